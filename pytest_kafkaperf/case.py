@@ -1,0 +1,161 @@
+"""One perf test as its markers declare it: read and refused at collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.errors import ScenarioError
+from pytest_kafkaperf.scenario import Scenario, merge
+from pytest_kafkaperf.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
+from pytest_kafkaperf.threshold import Threshold, parse_threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One marker of a test, from module, class or function."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What a test declares, with the options of the run applied."""
+
+    nodeid: str
+    scenario: Scenario
+    thresholds: tuple[Threshold, ...]
+    spec: ClusterSpec
+    sources: Mapping[str, str] = field(repr=False)
+    """Where each scenario field that is not the default was set."""
+    levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
+    """Source and fields, from the farthest to the closest."""
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> Case:
+        """The case with the arguments of a `kafka_perf()` call, which only the command line outranks.
+
+        Raises:
+            ScenarioError: the fields cannot be.
+
+        """
+        *farther, command_line = self.levels
+        levels = (*farther, ("call", overrides), command_line)
+        scenario, sources = _scenario(levels)
+        _refuse_unmeasured(self.thresholds, scenario)
+        return Case(
+            nodeid=self.nodeid,
+            scenario=scenario,
+            thresholds=self.thresholds,
+            spec=self.spec,
+            sources=sources,
+            levels=levels,
+        )
+
+
+def read_case(nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings) -> Case:
+    """Read a test's markers, from the farthest to the closest, and the values it is parametrised with.
+
+    A parameter that is named like a field of the scenario sets that field.
+
+    Raises:
+        ScenarioError: every problem of the test, one a line.
+
+    """
+    problems: list[str] = []
+
+    def attempt(read: Any, *args: Any) -> Any:
+        try:
+            return read(*args)
+        except ScenarioError as error:
+            problems.append(str(error))
+            return None
+
+    def stop_on_problems() -> None:
+        if problems:
+            raise ScenarioError("\n".join(problems))
+
+    for mark in marks:
+        attempt(_refuse_arguments, mark)
+    stop_on_problems()
+    levels = (
+        ("ini", settings.fields(SCENARIO_OPTIONS, "ini")),
+        *(("marker", mark.kwargs) for mark in marks if mark.name == "kafka_scenario"),
+        ("parameter", {name: value for name, value in parameters.items() if name in Scenario.model_fields}),
+        ("command line", settings.fields(SCENARIO_OPTIONS, "command line")),
+    )
+    expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
+    declared = attempt(_scenario, levels)
+    thresholds = [attempt(parse_threshold, text) for text in expressions]
+    general = [attempt(parse_threshold, text) for text in settings.thresholds]
+    spec = attempt(_spec, marks, settings)
+    stop_on_problems()
+    scenario, sources = declared
+    attempt(_refuse_unmeasured, thresholds, scenario)
+    stop_on_problems()
+    measured = scenario.metrics()
+    return Case(
+        nodeid=nodeid,
+        scenario=scenario,
+        thresholds=(*thresholds, *(limit for limit in general if limit.metric.name in measured)),
+        spec=spec,
+        sources=sources,
+        levels=levels,
+    )
+
+
+def _refuse_arguments(mark: Mark) -> None:
+    if mark.name == "kafka_threshold":
+        if mark.kwargs or not mark.args:
+            raise ScenarioError(
+                "kafka_threshold takes expressions, for example "
+                "kafka_threshold('produce.latency.p99 <= 25 ms', 'errors == 0')"
+            )
+    elif mark.args:
+        example = "rate='5k records/s'" if mark.name == "kafka_scenario" else "version='4.1.0'"
+        raise ScenarioError(f"{mark.name} takes fields by name, for example {mark.name}({example})")
+
+
+def _scenario(levels: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Scenario, dict[str, str]]:
+    fields = merge(*(values for _, values in levels))
+    try:
+        scenario = Scenario.of(fields)
+    except ScenarioError as error:
+        raise ScenarioError(f"kafka_scenario: {error}") from None
+    sources = {name: source for source, values in levels for name in values if name in fields}
+    return scenario, sources
+
+
+def _spec(marks: Sequence[Mark], settings: Settings) -> ClusterSpec:
+    fields = merge(
+        settings.fields(CLUSTER_OPTIONS, "ini"),
+        *(mark.kwargs for mark in marks if mark.name == "kafka_cluster"),
+        settings.fields(CLUSTER_OPTIONS, "command line"),
+    )
+    try:
+        return ClusterSpec.of(fields)
+    except ScenarioError as error:
+        raise ScenarioError(f"kafka_cluster: {error}") from None
+
+
+def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario) -> None:
+    measured = scenario.metrics()
+    for threshold in thresholds:
+        name = threshold.metric.name
+        if name not in measured:
+            raise ScenarioError(
+                f"threshold {threshold.expression!r}: this scenario does not measure {name}; {_missing(name)}"
+            )
+
+
+def _missing(name: str) -> str:
+    match name.split("."):
+        case ["consume" | "e2e" | "lag", *_]:
+            return "it needs consumers=1 or more"
+        case ["produce", "delay", *_]:
+            return "it needs a rate"
+        case _:
+            return "it needs acks=1 or acks='all'"

@@ -1,0 +1,114 @@
+"""Run folders: what one local cluster has on disk, gone with its session, or swept up by the next one.
+
+A session holds a file lock beside its folder for as long as it lives; the kernel lets go of it however the
+session ends. So a lock that is free is a session that is gone. Process ids would say less: they come again,
+the clocks that their times are read from can be set, and a container that shares the cache has its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+from filelock import FileLock, Timeout
+
+from pytest_kafkaperf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PREFIX = "kafkaperf-"
+"""What the names of run folders begin with."""
+
+PROPERTIES = "server.properties"
+"""The broker's configuration in a run folder; its path on a command line tells whose broker a process is."""
+
+_SWEEP_TIMEOUT_S = 60
+"""How long to wait for another session that is sweeping."""
+_KILL_TIMEOUT_S = 10
+_PAUSE_S = 0.02
+
+
+@contextmanager
+def run_folder(runs: Path) -> Iterator[Path]:
+    """Sweep what ended sessions left, then give a new folder, and remove it in the end.
+
+    Raises:
+        ClusterError: the folder cannot be made.
+
+    """
+    try:
+        folder, lock = _claim(runs)
+    except OSError as error:
+        raise ClusterError(f"a folder for the broker's data cannot be made in {runs}: {error}") from error
+    try:
+        yield folder
+    finally:
+        _remove(folder, lock)
+
+
+def _claim(runs: Path) -> tuple[Path, FileLock]:
+    """One session at a time: no sweep sees a lock file that its owner has not locked yet."""
+    runs.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(runs / ".lock", timeout=_SWEEP_TIMEOUT_S):
+            _sweep(runs)
+            folder = runs / f"{PREFIX}{secrets.token_hex(8)}"
+            lock = _owner_lock(folder)
+            lock.acquire()
+            folder.mkdir()
+    except Timeout:
+        raise ClusterError(
+            f"another session has been clearing {runs} for {_SWEEP_TIMEOUT_S} s; end it and try again"
+        ) from None
+    return folder, lock
+
+
+def _owner_lock(folder: Path) -> FileLock:
+    return FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0, thread_local=False)
+
+
+def _sweep(runs: Path) -> None:
+    """Remove the folders, and end the brokers, of sessions that are gone."""
+    for path in sorted(runs.glob(f"{PREFIX}*.lock")):
+        folder = path.with_suffix("")
+        lock = _owner_lock(folder)
+        try:
+            lock.acquire()
+        except Timeout:
+            continue  # its session lives
+        _end_brokers(folder)
+        _remove(folder, lock)
+
+
+def _end_brokers(folder: Path) -> None:
+    properties = str(folder / PROPERTIES)
+    brokers = [process for process in psutil.process_iter(["cmdline"]) if properties in (process.info["cmdline"] or ())]
+    for broker in brokers:
+        with contextlib.suppress(psutil.Error):
+            broker.kill()  # compares the time of creation, so that it never hits a process that came later
+    deadline = time.monotonic() + _KILL_TIMEOUT_S
+    while not all(map(_has_ended, brokers)) and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """Gone, or left as a zombie by an init that does not collect them, as in many a container."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _remove(folder: Path, lock: FileLock) -> None:
+    """The lock file goes last: what could not be removed is left to the next sweep."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()

@@ -1,0 +1,99 @@
+"""A mergeable latency histogram, vectorised.
+
+Log-linear like HdrHistogram (G. Tene), with the bucket read off the bits of the float64: the exponent and the
+upper ten bits of the mantissa. A bucket is at most 1/1024 of its value wide and stands for its middle, so a
+quantile is off by at most 0.05 %. Values are nanoseconds from 0 to about 2**40 (18 minutes); larger ones are kept
+in the last bucket and exactly in `max_ns`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+_SUBBUCKET_BITS = 10
+_SHIFT = 52 - _SUBBUCKET_BITS
+_LOWEST = int(np.float64(1.0).view(np.int64)) >> _SHIFT
+_OCTAVES = 40
+_BUCKETS = (_OCTAVES << _SUBBUCKET_BITS) + 1
+
+Nanoseconds = npt.NDArray[np.int64]
+
+
+def _no_counts() -> npt.NDArray[np.int64]:
+    return np.zeros(_BUCKETS, dtype=np.int64)
+
+
+@dataclass(slots=True, kw_only=True)
+class Histogram:
+    """Counts of latencies; grows by `record`, is combined by `merged`."""
+
+    counts: npt.NDArray[np.int64] = field(default_factory=_no_counts)
+    total: int = 0
+    sum_ns: int = 0
+    max_ns: int = 0
+
+    def record(self, values_ns: Nanoseconds, counts: npt.NDArray[np.int64] | None = None) -> None:
+        """Add values, shape `(n,)`; `counts` of the same shape says how often each occurred.
+
+        A negative value is a bug of the clock's use, never of the load: it raises.
+        """
+        if values_ns.size == 0:
+            return
+        if int(values_ns.min()) < 0:
+            raise ValueError(f"negative latency: {int(values_ns.min())} ns")
+        # Zero has no logarithm; it shares the first bucket with 1 ns, below what any clock here resolves.
+        bits = np.maximum(values_ns, 1).astype(np.float64).view(np.int64)
+        buckets = np.minimum((bits >> _SHIFT) - _LOWEST, _BUCKETS - 1)
+        if counts is None:
+            np.add.at(self.counts, buckets, 1)
+            self.total += int(values_ns.size)
+            self.sum_ns += int(values_ns.sum())
+        else:
+            np.add.at(self.counts, buckets, counts)
+            self.total += int(counts.sum())
+            self.sum_ns += int((values_ns * counts).sum())
+        self.max_ns = max(self.max_ns, int(values_ns.max()))
+
+    def quantile_s(self, quantile: float) -> float:
+        """The value in seconds at or below which `quantile` of the recorded values lie (nearest rank).
+
+        Raises:
+            ValueError: nothing was recorded.
+
+        """
+        if self.total == 0:
+            raise ValueError("quantile of an empty histogram")
+        # 1e-9 keeps 0.999 * 1000 from becoming rank 1000 by a rounding error of the product.
+        rank = max(1, int(np.ceil(quantile * self.total - 1e-9)))
+        bucket = int(np.searchsorted(np.cumsum(self.counts), rank))
+        return min(_middle_ns(bucket), float(self.max_ns)) / 1e9
+
+    @property
+    def mean_s(self) -> float:
+        """Exact mean in seconds."""
+        return self.sum_ns / self.total / 1e9
+
+    @property
+    def max_s(self) -> float:
+        """Exact maximum in seconds."""
+        return self.max_ns / 1e9
+
+
+def merged(histograms: list[Histogram]) -> Histogram:
+    """All counts of several histograms in one."""
+    result = Histogram()
+    for histogram in histograms:
+        result.counts += histogram.counts
+        result.total += histogram.total
+        result.sum_ns += histogram.sum_ns
+        result.max_ns = max(result.max_ns, histogram.max_ns)
+    return result
+
+
+def _middle_ns(bucket: int) -> float:
+    edges = (np.array([bucket, bucket + 1], dtype=np.int64) + _LOWEST) << _SHIFT
+    low, high = edges.view(np.float64)
+    return float(low + high) / 2

@@ -1,0 +1,1 @@
+"""Load: what worker processes do, and how the controller leads them."""

@@ -1,0 +1,100 @@
+"""Waking up on time: event loops round to milliseconds, due times are finer."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import struct
+import sys
+from typing import TYPE_CHECKING, Protocol, Self
+
+from pytest_kafkaperf.load.board import now_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NS_PER_S = 1_000_000_000
+
+
+class Alarm(Protocol):
+    """Sleeps until an instant of the monotonic clock."""
+
+    async def until(self, deadline_ns: int) -> None:
+        """Return at `deadline_ns` or as soon after it as the machine can; at once when it has passed."""
+
+    def __enter__(self) -> Self:
+        """Take what the alarm needs."""
+
+    def __exit__(self, *_: object) -> None:
+        """Give it back."""
+
+
+def make_alarm() -> Alarm:
+    """The most exact alarm of this platform."""
+    return _TimerAlarm() if sys.platform == "linux" else _LoopAlarm()
+
+
+class _LoopAlarm:
+    """By the event loop, to the millisecond."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    async def until(self, deadline_ns: int) -> None:
+        while (remaining_ns := deadline_ns - now_ns()) > 0:
+            await asyncio.sleep(remaining_ns / _NS_PER_S)
+
+
+class _TimerAlarm:
+    """By a Linux timer descriptor on the monotonic clock, to some ten microseconds (timerfd_create(2)).
+
+    Python has these calls from 3.13 on; ctypes reaches them before.
+    """
+
+    _TFD_NONBLOCK = os.O_NONBLOCK
+    _TFD_CLOEXEC = os.O_CLOEXEC if hasattr(os, "O_CLOEXEC") else 0
+    _TFD_TIMER_ABSTIME = 1
+    _CLOCK_MONOTONIC = 1
+
+    def __init__(self) -> None:
+        self._fd = -1
+        self._rang: asyncio.Future[None] | None = None
+        self._settime: Callable[..., int] = _libc().timerfd_settime
+
+    def __enter__(self) -> Self:
+        self._fd = _libc().timerfd_create(self._CLOCK_MONOTONIC, self._TFD_NONBLOCK | self._TFD_CLOEXEC)
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create failed")
+        asyncio.get_running_loop().add_reader(self._fd, self._ring)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
+        self._fd = -1
+
+    async def until(self, deadline_ns: int) -> None:
+        if deadline_ns <= now_ns():
+            return
+        self._rang = asyncio.get_running_loop().create_future()
+        # struct itimerspec: interval (none), then the absolute instant; both seconds and nanoseconds.
+        spec = struct.pack("qqqq", 0, 0, *divmod(deadline_ns, _NS_PER_S))
+        if self._settime(self._fd, self._TFD_TIMER_ABSTIME, spec, None) != 0:
+            raise OSError(ctypes.get_errno(), "timerfd_settime failed")
+        await self._rang
+
+    def _ring(self) -> None:
+        try:
+            os.read(self._fd, 8)
+        except BlockingIOError:  # the loop saw an expiry that a newer deadline has replaced
+            return
+        if self._rang is not None and not self._rang.done():
+            self._rang.set_result(None)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

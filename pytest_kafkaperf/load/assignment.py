@@ -1,0 +1,30 @@
+"""What one worker process is to do. A plain picklable value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_kafkaperf.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One worker's part of one round."""
+
+    worker: int
+    """Index of the worker: its row on the board."""
+    board: str
+    """Path of the board that all workers and the controller share."""
+    bootstrap_servers: str
+    client_config: Mapping[str, Any] = field(repr=False)
+    topic: str
+    group: str
+    scenario: Scenario
+    producers: tuple[int, ...] = ()
+    """Which of the scenario's producers this worker runs."""
+    consumers: int = 0
+    """How many consumers this worker runs."""
+    seed: int = 0
+    """Of the payload."""

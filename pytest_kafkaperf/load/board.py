@@ -1,0 +1,135 @@
+"""A board of shared counters: how the controller and its workers meet, and how progress is seen.
+
+A small memory-mapped file of int64 cells, each with one writer. Aligned 64-bit stores are whole on every platform
+that CPython supports, so nothing locks, and a worker that dies cannot leave a lock behind.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from enum import IntEnum
+from pathlib import Path
+from typing import Self
+
+
+class State(IntEnum):
+    """How far a worker is."""
+
+    STARTING = 0
+    READY = 1
+    """Clients are connected, consumers have their partitions and positions."""
+    PRODUCED = 2
+    """All its producers have sent their records and know what became of them."""
+
+
+class _Control(IntEnum):
+    START_NS = 0
+    STOP = 1
+    PRODUCED = 2
+
+
+class Cell(IntEnum):
+    """What a worker tells while it runs."""
+
+    STATE = 0
+    ASSIGNED = 1
+    """Partitions that its consumers hold."""
+    SENT = 2
+    SETTLED = 3
+    """Records whose send ended, well or not."""
+    ACKNOWLEDGED = 4
+    RECEIVED = 5
+
+
+_WIDTH = 8
+"""Cells a row: one cache line, so that workers do not slow each other down."""
+
+
+class Board:
+    """The controller's row and one row a worker."""
+
+    def __init__(self, path: str | Path, workers: int) -> None:
+        self.path = str(path)
+        self.workers = workers
+        self._map: mmap.mmap | None = None
+        self._cells: memoryview[int] | None = None
+
+    @classmethod
+    def create(cls, path: str | Path, workers: int) -> Board:
+        """Make the file, all zero."""
+        Path(path).write_bytes(bytes((workers + 1) * _WIDTH * 8))
+        return cls(path, workers)
+
+    @classmethod
+    def attach(cls, path: str) -> Board:
+        """The board that a controller made."""
+        return cls(path, Path(path).stat().st_size // (_WIDTH * 8) - 1)
+
+    def __enter__(self) -> Self:
+        with Path(self.path).open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self._cells = memoryview(self._map).cast("q")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._cells is not None:
+            self._cells.release()
+        self._cells = None
+        if self._map is not None:
+            self._map.close()
+        self._map = None
+
+    def tell(self, worker: int, cell: Cell, value: int) -> None:
+        """Write one cell of a worker's row."""
+        self._open[(worker + 1) * _WIDTH + cell] = value
+
+    def told(self, worker: int, cell: Cell) -> int:
+        """Read one cell of a worker's row."""
+        return self._open[(worker + 1) * _WIDTH + cell]
+
+    def total(self, cell: Cell) -> int:
+        """The sum of a cell over all workers."""
+        return sum(self._open[_WIDTH + cell :: _WIDTH])
+
+    def all_reached(self, state: State) -> bool:
+        """Whether every worker is at least that far."""
+        return all(told >= state for told in self._open[_WIDTH + Cell.STATE :: _WIDTH])
+
+    def start_at(self, start_ns: int) -> None:
+        """Give all workers the instant at which the window opens."""
+        self._open[_Control.START_NS] = start_ns
+
+    @property
+    def start_ns(self) -> int | None:
+        """The instant at which the window opens, once it is known."""
+        return self._open[_Control.START_NS] or None
+
+    def stop(self) -> None:
+        """Tell all workers to give up and report what they have."""
+        self._open[_Control.STOP] = 1
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the round was given up."""
+        return bool(self._open[_Control.STOP])
+
+    def all_produced(self) -> None:
+        """Tell consumers that nothing more will come: read to the end offsets and report."""
+        self._open[_Control.PRODUCED] = 1
+
+    @property
+    def production_is_over(self) -> bool:
+        """Whether all producers are done."""
+        return bool(self._open[_Control.PRODUCED])
+
+    @property
+    def _open(self) -> memoryview[int]:
+        if self._cells is None:
+            raise RuntimeError("the board is used outside its `with` block")
+        return self._cells
+
+
+def now_ns() -> int:
+    """The one clock of a round: monotonic, and the same for all processes of a host."""
+    return time.monotonic_ns()

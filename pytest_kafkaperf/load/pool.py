@@ -1,0 +1,314 @@
+"""The controller's side of a round: hands assignments to workers, starts them together, watches them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import types
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pytest_kafkaperf.errors import ClusterLostError, LoadError
+from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
+from pytest_kafkaperf.load.worker import work
+from pytest_kafkaperf.measurement import RoundReport
+from pytest_kafkaperf.schedule import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_kafkaperf.load.assignment import Assignment
+    from pytest_kafkaperf.measurement import WorkerReport
+    from pytest_kafkaperf.scenario import Scenario
+
+READY_TIMEOUT_S = 60
+"""Bound of starting processes, connecting clients and forming the consumer group."""
+SILENCE_TIMEOUT_S = 20
+"""Without any answer for this long while records are on their way, the cluster is taken for lost."""
+_GIVE_UP_S = 5
+"""What workers get to report after they were told to stop; then they are killed."""
+_POLL_S = 0.02
+_CHECK_S = 0.25
+_LAG_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What is seen of a round while it runs."""
+
+    phase: str
+    """`connecting`, `warm-up`, `measuring` or `draining`."""
+    elapsed_s: float
+    """Since the window opened; negative before."""
+    acknowledged: int
+    received: int
+
+
+class WorkerPool:
+    """Worker processes, started once and used for every round of a test."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._stack = contextlib.ExitStack()
+        self._folder = ""
+        self._executor: concurrent.futures.ProcessPoolExecutor | None = None
+        self._rounds = 0
+
+    def __enter__(self) -> Self:
+        self._folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-board-"))
+        self._executor = concurrent.futures.ProcessPoolExecutor(
+            self._workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_begin,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._executor is not None:
+            _end(self._executor)
+        self._executor = None
+        self._stack.close()
+
+    def board(self) -> Board:
+        """A new board for one round."""
+        self._rounds += 1
+        return Board.create(Path(self._folder) / f"round-{self._rounds}", self._workers)
+
+    def run(
+        self,
+        assignments: Sequence[Assignment],
+        board: Board,
+        *,
+        check: Callable[[], None],
+        progress: Callable[[Progress], None],
+    ) -> RoundReport:
+        """Run one round to its end; every wait in it is bounded.
+
+        `check` raises `ClusterLostError` when the cluster is known to be gone.
+        """
+        if self._executor is None:
+            raise RuntimeError("the pool is used outside its `with` block")
+        with board, _without_main():
+            futures = [self._executor.submit(work, assignment) for assignment in assignments]
+            return _Round(futures, board, assignments[0].scenario, check, progress).run()
+
+
+class _Round:
+    """One round, from the first connection to the last report."""
+
+    def __init__(
+        self,
+        futures: Sequence[concurrent.futures.Future[WorkerReport]],
+        board: Board,
+        scenario: Scenario,
+        check: Callable[[], None],
+        progress: Callable[[Progress], None],
+    ) -> None:
+        self._futures = futures
+        self._board = board
+        self._scenario = scenario
+        self._check = check
+        self._progress = progress
+        self._checked_s = 0.0
+        self._lag_s = 0.0
+        self._answer = (0, 0.0)
+        self._start_ns: int | None = None
+        self._workers: list[WorkerReport] = []
+        self._problems: list[str] = []
+        self._broken = False
+        self._lag_max = self._lag_end = 0
+
+    def run(self) -> RoundReport:
+        try:
+            self._start()
+            self._await_production()
+            self._board.all_produced()
+            self._await_reports()
+        except (ClusterLostError, LoadError) as error:
+            self._problems.append(str(error))
+            self._broken = isinstance(error, ClusterLostError)
+        finally:
+            if not all(future.done() for future in self._futures):
+                self._board.stop()
+                concurrent.futures.wait(self._futures, timeout=_GIVE_UP_S)
+        self._collect()
+        return RoundReport(
+            workers=self._workers,
+            start_ns=self._start_ns,
+            problems=self._problems,
+            lag_max=self._lag_max,
+            lag_end=self._lag_end,
+            broken=self._broken,
+        )
+
+    def _start(self) -> None:
+        """Wait until all workers are ready and the group has given out all partitions; set the start."""
+        everyone = self._scenario.partitions if self._scenario.consumers else 0
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not (self._board.all_reached(State.READY) and self._board.total(Cell.ASSIGNED) == everyone):
+            self._look("connecting")
+            if any(future.done() for future in self._futures):
+                raise LoadError("a worker ended before the round began")
+            if time.monotonic() > deadline:
+                raise LoadError(self._not_ready(everyone))
+        warmup_ns = round(self._scenario.warmup * NS_PER_S)
+        self._start_ns = now_ns() + warmup_ns + 20_000_000
+        self._board.start_at(self._start_ns)
+        self._answer = (0, time.monotonic())
+
+    def _not_ready(self, everyone: int) -> str:
+        if self._board.all_reached(State.READY):
+            return (
+                f"the consumer group held {self._board.total(Cell.ASSIGNED)} of {everyone} partitions after "
+                f"{READY_TIMEOUT_S} s"
+            )
+        return f"the workers were not connected after {READY_TIMEOUT_S} s"
+
+    def _await_production(self) -> None:
+        start_ns = self._start_ns or 0
+        while not self._board.all_reached(State.PRODUCED):
+            phase = "warm-up" if now_ns() < start_ns else "measuring"
+            if self._scenario.duration and now_ns() > start_ns + self._scenario.duration * NS_PER_S:
+                phase = "draining"
+            self._look(phase)
+            self._listen()
+            if all(future.done() for future in self._futures):
+                return
+
+    def _await_reports(self) -> None:
+        # The worker's own bounds end this; the controller's only backs them up.
+        deadline = time.monotonic() + 2 * READY_TIMEOUT_S
+        while not all(future.done() for future in self._futures):
+            self._look("draining")
+            if time.monotonic() > deadline:
+                raise LoadError(f"consumers did not report within {2 * READY_TIMEOUT_S} s after production")
+
+    def _look(self, phase: str) -> None:
+        """One turn of any wait: sleep a little, show progress, see whether cluster and workers are alive."""
+        concurrent.futures.wait(self._futures, timeout=_POLL_S, return_when=concurrent.futures.FIRST_EXCEPTION)
+        for future in self._futures:
+            if future.done() and future.exception() is not None:
+                raise LoadError("a worker failed")  # the reason is collected with the reports
+        now_s = time.monotonic()
+        if now_s - self._lag_s >= _LAG_S:
+            self._lag_s = now_s
+            self._sample_lag(phase)
+        if now_s - self._checked_s >= _CHECK_S:
+            self._checked_s = now_s
+            self._check()
+            start_ns = self._start_ns
+            self._progress(
+                Progress(
+                    phase=phase,
+                    elapsed_s=0.0 if start_ns is None else (now_ns() - start_ns) / NS_PER_S,
+                    acknowledged=self._board.total(Cell.ACKNOWLEDGED),
+                    received=self._board.total(Cell.RECEIVED),
+                )
+            )
+
+    def _sample_lag(self, phase: str) -> None:
+        """What is in the log and was not received yet: acknowledged minus received."""
+        if phase == "measuring" and self._scenario.consumers:
+            # Received first: what is acknowledged between the two readings is lag, not a negative one.
+            received = self._board.total(Cell.RECEIVED)
+            lag = max(0, self._board.total(Cell.ACKNOWLEDGED) - received)
+            self._lag_end = lag
+            self._lag_max = max(self._lag_max, lag)
+
+    def _listen(self) -> None:
+        """Give up when nothing is answered for long although records are on their way."""
+        settled, now_s = self._board.total(Cell.SETTLED), time.monotonic()
+        if settled != self._answer[0] or self._board.total(Cell.SENT) == settled:
+            self._answer = (settled, now_s)
+        elif now_s - self._answer[1] > SILENCE_TIMEOUT_S:
+            raise ClusterLostError(
+                f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while "
+                f"{self._board.total(Cell.SENT) - settled} were on their way: the cluster is down, or far too slow "
+                "for this load"
+            )
+
+    def _collect(self) -> None:
+        for number, future in enumerate(self._futures):
+            if not future.done():
+                self._problems.append(f"worker {number} did not report within {_GIVE_UP_S} s and was killed")
+                self._broken = True
+                continue
+            try:
+                self._workers.append(future.result(timeout=0))
+            except LoadError as error:
+                self._add_problem(str(error))
+            except BrokenProcessPool:
+                self._add_problem("a worker process died: killed, out of memory, or crashed")
+                self._broken = True
+            except Exception as error:  # noqa: BLE001 - whatever ended a worker must stand in the report
+                self._add_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{_traceback(error)}")
+        if len(self._problems) > 1:
+            self._problems = [
+                problem
+                for problem in self._problems
+                if problem not in ("a worker failed", "a worker ended before the round began")
+            ]
+
+    def _add_problem(self, problem: str) -> None:
+        if problem not in self._problems:
+            self._problems.append(problem)
+
+
+def _traceback(error: BaseException) -> str:
+    """The worker's own traceback, which concurrent.futures keeps as the cause."""
+    return str(error.__cause__ or "").strip().strip('"').strip()
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide `__main__` while processes are spawned.
+
+    `multiprocessing` imports the parent's main module in each child: here pytest or the user's script, which a
+    worker does not need, and which could start everything again.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _begin() -> None:
+    """What a worker process does first."""
+    # Ctrl-C reaches the whole foreground group; the controller decides what becomes of the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    """End with the controller: a killed session leaves no load behind."""
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+def _end(executor: concurrent.futures.ProcessPoolExecutor) -> None:
+    """Let idle workers go by themselves, kill the rest.
+
+    The executor names its processes in a private attribute only (`kill_workers` is public from Python 3.14 on).
+    """
+    processes = list((getattr(executor, "_processes", None) or {}).values())
+    executor.shutdown(wait=False, cancel_futures=True)
+    deadline = time.monotonic() + _GIVE_UP_S
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join(_GIVE_UP_S)

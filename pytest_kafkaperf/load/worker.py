@@ -1,0 +1,293 @@
+"""The worker: one picklable function, assignment in, report out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from aiokafka.errors import KafkaError
+
+from pytest_kafkaperf.errors import LoadError
+from pytest_kafkaperf.load.alarm import make_alarm
+from pytest_kafkaperf.load.assignment import Assignment
+from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
+from pytest_kafkaperf.load.consuming import Consumer
+from pytest_kafkaperf.load.kafka import REQUEST_TIMEOUT_S, make_consumer, make_producer, read_batches
+from pytest_kafkaperf.load.payload import Payload
+from pytest_kafkaperf.load.producing import Producer, Window
+from pytest_kafkaperf.measurement import WorkerReport
+from pytest_kafkaperf.schedule import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+CONNECT_TIMEOUT_S = 20
+"""Bound of connecting one client and of joining its group."""
+START_TIMEOUT_S = 90
+"""Bound of waiting for the start instant: the other workers connect meanwhile."""
+DRAIN_TIMEOUT_S = 30
+"""Bound of reading what is left after production, and of sending what was due in the window."""
+_RECORDS_TIMEOUT_S = 600
+"""Bound of a window that ends after a number of records."""
+_TICK_S = 0.05
+_READY_TICK_S = 0.01
+_CLOSE_TIMEOUT_S = 2
+_MAX_NOTES = 5
+
+
+def work(assignment: Assignment) -> WorkerReport:
+    """Run one worker's part of one round.
+
+    Raises:
+        LoadError: a client could not connect or join its group; the text says which and why.
+
+    """
+    read_batches()
+    gc.collect()
+    gc.freeze()  # what is here stays: later collections need not look at it
+    with _Notes() as notes, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_Worker(assignment, notes).run())
+
+
+class _Worker:
+    """Holds what the parts of one worker share."""
+
+    def __init__(self, assignment: Assignment, notes: _Notes) -> None:
+        self._assignment = assignment
+        self._notes = notes
+        self._board = Board.attach(assignment.board)
+        self._scenario = assignment.scenario
+        self._producers: list[Producer] = []
+        self._consumers: list[Consumer] = []
+
+    async def run(self) -> WorkerReport:
+        async with contextlib.AsyncExitStack() as stack:
+            board = stack.enter_context(self._board)
+            await self._connect(stack)
+            return await self._load(board, await self._start_instant(board))
+
+    async def _connect(self, stack: contextlib.AsyncExitStack) -> None:
+        assignment, scenario = self._assignment, self._scenario
+        servers, config = assignment.bootstrap_servers, assignment.client_config
+        for number in assignment.producers:
+            client = make_producer(scenario, servers, config)
+            await stack.enter_async_context(_started(client, f"producer {number}", servers))
+            await client.partitions_for(assignment.topic)
+            self._producers.append(
+                Producer(
+                    client=client,
+                    scenario=scenario,
+                    number=number,
+                    topic=assignment.topic,
+                    payload=Payload(scenario, producer=number, seed=assignment.seed),
+                    on_settled=self._post,
+                )
+            )
+        readers = [
+            make_consumer(assignment.topic, assignment.group, servers, config) for _ in range(assignment.consumers)
+        ]
+        # All at once: members that join one after the other would each make the group start again.
+        await asyncio.gather(
+            *(
+                stack.enter_async_context(_started(client, f"consumer {number}", servers))
+                for number, client in enumerate(readers)
+            )
+        )
+        self._consumers = [Consumer(client, on_received=self._post) for client in readers]
+
+    async def _start_instant(self, board: Board) -> int:
+        """Be ready, and wait for the instant at which the window opens.
+
+        The group may still hand partitions to members that come later, so positions are settled again and again.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while (start_ns := board.start_ns) is None:
+            held = [await consumer.settle_position() for consumer in self._consumers]
+            self._tell(Cell.ASSIGNED, sum(held))
+            self._tell(Cell.STATE, State.READY)
+            if board.stopped:
+                raise LoadError("the round was given up before its start")
+            if time.monotonic() > deadline:
+                raise LoadError(f"no start instant within {START_TIMEOUT_S} s")
+            await asyncio.sleep(_READY_TICK_S)
+        return start_ns
+
+    async def _load(self, board: Board, start_ns: int) -> WorkerReport:
+        report = WorkerReport(worker=self._assignment.worker)
+        meter = _Meter()
+        self._notes.clear()
+        watch = asyncio.ensure_future(self._watch(board, start_ns, meter))
+        try:
+            with contextlib.ExitStack() as alarms:
+                producing = [
+                    producer.run(
+                        self._window(start_ns, index),
+                        alarms.enter_context(make_alarm()),
+                        settle_s=REQUEST_TIMEOUT_S + 5,
+                    )
+                    for index, producer in zip(self._assignment.producers, self._producers, strict=True)
+                ]
+                consuming = [
+                    consumer.run(
+                        start_ns,
+                        over=lambda: board.production_is_over,
+                        stopped=lambda: board.stopped,
+                        drain_s=DRAIN_TIMEOUT_S,
+                    )
+                    for consumer in self._consumers
+                ]
+                if producing:
+                    report.produced = await asyncio.gather(*producing)
+                    report.cpu_s, report.busy_ratio = meter.read()
+                self._post()
+                self._tell(Cell.STATE, State.PRODUCED)
+                report.consumed = await asyncio.gather(*consuming)
+            if not producing:
+                report.cpu_s, report.busy_ratio = meter.read()
+        finally:
+            watch.cancel()
+        report.notes = self._notes.texts()
+        return report
+
+    def _window(self, start_ns: int, number: int) -> Window:
+        scenario = self._scenario
+        duration_ns = None if scenario.duration is None else round(scenario.duration * NS_PER_S)
+        return Window(
+            start_ns=start_ns,
+            warm_from_ns=start_ns - round(scenario.warmup * NS_PER_S),
+            end_ns=None if duration_ns is None else start_ns + duration_ns,
+            records=None if scenario.records is None else _share(scenario.records, number, scenario.producers),
+        )
+
+    async def _watch(self, board: Board, start_ns: int, meter: _Meter) -> None:
+        """Post progress; end the load when the controller says so or its time is up."""
+        last_ns = start_ns + round(self._longest_s() * NS_PER_S)
+        measuring = False
+        while True:
+            self._post()
+            if not measuring and now_ns() >= start_ns:
+                meter.start()
+                measuring = True
+            if board.stopped or now_ns() > last_ns:
+                for producer in self._producers:
+                    producer.give_up()
+            if board.stopped:
+                for producer in self._producers:
+                    producer.abandon()
+            await asyncio.sleep(_TICK_S)
+
+    def _longest_s(self) -> float:
+        if self._scenario.duration is None:
+            return _RECORDS_TIMEOUT_S
+        return self._scenario.duration + max(self._scenario.duration, DRAIN_TIMEOUT_S / 2)
+
+    def _tell(self, cell: Cell, value: int) -> None:
+        self._board.tell(self._assignment.worker, cell, value)
+
+    def _post(self) -> None:
+        ledgers = [producer.ledger for producer in self._producers]
+        self._tell(Cell.SENT, sum(ledger.sent for ledger in ledgers))
+        self._tell(Cell.SETTLED, sum(ledger.settled for ledger in ledgers))
+        self._tell(Cell.ACKNOWLEDGED, sum(ledger.acknowledged for ledger in ledgers))
+        self._tell(Cell.RECEIVED, sum(consumer.report.total for consumer in self._consumers))
+
+
+class _Meter:
+    """CPU seconds of this process, and how busy it was, since `start`."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self._since_ns, self._cpu_s, self._runnable_ns = now_ns(), time.process_time(), _runnable_ns()
+
+    def read(self) -> tuple[float, float]:
+        """CPU seconds, and the share of the time in which the process ran or waited for a core."""
+        elapsed_ns = max(1, now_ns() - self._since_ns)
+        cpu_s = time.process_time() - self._cpu_s
+        runnable_ns = _runnable_ns()
+        if runnable_ns is None or self._runnable_ns is None:
+            return cpu_s, min(1.0, cpu_s * NS_PER_S / elapsed_ns)
+        return cpu_s, min(1.0, (runnable_ns - self._runnable_ns) / elapsed_ns)
+
+
+def _runnable_ns() -> int | None:
+    """Time that the main thread ran or waited for a core (Linux, Documentation/scheduler/sched-stats.rst)."""
+    try:
+        running, waiting, _ = Path("/proc/self/schedstat").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return None
+    return int(running) + int(waiting)
+
+
+@contextlib.asynccontextmanager
+async def _started(client: Any, name: str, servers: str) -> AsyncIterator[None]:
+    """Start a client and stop it again, each within a bound."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            await client.start()
+    except TimeoutError:
+        await _stopped(client)
+        raise LoadError(f"{name} could not connect to {servers} within {CONNECT_TIMEOUT_S} s") from None
+    except (KafkaError, OSError, ValueError) as error:
+        await _stopped(client)
+        raise LoadError(f"{name} could not connect to {servers}: {type(error).__name__}: {error}") from None
+    try:
+        yield
+    finally:
+        await _stopped(client)
+
+
+async def _stopped(client: Any) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await client.stop()
+
+
+class _Notes(logging.Handler):
+    """Collects what aiokafka warns of, instead of letting it into the user's terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.WARNING)
+        self._texts: dict[str, None] = {}
+        self._logger = logging.getLogger("aiokafka")
+
+    def __enter__(self) -> Self:
+        self._logger.addHandler(self)
+        self._logger.propagate = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._texts) < _MAX_NOTES:
+            self._texts[record.getMessage()] = None
+
+    def clear(self) -> None:
+        """Forget what was said while clients connected and the group formed: that belongs to a start."""
+        self._texts.clear()
+
+    def texts(self) -> list[str]:
+        """Each warning once."""
+        return list(self._texts)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where it is installed: 10 to 25 % less CPU a record."""
+    try:
+        import uvloop  # noqa: PLC0415 - absent on Windows
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _share(records: int, number: int, producers: int) -> int:
+    """How many of `records` fall to producer `number`."""
+    return records // producers + (number < records % producers)

@@ -1,0 +1,127 @@
+"""The catalogue of metrics: name, base unit, which way is better. The one list; reports and limits read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_kafkaperf.errors import ScenarioError, nearest
+from pytest_kafkaperf.units import Unit
+
+Better = Literal["lower", "higher"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One figure of a round."""
+
+    name: str
+    unit: Unit
+    better: Better
+    meaning: str
+    summed: bool = False
+    """Over the rounds the sum counts, not the median."""
+    can_be_zero: bool = False
+    """Has no ratio to a baseline: takes absolute limits only."""
+
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+"""The quantiles of every latency family, by the last part of the metric's name."""
+
+
+def _latencies(family: str, meaning: str) -> list[Metric]:
+    return [
+        Metric(name=f"{family}.{part}", unit=Unit.SECONDS, better="lower", meaning=f"{meaning}: {part}")
+        for part in ("mean", *QUANTILES, "max")
+    ]
+
+
+CATALOGUE: dict[str, Metric] = {
+    metric.name: metric
+    for metric in [
+        Metric(
+            name="produce.throughput",
+            unit=Unit.RECORD_RATE,
+            better="higher",
+            meaning="records due in the window and acknowledged, by the window's length",
+        ),
+        Metric(
+            name="produce.bandwidth",
+            unit=Unit.BYTE_RATE,
+            better="higher",
+            meaning="key and value bytes of those records, by the window's length",
+        ),
+        *_latencies("produce.latency", "from due (closed loop: from the append) to the acknowledgement"),
+        *_latencies("produce.delay", "actual minus intended send"),
+        Metric(
+            name="consume.throughput",
+            unit=Unit.RECORD_RATE,
+            better="higher",
+            meaning="records due in the window and received, by the time until the last of them came",
+        ),
+        Metric(
+            name="consume.bandwidth",
+            unit=Unit.BYTE_RATE,
+            better="higher",
+            meaning="key and value bytes of those records, by the same time",
+        ),
+        *_latencies("e2e.latency", "from due (closed loop: from the append) to the consumer having the record"),
+        Metric(
+            name="lag.max",
+            unit=Unit.RECORDS,
+            better="lower",
+            can_be_zero=True,
+            meaning="end offset minus consumer position, the most seen in the window",
+        ),
+        Metric(
+            name="lag.end",
+            unit=Unit.RECORDS,
+            better="lower",
+            can_be_zero=True,
+            meaning="end offset minus consumer position when the last record of the window was due",
+        ),
+        Metric(
+            name="errors",
+            unit=Unit.RECORDS,
+            better="lower",
+            summed=True,
+            can_be_zero=True,
+            meaning="records whose send failed for good",
+        ),
+        Metric(
+            name="lost",
+            unit=Unit.RECORDS,
+            better="lower",
+            summed=True,
+            can_be_zero=True,
+            meaning="records acknowledged and not in the log; absent with acks=0",
+        ),
+        Metric(
+            name="duplicated",
+            unit=Unit.RECORDS,
+            better="lower",
+            summed=True,
+            can_be_zero=True,
+            meaning="records in the log beyond those acknowledged, unknown outcomes set aside; absent with acks=0",
+        ),
+        Metric(
+            name="client.cpu",
+            unit=Unit.CPU_COST,
+            better="lower",
+            meaning="user and system seconds of the worker processes in the window, per million records",
+        ),
+    ]
+}
+
+
+def metric(name: str) -> Metric:
+    """Look a metric up.
+
+    Raises:
+        ScenarioError: no metric of that name; names the nearest.
+
+    """
+    found = CATALOGUE.get(name)
+    if found is None:
+        raise ScenarioError(f"unknown metric {name!r}; {nearest(name, CATALOGUE)}")
+    return found

@@ -1,0 +1,333 @@
+"""The pytest plugin: options, markers, fixtures and hooks.
+
+Loaded in every pytest run of its users: until a perf test is collected, it imports nothing but pytest and the
+standard library that pytest has loaded already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from pytest_kafkaperf.case import Case
+    from pytest_kafkaperf.clusters import Cluster
+    from pytest_kafkaperf.reports.terminal import ProgressLine
+    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.session import Session
+    from pytest_kafkaperf.settings import Settings
+
+_OPTIONS: dict[str, tuple[str, str]] = {
+    "cluster": ("auto|local|HOST:PORT[,...]", "where the brokers are: started here, or an existing cluster"),
+    "version": ("VERSION", "Kafka version of the brokers that are started, for example 4.1.0"),
+    "rounds": ("N", "rounds of every scenario"),
+    "duration": ("TIME", "length of every round, for example '10 s'; replaces 'records', too"),
+    "warmup": ("TIME", "load before each round, for example '2 s'"),
+    "baselines": ("DIR", "folder of the baseline files (default: kafka-baselines)"),
+    "environment": (
+        "NAME",
+        "name of this environment; baselines count only within one (default: the machine's)",
+    ),
+    "json": ("PATH", "write the JSON report"),
+}
+_MARKERS = (
+    "kafka_scenario(**fields): the workload of a perf test, for example rate='5k records/s', producers=2",
+    "kafka_threshold(*expressions): limits, for example 'produce.latency.p99 <= 25 ms'",
+    "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
+)
+_UPDATE = "--kafka-update-baselines"
+
+_settings = pytest.StashKey["Settings"]()
+_session = pytest.StashKey["Session"]()
+_case = pytest.StashKey["Case"]()
+_failed_writing = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare every option, each also as an ini key."""
+    group = parser.getgroup("kafkaperf", "Kafka performance regression tests")
+    for name, (metavar, text) in _OPTIONS.items():
+        group.addoption(f"--kafka-{name}", metavar=metavar, default=None, help=text)
+        parser.addini(f"kafka_{name}", text, default="")
+    text = "accept today's figures as the baselines"
+    group.addoption(_UPDATE, nargs="?", const="all", default=None, metavar="all", help=text)
+    parser.addini("kafka_update_baselines", text, default="")
+    text = "fail tests that are INCONCLUSIVE, for example without a baseline"
+    group.addoption("--kafka-strict", action="store_true", default=None, help=text)
+    parser.addini("kafka_strict", text, type="bool", default=False)
+    parser.addini("kafka_thresholds", "limits for every test that has those metrics", type="linelist", default=[])
+
+
+def pytest_load_initial_conftests(args: list[str]) -> None:
+    """Let the update option stand before a path, which argparse would take for its value."""
+    for position, argument in enumerate(args):
+        if argument == _UPDATE:
+            args[position] = f"{_UPDATE}=all"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers; refuse options that no test could run with."""
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    _read_settings(config)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say where load would go and what it would be compared with."""
+    settings = _read_settings(config)
+    from pytest_kafkaperf.environment import default_environment_key  # noqa: PLC0415 - only where a header is shown
+
+    provider = "local" if settings.cluster in ("auto", "local") else "external"
+    version = settings.fields(("version",), "command line") or settings.fields(("version",), "ini")
+    cluster = f"{settings.cluster} ({provider}{', Kafka ' + version['version'] if version else ''})"
+    lines = [
+        (
+            f"kafkaperf: cluster {cluster}, baselines {_relative(settings.baselines, config)}, "
+            f"environment {settings.environment or default_environment_key(provider)}"
+        )
+    ]
+    if config.get_verbosity() > 0 and settings.describe_sources():
+        lines.append(f"kafkaperf: {settings.describe_sources()}")
+    return lines
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,  # noqa: ARG001 - pytest passes arguments by name
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Refuse a module or class whose perf tests cannot be: all problems of all its tests at once."""
+    report = yield
+    problems = []
+    for item in report.result or []:
+        if isinstance(item, pytest.Function) and "kafka_perf" in item.fixturenames:
+            problem = _read_case(item)
+            if problem:
+                problems.append(problem)
+    if problems:
+        report.outcome = "failed"
+        report.longrepr = "\n".join(problems)
+        report.result = []
+    return report
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf_session: Session) -> Cluster:
+    """The cluster of the `kafka_cluster` marker; override this fixture to bring your own."""
+    from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
+
+    case = request.node.stash.get(_case, None)
+    try:
+        if case is None:  # a test that wants a cluster and no load
+            _fail_on(_read_case(request.node))
+            case = request.node.stash[_case]
+        return _kafkaperf_session.cluster(case.spec)
+    except KafkaPerfError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def kafka_perf(
+    request: pytest.FixtureRequest, _kafkaperf_session: Session, kafka_cluster: object
+) -> Callable[..., Result]:
+    """Run the scenario of the markers; arguments override its fields. Fails the test on a broken limit."""
+    node, session = request.node, _kafkaperf_session
+    finished: list[Result] = []
+
+    def run(**overrides: object) -> Result:
+        from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
+        from pytest_kafkaperf.session import as_cluster  # noqa: PLC0415
+
+        if finished:
+            pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
+        try:
+            case = node.stash[_case].with_overrides(overrides) if overrides else node.stash[_case]
+            with _progress(node, case) as line:
+                result = session.run(case, as_cluster(kafka_cluster), line.update if line else _ignore)
+        except KafkaPerfError as error:
+            pytest.fail(str(error), pytrace=False)
+        finished.append(result)
+        _add_properties(node, result)
+        _fail_on(session.failure(result))
+        return result
+
+    return run
+
+
+@pytest.fixture
+def _kafkaperf_session(request: pytest.FixtureRequest) -> Session:
+    config = request.config
+    if hasattr(config, "workerinput"):
+        pytest.fail(
+            "perf tests cannot share the machine with other tests: pytest-xdist runs several at once. "
+            "Run them with -n0, for example: pytest -n0 -m kafka_scenario",
+            pytrace=False,
+        )
+    return _open_session(config)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stop the clusters, then write the report: nothing is left behind even when writing fails."""
+    perf = session.config.stash.get(_session, None)
+    if perf is None:
+        return
+    from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
+    from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
+    from pytest_kafkaperf.session import plugin_version  # noqa: PLC0415
+
+    perf.close()
+    if perf.settings.json is None:
+        return
+    try:
+        write_json(
+            perf.settings.json,
+            perf.results,
+            created=perf.created,
+            plugin=plugin_version(),
+            environment=perf.environment(),
+        )
+    except KafkaPerfError as error:
+        session.config.stash[_failed_writing] = str(error)
+        if session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop what an aborted session left running."""
+    perf = config.stash.get(_session, None)
+    if perf is not None:
+        perf.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The table, and what was written."""
+    perf = config.stash.get(_session, None)
+    if perf is None:
+        return
+    if config.stash.get(_failed_writing, None):
+        terminalreporter.write_line(f"ERROR: {config.stash[_failed_writing]}", red=True)
+    if not perf.results or config.get_verbosity() < 0:
+        return
+    from pytest_kafkaperf.reports.terminal import render_notes, render_table  # noqa: PLC0415
+
+    writer = terminalreporter._tw  # noqa: SLF001 - the only way to its width, colour and encoding
+    terminalreporter.write_sep("=", "kafka performance")
+    encoding = getattr(writer._file, "encoding", None) or "utf-8"  # noqa: SLF001
+    table = render_table(
+        perf.results,
+        width=writer.fullwidth,
+        colour=writer.hasmarkup,
+        ascii_only="utf" not in encoding.lower(),
+    )
+    for line in [*table.splitlines(), *render_notes(perf, verbose=config.get_verbosity() > 0)]:
+        terminalreporter.write_line(line)
+
+
+def _read_settings(config: pytest.Config) -> Settings:
+    """The options of this run, read once.
+
+    Raises pytest.UsageError for a value that no test could run with.
+    """
+    if _settings in config.stash:
+        return config.stash[_settings]
+    from pytest_kafkaperf.errors import UsageError  # noqa: PLC0415
+    from pytest_kafkaperf.settings import read_settings  # noqa: PLC0415
+
+    names = [*_OPTIONS, "update-baselines", "strict"]
+    try:
+        settings = read_settings(
+            {name: config.getoption(f"kafka_{name.replace('-', '_')}") for name in names},
+            {name: config.getini(f"kafka_{name.replace('-', '_')}") for name in names},
+            config.getini("kafka_thresholds"),
+            invocation_folder=config.invocation_params.dir,
+            root=config.rootpath,
+        )
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[_settings] = settings
+    return settings
+
+
+def _open_session(config: pytest.Config) -> Session:
+    if _session not in config.stash:
+        from pytest_kafkaperf.session import Session  # noqa: PLC0415
+
+        config.stash[_session] = Session(_read_settings(config))
+    return config.stash[_session]
+
+
+def _read_case(item: pytest.Item) -> str | None:
+    """Read the markers of a test and keep them with it; the problems as text, if there are any."""
+    from pytest_kafkaperf import clusters  # noqa: PLC0415
+    from pytest_kafkaperf.case import Mark, read_case  # noqa: PLC0415
+    from pytest_kafkaperf.errors import UsageError  # noqa: PLC0415
+
+    settings = _read_settings(item.config)
+    names = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
+    marks = [Mark(name=mark.name, args=mark.args, kwargs=mark.kwargs) for mark in item.iter_markers()]
+    marks = [mark for mark in reversed(marks) if mark.name in names]  # pytest gives the closest first
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    try:
+        case = read_case(item.nodeid, marks, parameters, settings)
+        clusters.check(case.spec, target=settings.cluster)
+    except UsageError as error:
+        return "\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())
+    item.stash[_case] = case
+    return None
+
+
+def _fail_on(reason: str | None) -> None:
+    if reason:
+        pytest.fail(reason, pytrace=False)
+
+
+def _add_properties(item: pytest.Item, result: Result) -> None:
+    """For JUnit and other reporters: the verdict and each metric in its base unit."""
+    item.user_properties.append(("kafka_verdict", str(result.verdict)))
+    item.user_properties += [(name, value) for name, value in result.metrics.items()]
+
+
+def _ignore(*_: Any) -> None:
+    """Progress that nobody watches."""
+
+
+class _progress:  # noqa: N801 - used as a function
+    """A progress line where someone watches a terminal; None elsewhere."""
+
+    def __init__(self, item: pytest.Item, case: Case) -> None:
+        self._item, self._case = item, case
+        self._line: ProgressLine | None = None
+
+    def __enter__(self) -> ProgressLine | None:
+        config = self._item.config
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        if reporter is None or not reporter.isatty or config.get_verbosity() < 0 or "CI" in os.environ:
+            return None
+        from pytest_kafkaperf.reports.terminal import ProgressLine  # noqa: PLC0415
+
+        def write(text: str) -> None:
+            if capture is None:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                return
+            with capture.global_and_fixture_disabled():
+                sys.stdout.write(text)
+                sys.stdout.flush()
+
+        reporter.ensure_newline()
+        self._line = ProgressLine(self._item.name, self._case.scenario, write)
+        return self._line
+
+    def __exit__(self, *_: object) -> None:
+        if self._line is not None:
+            self._line.clear()
+
+
+def _relative(path: Any, config: pytest.Config) -> str:
+    """A path as short as it can be written."""
+    return str(path.relative_to(config.rootpath)) if path.is_relative_to(config.rootpath) else str(path)

@@ -1,0 +1,73 @@
+"""Rank statistics of two samples: by how much one lies above the other, and whether that is beyond noise. Exact.
+
+Sources: H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables is stochastically larger than
+the other", Annals of Mathematical Statistics 18 (1947); J. L. Hodges, E. L. Lehmann, "Estimates of location based on
+rank tests", Annals of Mathematical Statistics 34 (1963).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+
+
+def hodges_lehmann(larger: Sequence[float], smaller: Sequence[float]) -> float:
+    """By how much the first sample lies above the second: the median of all pairwise differences."""
+    return statistics.median(above - below for above in larger for below in smaller)
+
+
+def mann_whitney_p(larger: Sequence[float], smaller: Sequence[float]) -> Fraction:
+    """The p of the one-sided test that the first sample lies above the second.
+
+    That is the share of all ways to split the pooled values into samples of these sizes whose U is at least the one
+    seen. A tie counts one half (midranks) and the values are pooled as they are, so p is exact with ties, too.
+    """
+    # Doubled, so that a tie is whole; counted from below, because the tail of interest is short there.
+    defects = sum((below > above) * 2 + (below == above) for above in larger for below in smaller)
+    counts = Counter(larger) + Counter(smaller)
+    groups = [counts[value] for value in sorted(counts)]
+    size = len(smaller)
+    if len(larger) < size:  # the U of either sample is that of the other, read backwards
+        groups, size = groups[::-1], len(larger)
+    pairs = len(larger) * len(smaller)
+    ways = math.comb(len(larger) + len(smaller), size)
+    if defects > pairs:  # the other tail is the shorter one
+        return 1 - Fraction(_count_subsets(groups[::-1], size, 2 * pairs - defects - 1), ways)
+    return Fraction(_count_subsets(groups, size, defects), ways)
+
+
+def least_p(first: int, second: int) -> Fraction:
+    """The p of complete separation: samples of these sizes cannot give a smaller one."""
+    return Fraction(1, math.comb(first + second, first))
+
+
+def _count_subsets(groups: Sequence[int], size: int, most: int) -> int:
+    """How many subsets of `size` of the ordered values have a doubled U of at most `most`.
+
+    `groups` are the sizes of the groups of tied values. Choosing `c` of `g` tied values, when `j` of the `n` values
+    before them are chosen, adds `2 * c * (n - j)` for the unchosen ones below and `c * (g - c)` for the ties. The
+    counts by U are one polynomial for each number chosen, kept as one integer (Kronecker substitution): exact, and
+    a fraction of a second for 30 against 250 values.
+    """
+    if most < 0:
+        return 0
+    step = 1 if max(groups) > 1 else 2  # without ties every doubled U is even
+    most //= step
+    width = math.comb(sum(groups), size).bit_length() + 1
+    kept = (1 << width * (most + 1)) - 1
+    by_chosen = [1] + [0] * size
+    before = 0
+    for group in groups:
+        grown = [0] * (size + 1)
+        for chosen, polynomial in enumerate(by_chosen[: before + 1]):
+            for more in range(min(group, size - chosen) + 1):
+                added = more * (2 * (before - chosen) + group - more) // step
+                if polynomial and added <= most:
+                    grown[chosen + more] += polynomial * math.comb(group, more) << width * added
+        by_chosen = [polynomial & kept for polynomial in grown]
+        before += group
+    # The sum of the digits to base 2**width, which is below 2**width - 1: casting out.
+    return by_chosen[size] % ((1 << width) - 1)

@@ -1,0 +1,163 @@
+"""What stands in the terminal: a table of results, and a line of progress while load runs."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.units import format_quantity, format_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kafkaperf.load.pool import Progress
+    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.scenario import Scenario
+    from pytest_kafkaperf.session import Session
+    from pytest_kafkaperf.verdict import Check
+
+_STYLES = {
+    "PASSED": "green",
+    "IMPROVED": "bold green",
+    "REGRESSED": "bold red",
+    "VIOLATED": "bold red",
+    "INVALID": "bold magenta",
+    "INCONCLUSIVE": "yellow",
+}
+_PROGRESS_S = 0.5
+"""Time between two updates of the progress line."""
+
+
+def render_table(results: Sequence[Result], *, width: int, colour: bool, ascii_only: bool) -> str:
+    """One row a test: verdict, throughput, latency, and the change against the baseline."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False, safe_box=True, show_edge=False)
+    table.add_column("test", overflow="fold", ratio=1, min_width=16)
+    table.add_column("verdict", no_wrap=True)
+    for title in ("records/s", "p50", "p99"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("against baseline", overflow="fold")
+    for result in results:
+        family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
+        verdict = Text(str(result.verdict), style=_STYLES[str(result.verdict)])
+        table.add_row(
+            Text(_short(result.nodeid)),
+            verdict,
+            _figure(result, "produce.throughput"),
+            _figure(result, f"{family}.p50"),
+            _figure(result, f"{family}.p99"),
+            _change(result),
+        )
+    text = _print(table, width=width, colour=colour)
+    return text.encode("ascii", "replace").decode() if ascii_only else text
+
+
+def render_notes(session: Session, *, verbose: bool) -> list[str]:
+    """What stands below the table: warnings, what was written, what to do next."""
+    notes: list[str] = []
+    for result in session.results:
+        notes += [f"{_short(result.nodeid)}: {text.splitlines()[0]}" for text in result.warnings]
+        notes += [
+            f"{_short(result.nodeid)}: {check.expression}: {check.reason}"
+            for check in result.checks
+            if str(check.outcome) == "INCONCLUSIVE"
+        ]
+        if verbose:
+            notes.append(f"{_short(result.nodeid)}: {result.scenario.describe()}")
+    if session.written:
+        notes.append(f"baselines written: {len(session.written)} in {session.settings.baselines} (commit them)")
+    return notes
+
+
+class ProgressLine:
+    """One line that is written again and again while a scenario runs."""
+
+    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None]) -> None:
+        self._name = name
+        self._scenario = scenario
+        self._write = write
+        self._shown_s = 0.0
+        self._seen = (0, time.monotonic())
+        self._rate = 0.0
+
+    def update(self, number: int, seen: Progress) -> None:
+        """Show how far round `number` is."""
+        now_s = time.monotonic()
+        if now_s - self._shown_s < _PROGRESS_S:
+            return
+        acknowledged, since_s = self._seen
+        if seen.acknowledged >= acknowledged:
+            self._rate = (seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9)
+        self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
+        line = (
+            f"{self._name}  round {number}/{self._scenario.rounds}  {seen.phase}"
+            f"{self._elapsed(seen)}  {format_quantity(self._rate, CATALOGUE['produce.throughput'].unit)}"
+        )
+        columns = shutil.get_terminal_size().columns
+        self._write(f"\r\x1b[K{line[: columns - 1]}")
+
+    def clear(self) -> None:
+        """Leave no trace of it."""
+        if self._shown_s:
+            self._write("\r\x1b[K")
+
+    def _elapsed(self, seen: Progress) -> str:
+        if seen.phase != "measuring":
+            return ""
+        whole = f" / {self._scenario.duration:g} s" if self._scenario.duration else ""
+        return f" {max(0.0, seen.elapsed_s):.1f} s{whole}"
+
+
+def _print(table: Table, *, width: int, colour: bool) -> str:
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=colour,
+        no_color=not colour,
+        color_system="standard" if colour else None,
+        legacy_windows=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    with console.capture() as capture:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def _short(nodeid: str) -> str:
+    """The part of a node id that tells tests apart; the table is narrow."""
+    return nodeid.rsplit("/", 1)[-1]
+
+
+def _figure(result: Result, name: str) -> str:
+    value = result.metrics.get(name)
+    if value is None:
+        return "-"
+    return format_quantity(value, CATALOGUE[name].unit).removesuffix(" records/s")
+
+
+def _change(result: Result) -> Text:
+    """The gated metric that moved most for the worse (or least for the better)."""
+    changed = [check for check in result.checks if check.change is not None]
+    if not changed:
+        return Text("no limit on it" if not _relative(result) else "none to compare with", style="dim")
+    worst = max(changed, key=_badness)
+    metric = CATALOGUE[worst.metric]
+    style = "" if abs(worst.change or 0) < 5e-4 else ("red" if _badness(worst) > 0 else "green")  # noqa: PLR2004 - shown as 0.0 %
+    return Text(f"{format_ratio(worst.change or 0)} {metric.name}", style=style)
+
+
+def _relative(result: Result) -> bool:
+    return any("baseline" in check.expression for check in result.checks)
+
+
+def _badness(check: Check) -> float:
+    change = check.change or 0.0
+    return change if CATALOGUE[check.metric].better == "lower" else -change

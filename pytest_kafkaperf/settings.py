@@ -1,0 +1,92 @@
+"""What one pytest run was asked for: options and ini values, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_kafkaperf.errors import UsageError, nearest
+
+SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
+"""Options that set a field of every scenario."""
+CLUSTER_OPTIONS = ("version",)
+"""Options that set a field of every cluster."""
+UPDATE_MODES = ("all",)
+"""What `--kafka-update-baselines` knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Options of one run. Fields of scenario and cluster are raw: the markers of each test come between."""
+
+    command_line: Mapping[str, str]
+    """Given there, by option name without `--kafka-`."""
+    ini: Mapping[str, str]
+    cluster: str
+    baselines: Path
+    update: str | None
+    environment: str | None
+    strict: bool
+    json: Path | None
+    thresholds: tuple[str, ...]
+    """Limits of the ini file, for every test that has those metrics."""
+
+    def fields(self, names: tuple[str, ...], source: str) -> dict[str, str]:
+        """The fields among `names` that `source` (`command line` or `ini`) sets."""
+        given = self.command_line if source == "command line" else self.ini
+        return {name: given[name] for name in names if name in given}
+
+    def describe_sources(self) -> str:
+        """Every option that was set, with its value and where: for `-v`."""
+        effective = {name: (value, "ini") for name, value in self.ini.items()}
+        effective |= {name: (value, "command line") for name, value in self.command_line.items()}
+        return ", ".join(f"{name}={value} ({source})" for name, (value, source) in sorted(effective.items()))
+
+
+def read_settings(
+    command_line: Mapping[str, str | bool | None],
+    ini: Mapping[str, str | bool],
+    thresholds: list[str],
+    *,
+    invocation_folder: Path,
+    root: Path,
+) -> Settings:
+    """Combine the command line with the ini file; the command line wins.
+
+    Paths of the command line are relative to where pytest was called, those of the ini file to the root folder.
+
+    Raises:
+        UsageError: a value that no test could run with.
+
+    """
+    given = {name: _text(value) for name, value in command_line.items() if value not in (None, False)}
+    written = {name: _text(value) for name, value in ini.items() if value not in ("", False)}
+    either = {**written, **given}
+
+    def path(name: str, default: str | None) -> Path | None:
+        if name in given:
+            return invocation_folder / given[name]
+        text = written.get(name, default)
+        return None if text is None else root / text
+
+    update = either.get("update-baselines")
+    if update is not None and update not in UPDATE_MODES:
+        raise UsageError(
+            f"--kafka-update-baselines={update}: {nearest(update, UPDATE_MODES)} (give the mode after an equals sign)"
+        )
+    return Settings(
+        command_line=given,
+        ini=written,
+        cluster=either.get("cluster", "auto"),
+        baselines=path("baselines", "kafka-baselines") or root,
+        update=update,
+        environment=either.get("environment"),
+        strict="strict" in either,
+        json=path("json", None),
+        thresholds=tuple(thresholds),
+    )
+
+
+def _text(value: str | bool | None) -> str:  # noqa: FBT001 - as pytest gives it
+    return "true" if value is True else str(value)

@@ -1,0 +1,139 @@
+"""A cache of the tests' own, with the user's Kafka in it, and sessions as child processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from pytest_kafkaperf.clusters import distribution, jars, java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+_PROVISION = """
+import json, sys
+from pytest_kafkaperf.clusters import ClusterSpec, provision
+with provision(ClusterSpec.of(json.loads(sys.argv[1]))) as cluster:
+    print(json.dumps({
+        "pid": cluster.pids[0], "servers": cluster.bootstrap_servers, "version": cluster.version,
+        "modules": sorted(sys.modules),
+    }), flush=True)
+    sys.stdin.read()
+"""
+
+SESSION_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Another session, in a process of its own, that holds a cluster until it is ended."""
+
+    process: subprocess.Popen[str]
+
+    def ready(self) -> dict[str, Any]:
+        """What it says once its cluster is up."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the session ended: {self.process.wait(SESSION_TIMEOUT_S)}"
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    def end(self, *, by: signal.Signals | None = None) -> int:
+        """End it in order, or by a signal to its process group, as a terminal does."""
+        if by is None:
+            self.process.communicate(timeout=SESSION_TIMEOUT_S)
+        else:
+            os.killpg(self.process.pid, by)
+        return self.process.wait(SESSION_TIMEOUT_S)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> distribution.Distribution:
+    """The default version, from the user's cache: fetched on the first run ever."""
+    return distribution.installed(jars.DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
+
+
+@pytest.fixture
+def cold_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder, in force."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv(distribution.CACHE_VARIABLE, str(cache))
+    return cache
+
+
+@pytest.fixture
+def cache(kafka: distribution.Distribution, cold_cache: Path) -> Path:
+    """A cache folder of the test's own with the default version in it, in force."""
+    versions = cold_cache / "kafka"
+    versions.mkdir(parents=True)
+    (versions / kafka.version).symlink_to(kafka.storage.parent)
+    return cold_cache
+
+
+@pytest.fixture
+def no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Jgo's settings name a repository where nobody listens; gives its address."""
+    address = "http://127.0.0.1:9"
+    settings = tmp_path / "jgo.conf"
+    settings.write_text(f"[repositories]\ncentral = {address}\n", encoding="utf-8")
+    monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
+    return address
+
+
+@pytest.fixture
+def session() -> Callable[..., AbstractContextManager[Session]]:
+    """Start other sessions; what they leave is ended after the test."""
+    return _session
+
+
+@contextmanager
+def _session(**fields: object) -> Iterator[Session]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROVISION, json.dumps(fields)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield Session(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@pytest.fixture
+def gone() -> Callable[[int], bool]:
+    """Whether a process is gone within 20 s; a zombie that nobody collects counts as gone."""
+    return _gone
+
+
+def _gone(pid: int) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def left(cache: Path) -> Callable[[], list[str]]:
+    """What is in the folder of the runs, besides the lock that sessions sweep under."""
+    return lambda: sorted(path.name for path in (cache / "runs").iterdir() if path.name != ".lock")

