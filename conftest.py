@@ -1,3 +1,47 @@
-"""For all tests here and in `examples/`: pytester, to run pytest on projects as users have them."""
+"""One broker for all tests that only need some broker, and what they do to it with Kafka's own tools."""
 
-pytest_plugins = ["pytester"]
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, jars, java, provision
+
+_TOOL_TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Cluster]:
+    """A broker that the whole session shares: nothing may stop it or leave settings behind.
+
+    Quotas act within a second here: Kafka's default averages over 11 windows of a second, and lets the first burst
+    through.
+    """
+    with provision(ClusterSpec(config={"quota.window.num": "2"}), target="local") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def quota() -> Callable[..., AbstractContextManager[None]]:
+    """Slow the clients of a broker down, as an operator would: by a client quota, for the length of a block."""
+    return _quota
+
+
+@contextmanager
+def _quota(cluster: Cluster, **rates: int) -> Iterator[None]:
+    _configure(cluster, "--add-config", ",".join(f"{name}={rate}" for name, rate in rates.items()))
+    try:
+        yield
+    finally:
+        _configure(cluster, "--delete-config", ",".join(rates))
+
+
+def _configure(cluster: Cluster, *change: str) -> None:
+    runtime = java.find()
+    kafka = distribution.installed(jars.DEFAULT_VERSION, java=runtime, cache=distribution.cache_folder())
+    command = [str(runtime.path), "-cp", ":".join(map(str, kafka.classpath)), "kafka.admin.ConfigCommand"]
+    command += ["--bootstrap-server", cluster.bootstrap_servers, "--alter", "--entity-type", "clients"]
+    subprocess.run([*command, "--entity-default", *change], check=True, timeout=_TOOL_TIMEOUT_S, capture_output=True)

@@ -65,7 +65,7 @@ def nearest(given: str, valid: Iterable[str]) -> str:
     import difflib  # noqa: PLC0415 - costs start-up time, and errors are rare
 
     choices = sorted(valid)
-    near = difflib.get_close_matches(given, choices, n=3, cutoff=0.6)
+    near = [repr(choice) for choice in difflib.get_close_matches(given, choices, n=3, cutoff=0.6)]
     if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
+        return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"
     return f"valid are {', '.join(map(repr, choices))}"

@@ -209,17 +209,14 @@ def _load_problems(report: RoundReport, produced: Sequence[Produced], scenario: 
     late = sum(part.late for part in produced)
     behind = sum(part.behind for part in produced)
     if max(late, behind) > tolerated:
-        return [
-            f"generator too slow: {max(late, behind)} of {due} records were sent late although the cluster had room "
-            f"for them; {advice}"
-        ]
+        held = f"{max(late, behind)} of {due} records were sent late although the cluster had room for them"
+        return [f"generator too slow: {held}; {advice}"]
     over_time = sum(part.sent_late + part.missing for part in produced)
     slowest = max((_load_of(worker, scenario.rate, scenario.producers) for worker in report.workers), default=0.0)
     if over_time > tolerated and slowest > _BUSY_RATIO:
-        return [
-            f"generator too slow: {over_time} of {due} records were not sent in the window, and a worker would need "
-            f"{slowest:.0%} of a core to send them in time; {advice}"
-        ]
+        held = f"{over_time} of {due} records were not sent in the window"
+        needed = f"a worker would need {slowest:.0%} of a core to send them in time"
+        return [f"generator too slow: {held}, and {needed}; {advice}"]
     return []
 
 

@@ -87,7 +87,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     cluster = f"{settings.cluster} ({provider}{', Kafka ' + version['version'] if version else ''})"
     lines = [
         (
-            f"kafkaperf: cluster {cluster}, baselines {_relative(settings.baselines, config)}, "
+            f"kafkaperf: cluster {cluster}, baselines {settings.shown(settings.baselines)}, "
             f"environment {settings.environment or default_environment_key(provider)}"
         )
     ]
@@ -96,23 +96,19 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return lines
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,  # noqa: ARG001 - pytest passes arguments by name
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Refuse a module or class whose perf tests cannot be: all problems of all its tests at once."""
-    report = yield
-    problems = []
-    for item in report.result or []:
-        if isinstance(item, pytest.Function) and "kafka_perf" in item.fixturenames:
-            problem = _read_case(item)
-            if problem:
-                problems.append(problem)
-    if problems:
-        report.outcome = "failed"
-        report.longrepr = "\n".join(problems)
-        report.result = []
-    return report
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse files whose perf tests cannot be: all problems of all tests at once, before anything starts."""
+    problems: dict[str, list[str]] = {}
+    for item in items:
+        if "kafka_perf" in getattr(item, "fixturenames", ()):
+            found = _read_case(item)
+            if found:
+                problems.setdefault(item.nodeid.partition("::")[0], []).append(found)
+    for nodeid, texts in problems.items():
+        report = pytest.CollectReport(nodeid, "failed", longrepr="\n".join(texts), result=[])
+        config.hook.pytest_collectreport(report=report)
+    items[:] = [item for item in items if item.nodeid.partition("::")[0] not in problems]
 
 
 @pytest.fixture
@@ -326,8 +322,3 @@ class _progress:  # noqa: N801 - used as a function
     def __exit__(self, *_: object) -> None:
         if self._line is not None:
             self._line.clear()
-
-
-def _relative(path: Any, config: pytest.Config) -> str:
-    """A path as short as it can be written."""
-    return str(path.relative_to(config.rootpath)) if path.is_relative_to(config.rootpath) else str(path)

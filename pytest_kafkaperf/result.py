@@ -22,6 +22,8 @@ class Result:
 
     nodeid: str
     scenario: Scenario
+    sources: Mapping[str, str]
+    """Where each field of the scenario that is not the default was set: `marker`, `command line`..."""
     cluster: Cluster
     rounds: tuple[Round, ...]
     verdict: Verdict

@@ -224,7 +224,7 @@ def _problem(item: dict[str, Any]) -> str:
     if not field:
         return message
     given = repr(item["input"])
-    if given in message:
+    if message.startswith(given) or (isinstance(item["input"], str) and given in message):
         return f"{field}: {message}"
     shown = given if len(given) <= _MAX_SHOWN else f"{given[:_MAX_SHOWN]}..."
     return f"{field}={shown}: {message[:1].lower()}{message[1:]}"
@@ -239,5 +239,3 @@ _FIELD_UNITS = {
     "linger": Unit.SECONDS,
     "warmup": Unit.SECONDS,
 }
-
-

@@ -89,6 +89,7 @@ class Session:
         result = Result(
             nodeid=case.nodeid,
             scenario=case.scenario,
+            sources=case.sources,
             cluster=cluster,
             rounds=tuple(rounds),
             verdict=judgement.verdict,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_kafkaperf.environment import environment_key
 from pytest_kafkaperf.errors import UsageError, nearest
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
@@ -23,6 +24,7 @@ class Settings:
     command_line: Mapping[str, str]
     """Given there, by option name without `--kafka-`."""
     ini: Mapping[str, str]
+    root: Path
     cluster: str
     baselines: Path
     update: str | None
@@ -36,6 +38,10 @@ class Settings:
         """The fields among `names` that `source` (`command line` or `ini`) sets."""
         given = self.command_line if source == "command line" else self.ini
         return {name: given[name] for name in names if name in given}
+
+    def shown(self, path: Path) -> str:
+        """A path as short as it can be written."""
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def describe_sources(self) -> str:
         """Every option that was set, with its value and where: for `-v`."""
@@ -75,13 +81,15 @@ def read_settings(
         raise UsageError(
             f"--kafka-update-baselines={update}: {nearest(update, UPDATE_MODES)} (give the mode after an equals sign)"
         )
+    environment = either.get("environment")
     return Settings(
         command_line=given,
         ini=written,
+        root=root,
         cluster=either.get("cluster", "auto"),
         baselines=path("baselines", "kafka-baselines") or root,
         update=update,
-        environment=either.get("environment"),
+        environment=None if environment is None else environment_key(environment),
         strict="strict" in either,
         json=path("json", None),
         thresholds=tuple(thresholds),

@@ -114,11 +114,11 @@ def describe_limit(limit: Limit, subject: Metric) -> str:
     """A limit for people: `25 ms`, `baseline + 20 %`, `max(baseline, 5 ms)`."""
     match limit:
         case Absolute(value=value):
-            return format_quantity(value, subject.unit)
+            return format_quantity(value, subject.unit, digits=6)
         case Relative(factor=factor):
             if factor == 1:
                 return "baseline"
-            return f"baseline {'+' if factor > 1 else '-'} {abs(factor - 1) * 100:.4g} %"
+            return f"baseline {'+' if factor > 1 else '-'} {abs(factor - 1) * 100:.6g} %"
         case Extreme(kind=kind, parts=parts):
             return f"{kind}({', '.join(describe_limit(part, subject) for part in parts)})"
 

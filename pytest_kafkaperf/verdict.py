@@ -42,8 +42,8 @@ never fail, and a gate would sleep. That correction belongs to a suspect's fresh
 """
 _FEWEST_ROUNDS = 4
 """Current rounds that 5 of the baseline can decide with, and the other way round."""
-_LOG_DIGITS = 12
-"""Decimals of a logarithm: equal values stay equal when a tolerance is taken off, whatever log() rounds."""
+_LOG_NOISE = 1e-12
+"""Logarithms closer than this are equal: log() rounds, and a tie must stay one when a tolerance is taken off."""
 
 Rounds = Sequence[Mapping[str, float]]
 """Metrics by name, in base units, one mapping a round."""
@@ -150,7 +150,7 @@ def failure_text(checks: Sequence[Check], problems: Sequence[str] = (), *, stric
     return "\n".join(lines)
 
 
-_HEAD = ("limit", "observed", "limit", "baseline", "change")
+_HEAD = ("expression", "observed", "limit", "baseline", "change")
 _WIDTH = 80
 
 
@@ -239,10 +239,8 @@ def _worst(outcomes: Sequence[Verdict]) -> Verdict:
 def _check(threshold: Threshold, rounds: Rounds, baseline: BaselineRounds, *, gate: bool) -> Check:
     subject, limit = threshold.metric, threshold.limit
     comparison = _compare(subject, rounds, baseline.sessions)
-    known = _median(subject, baseline.sessions) if isinstance(comparison, _Comparison) else None
-    evidence = _Evidence(
-        subject=subject, rounds=rounds, comparison=comparison, obstacle=baseline.obstacle, gate=gate
-    )
+    known = _known(subject, baseline.sessions)
+    evidence = _Evidence(subject=subject, rounds=rounds, comparison=comparison, obstacle=baseline.obstacle, gate=gate)
     finding = _judge(limit, threshold.operator, evidence)
     return Check(
         expression=threshold.expression,
@@ -264,7 +262,9 @@ def _observed(subject: Metric, rounds: Rounds) -> float | None:
     return math.fsum(values) if subject.summed else statistics.median(values)
 
 
-def _median(subject: Metric, sessions: Sequence[Rounds]) -> float:
+def _known(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
+    if not sessions or _no_ratio(subject, sessions):
+        return None
     return statistics.median(one[subject.name] for rounds in sessions for one in rounds)
 
 
@@ -347,47 +347,55 @@ def _decide(limit: Relative, comparison: _Comparison) -> _Finding:
     change = f"{format_ratio(comparison.change)} against the baseline"
     allowed = f"the limit is {format_ratio(limit.factor - 1)}"
     sizes = f"{len(current)} against {_count(len(baseline))}"
-    if _exceeds(shift, tolerance):
-        p = mann_whitney_p(_less(current, tolerance), baseline)
+    if shift - tolerance > _LOG_NOISE:
+        p = mann_whitney_p(*_ranked([value - tolerance for value in current], baseline))
         if p < ALPHA:
             reason = f"{change}, {allowed}; beyond noise (p = {float(p):.3g}, {sizes})"
             return _Finding(outcome=Verdict.REGRESSED, reason=reason)
         reason = f"{change}, {allowed}; but not beyond noise (p = {float(p):.3g}, not < {float(ALPHA)}; {sizes})"
         return _Finding(outcome=Verdict.PASSED, reason=reason)
-    if _exceeds(-shift, tolerance):
-        p = mann_whitney_p(_less(baseline, tolerance), current)
+    if -shift - tolerance > _LOG_NOISE:
+        p = mann_whitney_p(*_ranked([value - tolerance for value in baseline], current))
         if p < ALPHA:
             reason = f"{change}, better by more than the tolerance; beyond noise (p = {float(p):.3g}, {sizes})"
             return _Finding(outcome=Verdict.IMPROVED, reason=reason)
     return _Finding(outcome=Verdict.PASSED, reason=f"{change}, {allowed}")
 
 
-def _exceeds(shift: float, tolerance: float) -> bool:
-    return round(shift - tolerance, _LOG_DIGITS) > 0
-
-
-def _less(logs: Sequence[float], tolerance: float) -> list[float]:
-    return [round(value - tolerance, _LOG_DIGITS) for value in logs]
+def _ranked(*samples: Sequence[float]) -> list[list[int]]:
+    """The order of all values, equal ones sharing a place."""
+    places: dict[float, int] = {}
+    before = -math.inf
+    for value in sorted({value for sample in samples for value in sample}):
+        places[value] = len(places) if value - before > _LOG_NOISE else places[before]
+        before = value
+    return [[places[value] for value in sample] for sample in samples]
 
 
 def _compare(subject: Metric, rounds: Rounds, sessions: Sequence[Rounds]) -> _Comparison | str:
     """Both sides on the log scale, the sessions pooled; or why there is no comparison."""
-    if subject.can_be_zero:
-        return f"{subject.name} can be zero and so has no ratio to a baseline"
     if not sessions:
         return "no baseline"
-    flaw = _flaw(subject, rounds, ratio=True)
-    for number, session in enumerate(sessions, 1):
-        flaw = flaw or _flaw(subject, session, ratio=True, of=f" of the baseline's session {number}")
+    flaw = _flaw(subject, rounds, ratio=True) or _no_ratio(subject, sessions)
     if flaw:
         return flaw
     sign = 1 if subject.better == "lower" else -1
 
     def logs(some: Rounds) -> tuple[float, ...]:
-        return tuple(round(sign * math.log(one[subject.name]), _LOG_DIGITS) for one in some)
+        return tuple(sign * math.log(one[subject.name]) for one in some)
 
     pooled = [one for session in sessions for one in session]
     return _Comparison(sign=sign, current=logs(rounds), baseline=logs(pooled))
+
+
+def _no_ratio(subject: Metric, sessions: Sequence[Rounds]) -> str | None:
+    if subject.can_be_zero:
+        return f"{subject.name} can be zero and so has no ratio to a baseline"
+    flaws = (
+        _flaw(subject, session, ratio=True, of=f" of the baseline's session {number}")
+        for number, session in enumerate(sessions, 1)
+    )
+    return next((flaw for flaw in flaws if flaw), None)
 
 
 def _flaw(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:

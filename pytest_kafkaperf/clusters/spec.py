@@ -113,11 +113,11 @@ class Cluster:
 
     bootstrap_servers: str
     """`HOST:PORT[,HOST:PORT...]`, as clients take it."""
-    brokers: int
+    brokers: int = 1
     """How many brokers the cluster has."""
-    provider: str
+    provider: str = "external"
     """`local`, `docker` or `external`."""
-    version: str
+    version: str = "unknown"
     """Kafka's version (of a foreign cluster the first two numbers), or `unknown` where it does not tell."""
     client_config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """What an aiokafka client needs besides the servers: keyword arguments."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT_S = 60
 """Bound of starting processes, connecting clients and forming the consumer group."""
-SILENCE_TIMEOUT_S = 20
+SILENCE_TIMEOUT_S = 15
 """Without any answer for this long while records are on their way, the cluster is taken for lost."""
 _GIVE_UP_S = 5
 """What workers get to report after they were told to stop; then they are killed."""

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.scenario import format_field
 from pytest_kafkaperf.units import format_quantity, format_ratio
 
 if TYPE_CHECKING:
@@ -37,41 +38,45 @@ _PROGRESS_S = 0.5
 
 def render_table(results: Sequence[Result], *, width: int, colour: bool, ascii_only: bool) -> str:
     """One row a test: verdict, throughput, latency, and the change against the baseline."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False, safe_box=True, show_edge=False)
-    table.add_column("test", overflow="fold", ratio=1, min_width=16)
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    table.add_column("test", overflow="fold", min_width=12)
     table.add_column("verdict", no_wrap=True)
     for title in ("records/s", "p50", "p99"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("against baseline", overflow="fold")
+    table.add_column("against baseline", no_wrap=True)
+    names = _names(results)
     for result in results:
+        # The latency that matters most to who reads is the one that a record meets on its whole way.
         family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
-        verdict = Text(str(result.verdict), style=_STYLES[str(result.verdict)])
         table.add_row(
-            Text(_short(result.nodeid)),
-            verdict,
+            Text(names[result.nodeid]),
+            Text(str(result.verdict), style=_STYLES[str(result.verdict)]),
             _figure(result, "produce.throughput"),
             _figure(result, f"{family}.p50"),
             _figure(result, f"{family}.p99"),
             _change(result),
         )
     text = _print(table, width=width, colour=colour)
-    return text.encode("ascii", "replace").decode() if ascii_only else text
+    return text.replace("µ", "u").encode("ascii", "replace").decode() if ascii_only else text
 
 
 def render_notes(session: Session, *, verbose: bool) -> list[str]:
     """What stands below the table: warnings, what was written, what to do next."""
     notes: list[str] = []
+    names = _names(session.results)
     for result in session.results:
-        notes += [f"{_short(result.nodeid)}: {text.splitlines()[0]}" for text in result.warnings]
+        name = names[result.nodeid]
+        notes += [f"{name}: {text.splitlines()[0]}" for text in result.warnings]
         notes += [
-            f"{_short(result.nodeid)}: {check.expression}: {check.reason}"
+            f"{name}: {check.expression}: {check.reason}"
             for check in result.checks
             if str(check.outcome) == "INCONCLUSIVE"
         ]
         if verbose:
-            notes.append(f"{_short(result.nodeid)}: {result.scenario.describe()}")
+            notes.append(f"{name}: {_described(result)}")
     if session.written:
-        notes.append(f"baselines written: {len(session.written)} in {session.settings.baselines} (commit them)")
+        folder = session.settings.shown(session.settings.baselines)
+        notes.append(f"baselines written: {len(session.written)} in {folder} (commit them)")
     return notes
 
 
@@ -131,9 +136,22 @@ def _print(table: Table, *, width: int, colour: bool) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def _short(nodeid: str) -> str:
-    """The part of a node id that tells tests apart; the table is narrow."""
-    return nodeid.rsplit("/", 1)[-1]
+def _names(results: Sequence[Result]) -> dict[str, str]:
+    """What to call each test in a narrow table: without its file where all are in one."""
+    files = {result.nodeid.partition("::")[0] for result in results}
+    return {
+        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else result.nodeid.rpartition("/")[2]
+        for result in results
+    }
+
+
+def _described(result: Result) -> str:
+    """The scenario's fields that something has set, each with where."""
+    fields = (
+        f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
+        for name, source in result.sources.items()
+    )
+    return ", ".join(fields) or "defaults"
 
 
 def _figure(result: Result, name: str) -> str:
@@ -144,18 +162,17 @@ def _figure(result: Result, name: str) -> str:
 
 
 def _change(result: Result) -> Text:
-    """The gated metric that moved most for the worse (or least for the better)."""
-    changed = [check for check in result.checks if check.change is not None]
+    """The gated metric that moved most for the worse, or least for the better."""
+    relative = [check for check in result.checks if "baseline" in check.expression]
+    changed = [check for check in relative if check.change is not None]
     if not changed:
-        return Text("no limit on it" if not _relative(result) else "none to compare with", style="dim")
+        return Text("none yet" if relative else "-", style="dim")
     worst = max(changed, key=_badness)
-    metric = CATALOGUE[worst.metric]
-    style = "" if abs(worst.change or 0) < 5e-4 else ("red" if _badness(worst) > 0 else "green")  # noqa: PLR2004 - shown as 0.0 %
-    return Text(f"{format_ratio(worst.change or 0)} {metric.name}", style=style)
-
-
-def _relative(result: Result) -> bool:
-    return any("baseline" in check.expression for check in result.checks)
+    change = worst.change or 0.0
+    text = f"{format_ratio(change)} {worst.metric.rpartition('latency.')[2].removeprefix('produce.')}"
+    if text.startswith("0.0"):
+        return Text(text)
+    return Text(text, style="red" if _badness(worst) > 0 else "green")
 
 
 def _badness(check: Check) -> float:

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from pytest_kafkaperf.clusters import ClusterSpec, distribution, jars, java, local, provision
-from pytest_kafkaperf.load.readiness import wait_ready
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.load.readiness import wait_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,316 @@
+"""Baselines: what a test gave when its figures were accepted, one file a test, so that a review sees the change.
+
+Layout: `DIR/<environment>/<test file>/<test name>.json`. Figures are written with all their digits: a rounded baseline
+would lie beside equal figures, always to the same side, and ranks would take that for a difference.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_name
+from pytest_kafkaperf.errors import BaselineError
+from pytest_kafkaperf.scenario import Scenario, explain, format_field
+
+SCHEMA = 1
+"""Version of the file format; a file of a later one is refused and left as it is."""
+
+_MAX_NAME_BYTES = 150
+_MAX_PROBLEM = 300
+"""Characters of what is wrong with a file; a file may be wrong in every line."""
+_HOW_TO_MAKE = "make one with --kafka-update-baselines"
+_HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
+
+
+def _iso_time(text: str) -> str:
+    datetime.datetime.fromisoformat(text)
+    return text
+
+
+def _at_least_one(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not items:
+        raise ValueError("at least one is needed")
+    return items
+
+
+Figure = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+
+
+class BaselineSession(BaseModel):
+    """What one session measured on one fresh cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    created: Annotated[str, AfterValidator(_iso_time)]
+    """ISO 8601."""
+    commit: str | None = None
+    """Of the code under test, where it is known."""
+    fingerprint: dict[str, str]
+    rounds: Annotated[tuple[dict[str, Figure], ...], AfterValidator(_at_least_one)]
+    """Metrics by name, in base units."""
+
+
+class BaselineRecord(BaseModel):
+    """The content of one file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = Field(alias="schema")
+    nodeid: str
+    environment: str
+    scenario: dict[str, Any]
+    """As `Scenario.model_dump(mode="json")` gives it."""
+    sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_at_least_one)]
+
+    @classmethod
+    def of_session(
+        cls,
+        *,
+        nodeid: str,
+        environment: str,
+        scenario: Mapping[str, Any],
+        fingerprint: Mapping[str, str],
+        created: str,
+        rounds: Sequence[Mapping[str, float]],
+        commit: str | None = None,
+    ) -> Self:
+        """The record of one session.
+
+        Raises:
+            BaselineError: there are no rounds, or a figure is not a finite number of at least 0.
+
+        """
+        session = {
+            "created": created,
+            "commit": commit,
+            "fingerprint": dict(fingerprint),
+            "rounds": [{name: float(value) for name, value in one.items()} for one in rounds],
+        }
+        record = {
+            "schema": SCHEMA,
+            "nodeid": nodeid,
+            "environment": environment,
+            "scenario": dict(scenario),
+            "sessions": [session],
+        }
+        try:
+            return cls.model_validate(record)
+        except ValidationError as error:
+            raise BaselineError(
+                f"the figures of {nodeid} cannot become a baseline: {_shortened(explain(error))}; run it again"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineRounds:
+    """What a run is compared with."""
+
+    sessions: tuple[tuple[Mapping[str, float], ...], ...] = ()
+    """Metrics by name in base units; one mapping a round, one tuple a session."""
+    obstacle: str | None = None
+    """Why the comparison does not count; None when it does."""
+
+
+class BaselineStore:
+    """The folder of all baselines."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, environment: str, nodeid: str) -> Path:
+        """The file of a test: always inside the folder, and never that of another test.
+
+        Raises:
+            UsageError: the environment is not a safe folder name.
+
+        """
+        file, _, name = nodeid.partition("::")
+        folders = [_safe_name(part, suffix="") for part in file.split("/")]
+        return self.folder.joinpath(environment_key(environment), *folders, _safe_name(name, suffix=".json"))
+
+    def load(self, environment: str, nodeid: str) -> BaselineRecord | None:
+        """The baseline of a test, or None when there is none.
+
+        Raises:
+            BaselineError: the file cannot be read, is damaged, is from a newer version or belongs to another test;
+                it is left as it is.
+
+        """
+        path = self.path(environment, nodeid)
+        try:
+            content = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise BaselineError(f"cannot read baseline {path}: {error.strerror or error}") from None
+        record = _read(content, path)
+        for field, given, expected in (
+            ("nodeid", record.nodeid, nodeid),
+            ("environment", record.environment, environment),
+        ):
+            if given != expected:
+                raise BaselineError(
+                    f"baseline {path} is damaged: its {field} is {given!r}, expected {expected!r}; if it was renamed "
+                    f"on purpose, correct {field!r} in the file, otherwise {_HOW_TO_REPAIR}"
+                )
+        return record
+
+    def save(self, record: BaselineRecord) -> Path:
+        """Write a baseline; the file is replaced as a whole or not at all.
+
+        Raises:
+            BaselineError: it cannot be written, or what is there is damaged or newer.
+
+        """
+        path = self.path(record.environment, record.nodeid)
+        self.load(record.environment, record.nodeid)  # what cannot be read is not overwritten
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, _written(record))
+        except OSError as error:
+            raise BaselineError(
+                f"cannot write baseline {path}: {error.strerror or error}; --kafka-baselines names another folder"
+            ) from None
+        return path
+
+    def environments(self, nodeid: str) -> tuple[str, ...]:
+        """The environments that hold a baseline of this test, in alphabetical order."""
+        try:
+            names = sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir())
+        except OSError:
+            return ()  # no folder, no baselines; one that cannot be read is told where a file is loaded from it
+        return tuple(name for name in names if is_safe_name(name) and self.path(name, nodeid).is_file())
+
+    def comparable(self, environment: str, nodeid: str, scenario: Mapping[str, Any]) -> BaselineRounds:
+        """What a run of this scenario is compared with: this environment's baseline, or another's for information.
+
+        Raises:
+            BaselineError: this environment's file is damaged or newer.
+
+        """
+        record = self.load(environment, nodeid)
+        if record is not None:
+            return _rounds_of(record, scenario)
+        others = [name for name in self.environments(nodeid) if name != environment]
+        if not others:
+            return BaselineRounds(obstacle=f"no baseline for this test; {_HOW_TO_MAKE}")
+        return self._elsewhere(environment, nodeid, scenario, others)
+
+    def _elsewhere(
+        self, environment: str, nodeid: str, scenario: Mapping[str, Any], others: Sequence[str]
+    ) -> BaselineRounds:
+        known = ", ".join(map(repr, others))
+        missing = f"no baseline for environment {environment!r}"
+        try:
+            record = self.load(others[0], nodeid)
+        except BaselineError:
+            record = None  # not this run's file: it must not stop it
+        found = _rounds_of(record, scenario) if record is not None else BaselineRounds(obstacle="unreadable")
+        shown = "not comparable" if found.obstacle else f"the change against {others[0]!r} is shown, it never counts"
+        return BaselineRounds(
+            sessions=found.sessions, obstacle=f"{missing} (there is one for {known}: {shown}); {_HOW_TO_MAKE}"
+        )
+
+
+def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields that make two workloads different: `partitions: 6 -> 12`.
+
+    A field that one side does not name has its default there: it is from before the field existed. `rounds` does not
+    count: it says how often to measure, not what.
+    """
+    defaults = Scenario().model_dump(mode="json")
+    first, second = ({**defaults, **fields} for fields in (before, now))
+    return tuple(
+        f"{name}: {_change(name, first.get(name), second.get(name))}"
+        for name in sorted({*first, *second} - {"rounds"})
+        if first.get(name) != second.get(name)
+    )
+
+
+def _change(name: str, before: Any, now: Any) -> str:
+    told, told_now = ("none" if value is None else format_field(name, value) for value in (before, now))
+    return f"{told} -> {told_now}" if told != told_now else f"{before!r} -> {now!r}"
+
+
+def _rounds_of(record: BaselineRecord, scenario: Mapping[str, Any]) -> BaselineRounds:
+    changes = scenario_changes(record.scenario, scenario)
+    if changes:
+        return BaselineRounds(obstacle=f"the scenario is not the baseline's ({'; '.join(changes)}); {_HOW_TO_MAKE}")
+    return BaselineRounds(sessions=tuple(session.rounds for session in record.sessions))
+
+
+def _read(content: bytes, path: Path) -> BaselineRecord:
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise _damaged(path, f"a JSON object was expected, not {type(data).__name__}")
+    version = data.get("schema")
+    if isinstance(version, int) and version > SCHEMA:
+        raise BaselineError(
+            f"baseline {path} is of schema {version}, and this version of pytest-kafkaperf reads up to {SCHEMA}; "
+            "upgrade pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
+        )
+    try:
+        return BaselineRecord.model_validate(data)
+    except ValidationError as error:
+        raise _damaged(path, explain(error)) from None
+
+
+def _damaged(path: Path, problem: str) -> BaselineError:
+    return BaselineError(f"baseline {path} is damaged: {_shortened(problem)}; {_HOW_TO_REPAIR}")
+
+
+def _shortened(problem: str) -> str:
+    return problem if len(problem) <= _MAX_PROBLEM else f"{problem[:_MAX_PROBLEM]}..."
+
+
+def _written(record: BaselineRecord) -> bytes:
+    content = json.dumps(record.model_dump(mode="json", by_alias=True), indent=2, allow_nan=False)
+    return f"{content}\n".encode()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put a whole file in the place of another, or leave that as it is."""
+    temporary = path.parent / f".kafkaperf-{secrets.token_hex(8)}.tmp"  # short, whatever the test's name is
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.\[\]=+,@-]")
+_DIGEST_LENGTH = 10
+_HASHED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
+
+
+def _safe_name(text: str, *, suffix: str) -> str:
+    """A file name of its own for each text, on every system, readable where that can be.
+
+    A text that is no safe name, too long, or different from another by case only gets a hash of itself; so does one
+    that looks as if it had one, and thus no two texts share a name.
+    """
+    room = _MAX_NAME_BYTES - len(suffix)
+    kept = _UNSAFE.sub("_", text.replace("::", "."))
+    plain = kept == text == text.lower() and text.rstrip(".") == text != "" and len(text) <= room
+    if plain and not is_reserved(text) and not _HASHED.search(text):
+        return text + suffix
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
+    stem = kept[: room - _DIGEST_LENGTH - 2].rstrip(".") or "_"
+    return f"{'_' if is_reserved(stem) else ''}{stem}-{digest}{suffix}"

@@ -1,0 +1,160 @@
+"""Where a run took place: the key that baselines are filed under, and the fingerprint that is kept with them.
+
+Figures of two machines say nothing about each other. Baselines are therefore kept by environment, and the default key
+names what moves figures most: operating system, architecture, CPU model, cores, and how the cluster was provided.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import math
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.units import Unit, format_quantity
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?", re.ASCII)
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE | re.DOTALL)
+"""Names that Windows keeps for devices, whatever follows the first dot."""
+_MAX_CPU = 40
+"""Characters of the CPU's name in a key."""
+_NOISE = re.compile(r"\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
+"""Parts of a CPU's name that tell no model from another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What is known of a machine; None where it does not tell."""
+
+    system: str
+    architecture: str
+    kernel: str
+    cpu: str | None
+    cores: int
+    """That this process may use: a container or an affinity mask leaves fewer than there are."""
+    memory_bytes: int | None
+
+
+@functools.cache
+def this_machine() -> Machine:
+    """Read what this machine is; it does not change while a process runs."""
+    return Machine(
+        system=platform.system() or os.name,
+        architecture=platform.machine() or "unknown-architecture",
+        kernel=platform.release(),
+        cpu=_cpu_model(Path("/proc/cpuinfo")) or platform.processor() or None,
+        cores=_usable_cores(Path("/sys/fs/cgroup/cpu.max")),
+        memory_bytes=_memory_bytes(),
+    )
+
+
+def default_environment_key(provider: str, machine: Machine | None = None) -> str:
+    """The key of a machine with clusters of that provider: `linux-x86_64-intel-xeon-2c-local`. A safe folder name."""
+    machine = machine or this_machine()
+    cpu = _slug(_NOISE.sub(" ", machine.cpu or ""))[:_MAX_CPU].strip("-")
+    parts = (_slug(machine.system), _slug(machine.architecture), cpu, f"{machine.cores}c", _slug(provider))
+    return "-".join(part for part in parts if part)
+
+
+def environment_key(name: str) -> str:
+    """The name that `--kafka-environment` gives.
+
+    Raises:
+        UsageError: it is not a safe folder name on every system.
+
+    """
+    if not is_safe_name(name):
+        shown = name if len(name) <= _MAX_CPU else f"{name[:_MAX_CPU]}..."
+        raise UsageError(
+            f"environment {shown!r} is not a safe folder name; use at most 100 letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit, for example 'ci-large'"
+        )
+    return name
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether this is one plain folder name on every system."""
+    return _NAME.fullmatch(name) is not None and not is_reserved(name)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether Windows keeps this name for a device: `con`, `aux.json`."""
+    return _RESERVED.fullmatch(name) is not None
+
+
+def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = None) -> dict[str, str]:
+    """What figures may depend on, as text by name: the cluster's facts, the versions, the machine.
+
+    What is not known is left out.
+    """
+    machine = machine or this_machine()
+    memory = machine.memory_bytes
+    facts = {
+        **cluster,
+        "plugin": _version("pytest-kafkaperf"),
+        "aiokafka": _version("aiokafka"),
+        "python": platform.python_version(),
+        "system": machine.system,
+        "kernel": machine.kernel,
+        "architecture": machine.architecture,
+        "cpu": machine.cpu,
+        "cores": str(machine.cores),
+        "memory": None if memory is None else format_quantity(memory, Unit.BYTES),
+    }
+    return {name: text for name, text in facts.items() if text}
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """What differs between two fingerprints, by name: `kafka: 4.0.0 -> 4.1.1`."""
+    return tuple(
+        f"{name}: {before.get(name, 'not known')} -> {now.get(name, 'not known')}"
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    )
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_model(cpuinfo: Path) -> str | None:
+    """The model that Linux tells; ARM kernels tell none."""
+    try:
+        with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name.strip() == "model name":
+                    return value.strip() or None
+    except OSError:
+        return None  # not Linux
+    return None
+
+
+def _usable_cores(cpu_max: Path) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = cpu_max.read_text(encoding="ascii").split()
+        limit = math.ceil(int(quota) / int(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        return cores  # no cgroup v2, or `max`: no limit
+    return max(1, min(cores, limit))
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None  # Windows, or a system that does not tell

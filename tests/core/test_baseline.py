@@ -1,0 +1,440 @@
+"""Baseline files: where they lie, what they hold, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.baseline import BaselineRecord, BaselineRounds, BaselineStore, scenario_changes
+from pytest_kafkaperf.errors import BaselineError, UsageError
+from pytest_kafkaperf.scenario import Scenario
+
+_NODEID = "tests/perf/test_orders.py::test_ingest"
+_SCENARIO = Scenario.of({"rate": 5000}).model_dump(mode="json")
+_ROUNDS = ({"produce.throughput": 4999.123456789, "errors": 0.0}, {"produce.throughput": 5001.5, "errors": 0.0})
+_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
+_MAKE = "make one with --kafka-update-baselines"
+
+
+def _record(**changes: Any) -> BaselineRecord:
+    fields: dict[str, Any] = {
+        "nodeid": _NODEID,
+        "environment": "ci",
+        "scenario": _SCENARIO,
+        "fingerprint": {"kafka": "4.1.0"},
+        "created": "2025-01-31T12:00:00+00:00",
+        "rounds": _ROUNDS,
+    }
+    return BaselineRecord.of_session(**{**fields, **changes})
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_file_reads_as_a_review_needs_it(tmp_path: Path) -> None:
+    """Baselines are committed: the order is stable, a figure stands on a line, nothing is rounded."""
+    path = BaselineStore(tmp_path).save(_record(scenario={"rate": 5000.0}, commit="abc123"))
+    assert path == tmp_path / "ci" / "tests" / "perf" / "test_orders.py" / "test_ingest.json"
+    assert (
+        path.read_text()
+        == """\
+{
+  "schema": 1,
+  "nodeid": "tests/perf/test_orders.py::test_ingest",
+  "environment": "ci",
+  "scenario": {
+    "rate": 5000.0
+  },
+  "sessions": [
+    {
+      "created": "2025-01-31T12:00:00+00:00",
+      "commit": "abc123",
+      "fingerprint": {
+        "kafka": "4.1.0"
+      },
+      "rounds": [
+        {
+          "produce.throughput": 4999.123456789,
+          "errors": 0.0
+        },
+        {
+          "produce.throughput": 5001.5,
+          "errors": 0.0
+        }
+      ]
+    }
+  ]
+}
+"""
+    )
+
+
+_FIGURES = st.dictionaries(
+    st.text(max_size=20), st.floats(min_value=0, allow_nan=False, allow_infinity=False), max_size=4
+)
+_TEXTS = st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=3)
+
+
+@given(
+    nodeid=st.text(max_size=300),
+    fingerprint=_TEXTS,
+    scenario=_TEXTS,
+    commit=st.one_of(st.none(), st.text(max_size=9)),
+    rounds=st.lists(_FIGURES, min_size=1, max_size=3),
+)
+def test_what_is_saved_is_what_is_loaded(**fields: Any) -> None:
+    """A figure that changed on its way would be compared with itself and differ."""
+    assume(len(fields["nodeid"].split("/")) < 10)
+    with tempfile.TemporaryDirectory() as folder:
+        store = BaselineStore(Path(folder))
+        record = _record(**fields)
+        path = store.save(record)
+        written = path.read_bytes()
+        assert store.load("ci", record.nodeid) == record
+        assert store.save(record).read_bytes() == written
+        assert _files(store.folder) == [str(path.relative_to(folder))]
+
+
+def test_without_a_file_there_is_no_record(tmp_path: Path) -> None:
+    """The first run of a test has none."""
+    assert BaselineStore(tmp_path / "absent").load("ci", _NODEID) is None
+    (tmp_path / "ci").write_text("a file where a folder would be")
+    assert BaselineStore(tmp_path).load("ci", _NODEID) is None
+
+
+def test_the_folder_is_not_made_before_something_is_saved(tmp_path: Path) -> None:
+    """Looking for a baseline must leave nothing behind."""
+    store = BaselineStore(tmp_path / "kafka-baselines")
+    store.comparable("ci", _NODEID, _SCENARIO)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "path"),
+    [
+        ("tests/test_a.py::test_b", "tests/test_a.py/test_b.json"),
+        ("test_a.py::test_b[acks=1-1.5]", "test_a.py/test_b[acks=1-1.5].json"),
+        ("test_a.py::TestX::test_b", "test_a.py/TestX.test_b-2de29c4e2c.json"),
+        ("test_a.py::test_b[1/s]", "test_a.py/test_b[1_s]-33d2df3344.json"),
+        ("test_a.py::test_b[A]", "test_a.py/test_b[A]-f5f7b406a1.json"),
+        ("../out.py::../../../etc/passwd", "_-5ec1f7e700/out.py/.._.._.._etc_passwd-56bfa7338a.json"),
+        ("/etc/x.py::a", "_-e3b0c44298/etc/x.py/a.json"),
+        ("con/aux.py::nul", "_con-1143da2bc5/_aux.py-eb84618628/_nul-99e6242759.json"),
+        ("a.py", "a.py/_-e3b0c44298.json"),
+    ],
+)
+def test_a_test_has_a_readable_safe_path(tmp_path: Path, nodeid: str, path: str) -> None:
+    """Plain names stay as they are; whatever was changed carries a hash."""
+    assert BaselineStore(tmp_path).path("ci", nodeid).relative_to(tmp_path / "ci").as_posix() == path
+
+
+_PART = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        ["test_a", "Test_a", "TEST_A", "..", ".", "a.", "con", "CON.x", "a-0123456789", "a" * 200, "\0", "é", "e\u0301"]
+    ),
+)
+_NODEIDS = st.builds(
+    lambda folders, names: "/".join(folders) + "".join(f"::{name}" for name in names),
+    st.lists(_PART, min_size=1, max_size=3),
+    st.lists(_PART, max_size=3),
+)
+
+
+@given(_NODEIDS, _NODEIDS)
+def test_two_tests_never_share_a_file_on_any_file_system(first: str, second: str) -> None:
+    """One test's figures compared with another's: on a file system that ignores case, too."""
+    store = BaselineStore(Path("/baselines"))
+    paths = [str(store.path("ci", nodeid)).casefold() for nodeid in (first, second)]
+    # "a" and "a::" are no two tests: pytest never gives the latter.
+    assume([*first.partition("::")][::2] != [*second.partition("::")][::2])
+    assert paths[0] != paths[1]
+
+
+@given(_NODEIDS)
+def test_a_path_stays_in_its_folder_and_within_every_file_systems_limits(nodeid: str) -> None:
+    """A parametrised name may hold anything, `../../` included."""
+    folder = Path("/baselines")
+    path = BaselineStore(folder).path("ci", nodeid)
+    assert pathlib.PurePosixPath(os.path.normpath(path)).is_relative_to("/baselines/ci")
+    names = path.relative_to(folder).parts
+    assert all(len(name.encode()) <= 150 for name in names)
+    assert all(name.isascii() and name.isprintable() and not name.endswith((".", " ")) for name in names)
+
+
+def test_thousands_of_characters_become_one_short_name(tmp_path: Path) -> None:
+    """Parameters are printed into names without a limit; the cut ones still differ."""
+    store = BaselineStore(tmp_path)
+    ids = [f"test_a.py::test_b[{'x' * 5000}{tail}]" for tail in "yz"]
+    paths = {store.save(_record(nodeid=nodeid)) for nodeid in ids}
+    assert [store.load("ci", nodeid) for nodeid in ids] == [_record(nodeid=nodeid) for nodeid in ids]
+    assert {len(path.name) for path in paths} == {149}
+    assert len(paths) == 2
+
+
+def test_an_environment_that_is_no_folder_name_is_refused(tmp_path: Path) -> None:
+    """The path must hold whatever the caller forgot to check."""
+    with pytest.raises(UsageError, match="is not a safe folder name"):
+        BaselineStore(tmp_path).path("../elsewhere", _NODEID)
+
+
+def _written(**changes: Any) -> str:
+    content = json.loads(_record().model_dump_json(by_alias=True))
+    return json.dumps({**content, **changes})
+
+
+def _session(**changes: Any) -> dict[str, Any]:
+    session: dict[str, Any] = json.loads(_written())["sessions"][0]
+    return {**session, **changes}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("<<<<<<< HEAD\n{}", "not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("\udcff", "not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        ("[]", "a JSON object was expected, not list"),
+        (
+            "{}",
+            "schema={}: field required; nodeid={}: field required; environment={}: field required; "
+            "scenario={}: field required; sessions={}: field required",
+        ),
+        (_written(schema=0), "schema=0: input should be 1"),
+        (_written(schema="1"), "schema='1': input should be 1"),
+        (_written(sessions=[]), "sessions=[]: at least one is needed"),
+        (_written(extra=1), "extra=1: extra inputs are not permitted"),
+        (_written(nodeid=5), "nodeid=5: input should be a valid string"),
+        (
+            _written(sessions=[_session(rounds=[])]),
+            "sessions.0.rounds=[]: at least one is needed",
+        ),
+        (
+            _written(sessions=[_session(rounds=[{"errors": float("nan")}])]),
+            "sessions.0.rounds.0.errors=nan: input should be a finite number",
+        ),
+        (
+            _written(sessions=[_session(rounds=[{"errors": float("inf")}])]),
+            "sessions.0.rounds.0.errors=inf: input should be a finite number",
+        ),
+        (
+            _written(sessions=[_session(rounds=[{"errors": -1}])]),
+            "sessions.0.rounds.0.errors=-1: input should be greater than or equal to 0",
+        ),
+        (
+            _written(sessions=[_session(rounds=[{"errors": "1"}])]),
+            "sessions.0.rounds.0.errors='1': input should be a valid number",
+        ),
+        (
+            _written(sessions=[_session(rounds=[{"errors": True}])]),
+            "sessions.0.rounds.0.errors=True: input should be a valid number",
+        ),
+        (
+            _written(sessions=[_session(created="yesterday")]),
+            "sessions.0.created: Invalid isoformat string: 'yesterday'",
+        ),
+    ],
+)
+def test_a_damaged_file_is_named_with_what_is_wrong_and_left_untouched(
+    tmp_path: Path, content: str, problem: str
+) -> None:
+    """It may be a merge gone wrong: guessing would compare with nonsense, overwriting would lose it."""
+    store = BaselineStore(tmp_path)
+    path = store.save(_record())
+    path.write_text(content, errors="surrogateescape")
+    before = path.read_bytes()
+    for touch in (lambda: store.load("ci", _NODEID), lambda: store.save(_record())):
+        with pytest.raises(BaselineError) as caught:
+            touch()
+        assert str(caught.value) == f"baseline {path} is damaged: {problem}; {_REPAIR}"
+    assert path.read_bytes() == before
+    assert len(_files(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "1" * 10_000, '{"schema": 1' + "0" * 400 + "}"])
+def test_a_file_that_is_hard_to_read_is_a_baseline_error_too(tmp_path: Path, content: str) -> None:
+    """Nesting and numbers beyond Python's bounds raise errors of their own."""
+    store = BaselineStore(tmp_path)
+    path = store.save(_record())
+    path.write_text(content)
+    with pytest.raises(BaselineError) as caught:
+        store.load("ci", _NODEID)
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < 1500
+
+
+def test_what_is_wrong_is_cut_when_it_is_long(tmp_path: Path) -> None:
+    """A file may be wrong in every figure."""
+    store = BaselineStore(tmp_path)
+    path = store.save(_record())
+    path.write_text(_written(sessions=[_session(rounds=[{"errors": -1}] * 100)]))
+    with pytest.raises(BaselineError) as caught:
+        store.load("ci", _NODEID)
+    text = str(caught.value).removeprefix(f"baseline {path} is damaged: ").removesuffix(f"; {_REPAIR}")
+    assert len(text) == 303
+    assert text.endswith("...")
+
+
+def test_a_newer_file_is_refused_and_left_untouched(tmp_path: Path) -> None:
+    """A team upgrades one machine at a time; an older plugin must not write over what it cannot read."""
+    store = BaselineStore(tmp_path)
+    path = store.save(_record())
+    path.write_text('{"schema": 2, "unknown": "shape"}')
+    for touch in (lambda: store.load("ci", _NODEID), lambda: store.save(_record())):
+        with pytest.raises(BaselineError) as caught:
+            touch()
+        assert str(caught.value) == (
+            f"baseline {path} is of schema 2, and this version of pytest-kafkaperf reads up to 1; upgrade "
+            "pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
+        )
+    assert path.read_text() == '{"schema": 2, "unknown": "shape"}'
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "expected"),
+    [("nodeid", "test_b.py::test_c", _NODEID), ("environment", "laptop", "ci")],
+)
+def test_a_file_of_another_test_or_environment_is_refused(
+    tmp_path: Path, field: str, given: str, expected: str
+) -> None:
+    """A file was copied or moved: its figures are another test's."""
+    store = BaselineStore(tmp_path)
+    path = store.save(_record())
+    path.write_text(_written(**{field: given}))
+    with pytest.raises(BaselineError) as caught:
+        store.load("ci", _NODEID)
+    assert str(caught.value) == (
+        f"baseline {path} is damaged: its {field} is {given!r}, expected {expected!r}; "
+        f"if it was renamed on purpose, correct {field!r} in the file, otherwise {_REPAIR}"
+    )
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """`Is a directory` without a path helps nobody."""
+    store = BaselineStore(tmp_path)
+    path = store.path("ci", _NODEID)
+    path.mkdir(parents=True)
+    with pytest.raises(BaselineError) as caught:
+        store.load("ci", _NODEID)
+    assert str(caught.value) == f"cannot read baseline {path}: Is a directory"
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The folder may be read-only in CI."""
+    (tmp_path / "ci").write_text("a file where a folder would be")
+    store = BaselineStore(tmp_path)
+    with pytest.raises(BaselineError) as caught:
+        store.save(_record())
+    assert str(caught.value) == (
+        f"cannot write baseline {store.path('ci', _NODEID)}: Not a directory; --kafka-baselines names another folder"
+    )
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    """Half a baseline is worse than an old one."""
+    store = BaselineStore(tmp_path)
+    before = store.save(_record()).read_bytes()
+
+    def fail(_: int) -> None:
+        raise failure
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises((BaselineError, KeyboardInterrupt)):
+        store.save(_record(rounds=[{"errors": 1}]))
+    assert store.path("ci", _NODEID).read_bytes() == before
+    assert len(_files(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("rounds", "problem"),
+    [
+        ([], "sessions.0.rounds=[]: at least one is needed"),
+        ([{"errors": float("nan")}], "sessions.0.rounds.0.errors=nan: input should be a finite number"),
+        ([{"errors": -1}], "sessions.0.rounds.0.errors=-1.0: input should be greater than or equal to 0"),
+    ],
+)
+def test_figures_that_cannot_be_are_never_written(rounds: Any, problem: str) -> None:
+    """The next run would find its baseline damaged."""
+    with pytest.raises(BaselineError) as caught:
+        _record(rounds=rounds)
+    assert str(caught.value) == f"the figures of {_NODEID} cannot become a baseline: {problem}; run it again"
+
+
+def test_a_run_is_compared_with_its_own_environments_baseline(tmp_path: Path) -> None:
+    """The plain case: these rounds count."""
+    store = BaselineStore(tmp_path)
+    store.save(_record(environment="laptop", rounds=[{"errors": 1}]))
+    store.save(_record())
+    assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(sessions=(_ROUNDS,))
+
+
+def test_without_a_baseline_the_reason_says_how_to_make_one(tmp_path: Path) -> None:
+    """The first run of every user ends here."""
+    rounds = BaselineStore(tmp_path).comparable("ci", _NODEID, _SCENARIO)
+    assert rounds == BaselineRounds(obstacle=f"no baseline for this test; {_MAKE}")
+
+
+def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path) -> None:
+    """A laptop must not fail on the figures of CI."""
+    store = BaselineStore(tmp_path)
+    store.save(_record(environment="laptop", rounds=[{"errors": 1}]))
+    store.save(_record(environment="ci"))
+    (tmp_path / "not a baseline").mkdir()
+    (tmp_path / "README").touch()
+    assert store.environments(_NODEID) == ("ci", "laptop")
+    assert store.environments("other.py::test") == ()
+    assert store.comparable("new", _NODEID, _SCENARIO) == BaselineRounds(
+        sessions=(_ROUNDS,),
+        obstacle="no baseline for environment 'new' (there is one for 'ci', 'laptop': the change against 'ci' is "
+        f"shown, it never counts); {_MAKE}",
+    )
+
+
+def test_another_environments_damaged_file_stops_nobody(tmp_path: Path) -> None:
+    """It is not this run's file."""
+    store = BaselineStore(tmp_path)
+    store.save(_record()).write_text("{")
+    assert store.comparable("new", _NODEID, _SCENARIO) == BaselineRounds(
+        obstacle=f"no baseline for environment 'new' (there is one for 'ci': not comparable); {_MAKE}"
+    )
+
+
+def test_a_changed_scenario_is_not_compared_and_named_field_by_field(tmp_path: Path) -> None:
+    """Twice the load is not a regression."""
+    store = BaselineStore(tmp_path)
+    store.save(_record())
+    now = Scenario.of({"rate": 10_000, "linger": "10 ms", "records": 1000, "acks": 1}).model_dump(mode="json")
+    assert store.comparable("ci", _NODEID, now) == BaselineRounds(
+        obstacle="the scenario is not the baseline's (acks: all -> 1; duration: 5 s -> none; linger: 5 ms -> 10 ms; "
+        f"rate: 5k records/s -> 10k records/s; records: none -> 1k records); {_MAKE}"
+    )
+
+
+def test_the_number_of_rounds_does_not_change_a_scenario() -> None:
+    """It says how often to measure; `--kafka-rounds` is the answer to too few rounds."""
+    assert scenario_changes({**_SCENARIO, "rounds": 5}, {**_SCENARIO, "rounds": 20}) == ()
+
+
+def test_a_field_that_a_baseline_does_not_know_had_its_default() -> None:
+    """A new version with a new field must not void every baseline."""
+    older = {name: value for name, value in _SCENARIO.items() if name != "linger"}
+    assert scenario_changes(older, _SCENARIO) == ()
+    assert scenario_changes(older, {**_SCENARIO, "linger": 0.01}) == ("linger: 5 ms -> 10 ms",)
+
+
+def test_a_change_beyond_the_shown_digits_is_still_told() -> None:
+    """`10 ms -> 10 ms` would look like a bug."""
+    changes = scenario_changes({**_SCENARIO, "linger": 0.010000001}, {**_SCENARIO, "linger": 0.010000002})
+    assert changes == ("linger: 0.010000001 -> 0.010000002",)

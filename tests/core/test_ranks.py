@@ -1,0 +1,107 @@
+"""Rank statistics, checked against scipy and against counting every permutation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_kafkaperf.ranks import hodges_lehmann, least_p, mann_whitney_p
+
+_SAMPLE = st.lists(st.integers(min_value=0, max_value=5), min_size=1, max_size=6)
+
+
+def _u(larger: Sequence[float], smaller: Sequence[float]) -> float:
+    return sum((above > below) + (above == below) / 2 for above in larger for below in smaller)
+
+
+def _brute_force_p(larger: Sequence[float], smaller: Sequence[float]) -> Fraction:
+    """The definition, slowly: every choice of as many of the pooled values, compared by U."""
+    pooled = [*larger, *smaller]
+    seen = _u(larger, smaller)
+    splits = list(itertools.combinations(range(len(pooled)), len(larger)))
+    extreme = 0
+    for chosen in splits:
+        rest = [value for index, value in enumerate(pooled) if index not in chosen]
+        extreme += _u([pooled[index] for index in chosen], rest) >= seen
+    return Fraction(extreme, len(splits))
+
+
+def test_p_is_scipys_exact_p_on_a_thousand_cases_without_ties() -> None:
+    """The gate's arithmetic is ours; its answers must be the textbook's."""
+    chance = random.Random(1947)
+    for _ in range(1000):
+        larger = [chance.gauss(chance.choice([0, 1]), 1) for _ in range(chance.randint(1, 9))]
+        smaller = [chance.gauss(0, 1) for _ in range(chance.randint(1, 9))]
+        expected = stats.mannwhitneyu(larger, smaller, alternative="greater", method="exact").pvalue
+        assert float(mann_whitney_p(larger, smaller)) == pytest.approx(expected, rel=1e-9)
+
+
+@given(_SAMPLE, _SAMPLE)
+def test_p_counts_every_permutation_right_with_ties(larger: list[int], smaller: list[int]) -> None:
+    """Latencies come from histogram buckets and tie often; scipy's exact method does not know ties."""
+    assert mann_whitney_p(larger, smaller) == _brute_force_p(larger, smaller)
+
+
+def test_five_against_five_rounds_give_the_table_values() -> None:
+    """1/252 for complete separation, 2/252 with one swap: what p < 0.01 allows at the default of five rounds."""
+    separate = mann_whitney_p([6, 7, 8, 9, 10], [1, 2, 3, 4, 5])
+    swapped = mann_whitney_p([5, 7, 8, 9, 10], [1, 2, 3, 4, 6])
+    further = mann_whitney_p([4, 7, 8, 9, 10], [1, 2, 3, 5, 6])
+    assert [separate, swapped, further] == [Fraction(1, 252), Fraction(2, 252), Fraction(4, 252)]
+
+
+@given(_SAMPLE, _SAMPLE)
+def test_both_directions_share_the_ties_only(first: list[int], second: list[int]) -> None:
+    """Worse and better are mirror images: together they hold every split once, and the seen U twice."""
+    both = mann_whitney_p(first, second) + mann_whitney_p(second, first)
+    assert 1 < both <= 2
+
+
+@given(_SAMPLE, _SAMPLE, st.integers(min_value=1, max_value=3))
+def test_moving_a_sample_up_never_raises_p(larger: list[int], smaller: list[int], step: int) -> None:
+    """A worse run cannot be less of a regression."""
+    assert mann_whitney_p([value + step for value in larger], smaller) <= mann_whitney_p(larger, smaller)
+
+
+def test_the_least_p_is_that_of_complete_separation() -> None:
+    """It tells whether so many rounds could decide at all."""
+    for first, second in ((1, 1), (3, 5), (4, 5), (5, 5), (5, 25)):
+        separate = mann_whitney_p(range(100, 100 + first), range(second))
+        assert least_p(first, second) == separate == Fraction(1, math.comb(first + second, first))
+
+
+def test_thirty_against_two_hundred_and_fifty_rounds_take_no_noticeable_time() -> None:
+    """Ten sessions of 25 rounds are kept at most; the verdict must not be slower than a round."""
+    chance = random.Random(30)
+    larger = [round(chance.gauss(0.3, 1), 2) for _ in range(30)]
+    smaller = [round(chance.gauss(0, 1), 2) for _ in range(250)]
+    start_s = time.process_time()
+    p = mann_whitney_p(larger, smaller)
+    elapsed_s = time.process_time() - start_s
+    normal = stats.mannwhitneyu(larger, smaller, alternative="greater", method="asymptotic").pvalue
+    assert float(p) == pytest.approx(normal, rel=0.05)
+    assert elapsed_s < 3
+
+
+def test_the_shift_is_the_median_of_all_differences() -> None:
+    """Hodges-Lehmann: one wild round moves it little."""
+    assert hodges_lehmann([3, 4, 5], [1, 2, 3]) == 2
+    assert hodges_lehmann([3, 4, 500], [1, 2, 3]) == 2
+    assert hodges_lehmann([1], [3, 5]) == -3
+
+
+@given(_SAMPLE, _SAMPLE, st.integers(min_value=-9, max_value=9))
+def test_the_shift_follows_a_shift_and_turns_with_the_direction(first: list[int], second: list[int], step: int) -> None:
+    """The reported change of an injected change is that change."""
+    shift = hodges_lehmann(first, second)
+    assert hodges_lehmann([value + step for value in first], second) == shift + step
+    assert hodges_lehmann(second, first) == -shift

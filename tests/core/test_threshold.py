@@ -1,0 +1,242 @@
+"""Limits: the grammar of `kafka_threshold`."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.errors import ScenarioError
+from pytest_kafkaperf.metrics import metric
+from pytest_kafkaperf.threshold import (
+    Absolute,
+    Extreme,
+    Limit,
+    Relative,
+    Threshold,
+    describe_limit,
+    limit_value,
+    parse_threshold,
+)
+
+_P99 = "produce.latency.p99"
+_EXAMPLE = "for example 'produce.latency.p99 <= 25 ms' or 'produce.throughput >= baseline - 10%'"
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("25 ms", Absolute(value=0.025)),
+        ("0", Absolute(value=0)),
+        ("baseline", Relative(factor=1)),
+        ("baseline + 20%", Relative(factor=1.2)),
+        ("baseline+20 %", Relative(factor=1.2)),
+        ("baseline + 0.5%", Relative(factor=1.005)),
+        ("baseline + .5%", Relative(factor=1.005)),
+        ("baseline + 5000%", Relative(factor=51)),
+        (
+            "max(baseline + 20%, 5 ms)",
+            Extreme(kind="max", parts=(Relative(factor=1.2), Absolute(value=0.005))),
+        ),
+        ("min ( 5 ms,baseline )", Extreme(kind="min", parts=(Absolute(value=0.005), Relative(factor=1)))),
+        ("max(5 ms, 7 ms)", Absolute(value=0.007)),
+        ("min(5 ms, 7 ms)", Absolute(value=0.005)),
+        ("max(baseline, baseline + 10%)", Relative(factor=1.1)),
+        ("min(baseline, baseline + 10%)", Relative(factor=1)),
+    ],
+)
+def test_every_form_of_a_limit_is_read(limit: str, expected: Limit) -> None:
+    """The grammar is a contract with tests outside this project."""
+    assert parse_threshold(f"{_P99} <= {limit}").limit == expected
+
+
+def test_a_threshold_keeps_its_text_its_metric_and_its_operator() -> None:
+    """The text is what a failure shows."""
+    assert parse_threshold("  produce.throughput>=baseline  -  10% ") == Threshold(
+        expression="produce.throughput>=baseline - 10%",
+        metric=metric("produce.throughput"),
+        operator=">=",
+        limit=Relative(factor=0.9),
+    )
+
+
+@pytest.mark.parametrize("operator", ["<=", "<", ">=", ">", "=="])
+def test_every_operator_is_read(operator: str) -> None:
+    """`<=` must not be read as `<`."""
+    assert parse_threshold(f"errors {operator} 0").operator == operator
+
+
+@pytest.mark.parametrize(
+    ("expression", "needs"),
+    [
+        (f"{_P99} <= 25 ms", False),
+        (f"{_P99} <= max(3 ms, 25 ms)", False),
+        (f"{_P99} <= baseline", True),
+        (f"{_P99} <= max(baseline, 5 ms)", True),
+    ],
+)
+def test_a_threshold_knows_whether_it_needs_a_baseline(expression: str, *, needs: bool) -> None:
+    """Without one, only these are INCONCLUSIVE."""
+    assert parse_threshold(expression).needs_baseline is needs
+
+
+def test_the_tolerance_is_the_distance_to_the_printed_limit() -> None:
+    """`baseline - 10%` prints 0.9 times the baseline, so that is where the verdict turns."""
+    assert Relative(factor=0.9).log_tolerance == -math.log(0.9)
+    assert Relative(factor=1.2).log_tolerance == math.log(1.2)
+    assert Relative(factor=1.0).log_tolerance == 0
+
+
+_TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 min'"
+_FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("", f"cannot read threshold '': {_FORM}, {_EXAMPLE}"),
+        (_P99, f"cannot read threshold '{_P99}': {_FORM}, {_EXAMPLE}"),
+        (f"{_P99} = 5 ms", f"cannot read threshold '{_P99} = 5 ms': {_FORM}, {_EXAMPLE}"),
+        (f"1 ms < {_P99} < 5 ms", f"cannot read threshold '1 ms < {_P99} < 5 ms': {_FORM}, {_EXAMPLE}"),
+        (5, f"cannot read threshold 5: expected text, {_EXAMPLE}"),
+        (
+            f"{_P99} <= " + "0" * 300,
+            f"cannot read threshold '{_P99} <= {'0' * 17}'...: it has 323 characters, at most 300 are read; "
+            f"expected METRIC OP LIMIT, {_EXAMPLE}",
+        ),
+        (
+            "produce.latency.p98 <= 5 ms",
+            "threshold 'produce.latency.p98 <= 5 ms': unknown metric 'produce.latency.p98'; "
+            "did you mean 'produce.latency.p99', 'produce.latency.p95' or 'produce.latency.p90'?",
+        ),
+        (f"{_P99} <= 5", f"threshold '{_P99} <= 5': '5' has no unit; use one of {_TIMES}"),
+        (
+            f"{_P99} <= 5 MiB",
+            f"threshold '{_P99} <= 5 MiB': cannot read '5 MiB' as a time; use one of {_TIMES}",
+        ),
+        (f"{_P99} <= ", f"threshold '{_P99} <= ': cannot read '' as a time; use one of {_TIMES}"),
+        (
+            f"{_P99} <= baseline + 20",
+            f"threshold '{_P99} <= baseline + 20': cannot read 'baseline + 20'; "
+            "use 'baseline', 'baseline + N%' or 'baseline - N%'",
+        ),
+        (
+            "produce.throughput >= baseline - 100%",
+            "threshold 'produce.throughput >= baseline - 100%': 'baseline - 100%' leaves nothing of the baseline; "
+            "use less than 100%",
+        ),
+        (
+            f"{_P99} <= max(5 ms)",
+            f"threshold '{_P99} <= max(5 ms)': 'max(5 ms)': max takes two limits, "
+            "for example 'max(baseline + 20%, 5 ms)'",
+        ),
+        (
+            f"{_P99} <= max(1 ms, 2 ms, 3 ms)",
+            f"threshold '{_P99} <= max(1 ms, 2 ms, 3 ms)': 'max(1 ms, 2 ms, 3 ms)': max takes two limits, "
+            "for example 'max(baseline + 20%, 5 ms)'",
+        ),
+        (
+            "errors <= baseline",
+            "threshold 'errors <= baseline': errors can be zero and so has no ratio to a baseline; "
+            "use an absolute limit, for example 'errors == 0'",
+        ),
+        (
+            f"{_P99} >= baseline",
+            f"threshold '{_P99} >= baseline': for {_P99} lower is better, so a baseline limit is "
+            f"'{_P99} <= baseline + N%'",
+        ),
+        (
+            f"{_P99} <= baseline - 5%",
+            f"threshold '{_P99} <= baseline - 5%': for {_P99} lower is better, so a baseline limit is "
+            f"'{_P99} <= baseline + N%'",
+        ),
+        (
+            "produce.throughput <= max(baseline, 5k records/s)",
+            "threshold 'produce.throughput <= max(baseline, 5k records/s)': for produce.throughput higher is better, "
+            "so a baseline limit is 'produce.throughput >= baseline - N%'",
+        ),
+        (
+            f"{_P99} == baseline",
+            f"threshold '{_P99} == baseline': for {_P99} lower is better, so a baseline limit is "
+            f"'{_P99} <= baseline + N%'",
+        ),
+    ],
+)
+def test_what_is_no_limit_is_refused_with_what_would_be(expression: object, message: str) -> None:
+    """The text is all that a user gets at collection."""
+    with pytest.raises(ScenarioError) as caught:
+        parse_threshold(expression)  # type: ignore[arg-type] - what a marker may hold
+    assert str(caught.value) == message
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.lists(
+            st.sampled_from(
+                [
+                    _P99,
+                    "errors",
+                    "<=",
+                    ">=",
+                    "==",
+                    "<",
+                    "max(",
+                    "min(",
+                    ")",
+                    ",",
+                    "baseline",
+                    "+",
+                    "-",
+                    "20%",
+                    "5 ms",
+                    " ",
+                ]
+            ),
+            max_size=10,
+        ).map("".join),
+    )
+)
+def test_any_text_is_a_threshold_or_a_scenario_error(text: str) -> None:
+    """A traceback at collection would name neither the test nor the mistake."""
+    try:
+        threshold = parse_threshold(text)
+    except ScenarioError as error:
+        assert str(error)
+    else:
+        assert describe_limit(threshold.limit, threshold.metric)
+
+
+@given(
+    st.sampled_from(["{}", "max({}, 5 ms)", "min(7 ms, {})"]),
+    st.one_of(
+        st.integers(min_value=1, max_value=9999).map(lambda percent: f"baseline + {percent} %"),
+        st.integers(min_value=1, max_value=999).map(lambda time: f"{time} ms"),
+        st.just("baseline"),
+    ),
+)
+def test_a_described_limit_reads_back_as_itself(form: str, part: str) -> None:
+    """What a report prints can be pasted into a marker."""
+    limit = parse_threshold(f"{_P99} <= {form.format(part)}").limit
+    described = describe_limit(limit, metric(_P99))
+    assert parse_threshold(f"{_P99} <= {described}").limit == limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "baseline", "value"),
+    [
+        ("25 ms", None, 0.025),
+        ("baseline + 50%", 0.01, 0.015),
+        ("baseline + 50%", None, None),
+        ("max(baseline + 50%, 20 ms)", 0.01, 0.02),
+        ("min(baseline + 50%, 20 ms)", 0.01, 0.015),
+        ("max(baseline + 50%, 20 ms)", None, None),
+    ],
+)
+def test_a_limit_has_a_figure_once_the_baseline_is_known(
+    limit: str, baseline: float | None, value: float | None
+) -> None:
+    """A failure shows the figure that was to be held."""
+    assert limit_value(parse_threshold(f"{_P99} <= {limit}").limit, baseline) == value

