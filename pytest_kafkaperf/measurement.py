@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.histogram import Histogram, merged
 from pytest_kafkaperf.metrics import QUANTILES
 from pytest_kafkaperf.schedule import NS_PER_S
-from pytest_kafkaperf.units import Unit, format_quantity
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.scenario import Scenario
 
+RECORDS_TIMEOUT_S = 3600
+"""Bound of a closed-loop window that ends after a number of records."""
 ON_TIME_RATIO = 0.99
 """Share of the asked load that the generator itself must make, or the round is INVALID."""
 _BUSY_RATIO = 0.95
@@ -104,6 +105,15 @@ class RoundReport:
     broken: bool = False
     """The cluster or the workers are gone: no further round can run."""
 
+    def acknowledged(self) -> dict[int, int]:
+        """Acknowledged records by partition, warm-up included: what must stand in the log."""
+        tally: dict[int, int] = {}
+        for worker in self.workers:
+            for part in worker.produced:
+                for partition, count in part.acknowledged_by_partition.items():
+                    tally[partition] = tally.get(partition, 0) + count
+        return tally
+
 
 def fold(report: RoundReport, scenario: Scenario) -> Round:
     """Make one round of its workers' reports."""
@@ -115,10 +125,12 @@ def fold(report: RoundReport, scenario: Scenario) -> Round:
         metrics |= _produce_metrics(produced, scenario)
         metrics |= _consume_metrics(consumed, report) if scenario.consumers else {}
         metrics |= _cpu_metric(report.workers, produced)
-    integrity = _integrity(produced, report.log_growth)
+    integrity = _integrity(report, sum(part.unknown for part in produced))
     metrics |= integrity
-    problems += _load_problems(report, produced, scenario) if not report.problems else []
-    problems += _integrity_problems(integrity, consumed)
+    problems += _integrity_problems(integrity)
+    if not report.problems:
+        problems += _load_problems(report, produced, scenario)
+        problems += _reading_problems(produced, consumed)
     warnings += _produce_warnings(report.workers, produced, scenario)
     ordered = {name: metrics[name] for name in scenario.metrics() if name in metrics}
     return Round(metrics=ordered, problems=tuple(problems), warnings=tuple(dict.fromkeys(warnings)))
@@ -166,41 +178,45 @@ def _cpu_metric(workers: Sequence[WorkerReport], produced: Sequence[Produced]) -
     return {"client.cpu": sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)}
 
 
-def _integrity(produced: Sequence[Produced], growth: Mapping[int, int] | None) -> dict[str, float]:
+def _integrity(report: RoundReport, unknown: int) -> dict[str, float]:
     """Compare the log with what was acknowledged, partition by partition.
 
     Records whose fate is unknown may stand in the log or not: they excuse a surplus, never a gap.
     """
-    if growth is None:
+    if report.log_growth is None:
         return {}
-    acknowledged: dict[int, int] = dict.fromkeys(growth, 0)
-    for part in produced:
-        for partition, count in part.acknowledged_by_partition.items():
-            acknowledged[partition] = acknowledged.get(partition, 0) + count
-    gaps = {partition: count - growth.get(partition, 0) for partition, count in acknowledged.items()}
-    unknown = sum(part.unknown for part in produced)
-    lost = sum(gap for gap in gaps.values() if gap > 0)
-    surplus = -sum(gap for gap in gaps.values() if gap < 0)
+    acknowledged, growth = report.acknowledged(), report.log_growth
+    gaps = [acknowledged.get(part, 0) - growth.get(part, 0) for part in acknowledged.keys() | growth.keys()]
+    lost = sum(gap for gap in gaps if gap > 0)
+    surplus = -sum(gap for gap in gaps if gap < 0)
     return {"lost": float(lost), "duplicated": float(max(0, surplus - unknown))}
 
 
-def _integrity_problems(integrity: Mapping[str, float], consumed: Sequence[Consumed]) -> list[str]:
-    problems = []
-    if integrity.get("lost"):
-        lost = format_quantity(integrity["lost"], Unit.RECORDS)
-        problems.append(f"records lost: {lost} were acknowledged and are not in the log")
-    unread = sum(part.unread for part in consumed)
-    if unread:
-        problems.append(
-            f"records unread: {format_quantity(unread, Unit.RECORDS)} in the log were not received by the "
-            "consumers in time; end-to-end figures would leave out the slowest"
-        )
-    return problems
+def _integrity_problems(integrity: Mapping[str, float]) -> list[str]:
+    if not integrity.get("lost"):
+        return []
+    return [f"records lost: {integrity['lost']:.0f} records were acknowledged and are not in the log"]
+
+
+def _reading_problems(produced: Sequence[Produced], consumed: Sequence[Consumed]) -> list[str]:
+    """Every record counts: of those that nobody read, some were passed over when the group rebalanced."""
+    if not consumed:
+        return []
+    passed_over = sum(part.acknowledged for part in produced) - sum(part.received for part in consumed)
+    unread = max(passed_over, sum(part.unread for part in consumed))
+    if unread <= 0:
+        return []
+    harm = "end-to-end figures would leave out the slowest"
+    return [f"records unread: {unread} records in the log were not received by the consumers in time; {harm}"]
 
 
 def _load_problems(report: RoundReport, produced: Sequence[Produced], scenario: Scenario) -> list[str]:
     if sum(part.acknowledged for part in produced) == 0:
         return [f"no record of the window was acknowledged{_failures(produced)}"]
+    missing = sum(part.missing for part in produced)
+    if scenario.rate is None and missing:
+        held = f"{missing} of {scenario.records} records were not sent within {RECORDS_TIMEOUT_S} s"
+        return [f"load not reached: {held}; use fewer records, or a duration"]
     if scenario.rate is None:
         return []
     due = sum(part.sent + part.missing for part in produced)

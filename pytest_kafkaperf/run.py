@@ -8,16 +8,17 @@ import functools
 import itertools
 import os
 import secrets
+import time
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.load.admin import Admin
+from pytest_kafkaperf.load.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.load.assignment import Assignment
 from pytest_kafkaperf.load.pool import WorkerPool
-from pytest_kafkaperf.measurement import Round, fold
+from pytest_kafkaperf.measurement import Round, RoundReport, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.load.board import Board
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 TOPIC_PREFIX = "kafkaperf-"
 """Of every topic and group that a run creates; only those are ever removed."""
+
+_HASTY_TIMEOUT_S = 5
+"""Bound of removing the topic after a run that ended early: the cluster may be gone, or a user waits."""
+_REPLICATION_TIMEOUT_S = 10
+"""Bound of waiting for followers to have what the leader has acknowledged."""
+_REPLICATION_TICK_S = 0.1
 
 
 def run_scenario(
@@ -46,14 +53,9 @@ def run_scenario(
         for number in range(1, scenario.rounds + 1):
             board = pool.board()
             assignments = _assign(shares, scenario, cluster, topic, board, seed=number)
-            before = admin.end_offsets(topic, scenario.partitions)
             watch = functools.partial(on_progress, number)
-            report = pool.run(assignments, board, check=cluster.check, progress=watch)
-            if not report.broken:
-                with contextlib.suppress(ClusterError):
-                    after = admin.end_offsets(topic, scenario.partitions)
-                    growth = {partition: end - before[partition] for partition, end in after.items()}
-                    report = dataclasses.replace(report, log_growth=growth)
+            load = functools.partial(pool.run, assignments, board, check=cluster.check, progress=watch)
+            report = _with_log_growth(admin, topic, scenario, load)
             rounds.append(fold(report, scenario))
             if report.broken:
                 break
@@ -63,16 +65,47 @@ def run_scenario(
 @contextlib.contextmanager
 def _topic(admin: Admin, scenario: Scenario, rounds: list[Round]) -> Iterator[str]:
     name = f"{TOPIC_PREFIX}{secrets.token_hex(6)}"
-    admin.create_topic(name, scenario)
     try:
+        admin.create_topic(name, scenario)
         yield name
     finally:
+        ended_early = len(rounds) < scenario.rounds
         try:
-            admin.delete_topic(name)
+            admin.delete_topic(name, timeout_s=_HASTY_TIMEOUT_S if ended_early else TIMEOUT_S)
         except ClusterError as error:
             if rounds and not rounds[-1].problems:
                 warnings = (*rounds[-1].warnings, f"topic {name} was left behind: {error}")
                 rounds[-1] = dataclasses.replace(rounds[-1], warnings=warnings)
+
+
+def _with_log_growth(admin: Admin, topic: str, scenario: Scenario, load: Callable[[], RoundReport]) -> RoundReport:
+    """Run a round, and compare the log before and after it."""
+    try:
+        before = admin.end_offsets(topic, scenario.partitions)
+    except ClusterError as error:
+        return RoundReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
+    report = load()
+    if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
+        return report
+    with contextlib.suppress(ClusterError):
+        return dataclasses.replace(report, log_growth=_log_growth(admin, topic, before, report.acknowledged()))
+    return report
+
+
+def _log_growth(admin: Admin, topic: str, before: Mapping[int, int], acknowledged: Mapping[int, int]) -> dict[int, int]:
+    """Records that the log gained, by partition.
+
+    With acks=1 the leader acknowledges before its followers have a record, and end offsets tell what they have too:
+    a gap is given time to close.
+    """
+    deadline = time.monotonic() + _REPLICATION_TIMEOUT_S
+    while True:
+        after = admin.end_offsets(topic, len(before))
+        growth = {partition: end - before[partition] for partition, end in after.items()}
+        complete = all(growth[partition] >= count for partition, count in acknowledged.items())
+        if complete or time.monotonic() > deadline:
+            return growth
+        time.sleep(_REPLICATION_TICK_S)
 
 
 def _shares(scenario: Scenario) -> list[tuple[tuple[int, ...], int]]:

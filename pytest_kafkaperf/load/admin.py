@@ -43,14 +43,14 @@ class Admin:
         """
         self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")
 
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic that `create_topic` made; one that is gone already is fine.
+    def delete_topic(self, topic: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Delete a topic that `create_topic` made; one that is not there is fine.
 
         Raises:
             ClusterError: refused by the cluster, or not done in time.
 
         """
-        self._call(self._delete_topic(topic), f"delete topic {topic!r}")
+        self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The offset after the last record, by partition.
@@ -79,8 +79,11 @@ class Admin:
 
     async def _delete_topic(self, topic: str) -> None:
         async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
-            with contextlib.suppress(kafka_errors.UnknownTopicOrPartitionError):
-                await admin.delete_topics([topic], timeout_ms=TIMEOUT_S * 1000)
+            response = await admin.delete_topics([topic], timeout_ms=TIMEOUT_S * 1000)
+            for _, code in response.topic_error_codes:
+                error = kafka_errors.for_code(code)
+                if error not in (kafka_errors.NoError, kafka_errors.UnknownTopicOrPartitionError):
+                    raise ClusterError(f"the cluster refused to delete topic {topic!r}: {error.__name__}")
 
     async def _end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=self._servers, **self._config)
@@ -89,15 +92,15 @@ class Admin:
             ends = await consumer.end_offsets(wanted)
         return {where.partition: end for where, end in ends.items()}
 
-    def _call(self, work: Coroutine[Any, Any, T], what: str) -> T:
+    def _call(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float = TIMEOUT_S) -> T:
         """Run it on a loop and a thread of its own: the caller may have a running loop."""
         with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-admin") as thread:
-            return thread.submit(asyncio.run, self._bounded(work, what)).result()
+            return thread.submit(asyncio.run, self._bounded(work, what, timeout_s)).result()
 
-    async def _bounded(self, work: Coroutine[Any, Any, T], what: str) -> T:
+    async def _bounded(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float) -> T:
         started_s = time.monotonic()
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 return await work
         except (TimeoutError, kafka_errors.KafkaError) as error:
             elapsed_s = time.monotonic() - started_s

@@ -21,6 +21,8 @@ class State(IntEnum):
     """Clients are connected, consumers have their partitions and positions."""
     PRODUCED = 2
     """All its producers have sent their records and know what became of them."""
+    DONE = 3
+    """Its consumers have read what there is. None leaves its group before all are: the others would lose positions."""
 
 
 class _Control(IntEnum):

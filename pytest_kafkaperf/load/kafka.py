@@ -1,12 +1,14 @@
 """The one module that touches aiokafka's less public names.
 
-Three things are taken from inside aiokafka 0.14, each for speed, each held by a test that fails when a release
-moves them:
+These are taken from inside aiokafka 0.14, each held by a test that fails when a release moves them; the first two
+for speed:
 
 - `AIOKafkaProducer._message_accumulator._append_batch`: queues a batch without awaiting. The public `send_batch`
   waits on one partition while others have room.
 - `aiokafka.consumer.fetcher.PartitionRecords._unpack_records`: one value a batch instead of one `ConsumerRecord` a
   record. Used in worker processes only.
+- `aiokafka.conn.AIOKafkaConnection.send`: broken connections are told as what clients recover from. Used in worker
+  processes only.
 - `AIOKafkaClient.cluster` and `AIOKafkaConsumer._fetcher`: through the two above.
 """
 
@@ -19,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import aiokafka
 import numpy as np
 import numpy.typing as npt
+from aiokafka import conn
 from aiokafka.consumer import fetcher
-from aiokafka.errors import CorruptRecordException
+from aiokafka.errors import CorruptRecordException, KafkaConnectionError
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.scenario import TAG_BYTES
@@ -34,6 +37,8 @@ REQUEST_TIMEOUT_S = 30
 """Kafka's own default (`request.timeout.ms`); a batch that is older and not acknowledged has failed."""
 
 _MAX_REQUEST_BYTES = 1 << 20
+_HEARTBEAT_MS = 300
+"""Members learn of another that joins by a heartbeat: with Kafka's 3 s each round would begin that much later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,41 @@ class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
         return ReceivedBatch(tags, sum(map(len, values)))
 
 
-def read_batches() -> None:
-    """Make every consumer of this process yield batches; for worker processes only."""
+class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
+    """Tells every failure to write as a `KafkaConnectionError`: then the clients connect again.
+
+    Writing to a closed transport is a RuntimeError with uvloop (https://github.com/aio-libs/aiokafka/issues/1038),
+    and `drain`, which takes the place of an answer with acks=0, raises an OSError. Both would end aiokafka's tasks.
+    """
+
+    def send(self, request: Any, expect_response: bool = True) -> Any:  # noqa: FBT001, FBT002 - aiokafka's signature
+        """As aiokafka's own."""
+        try:
+            answer = super().send(request, expect_response)
+        except RuntimeError as error:
+            if self._writer is None or not self._writer.transport.is_closing():
+                raise
+            raise self._broken(error) from error
+        return answer if expect_response else self._drained(answer)
+
+    async def _drained(self, answer: Any) -> None:
+        try:
+            await answer
+        except (OSError, RuntimeError) as error:
+            raise self._broken(error) from error
+
+    def _broken(self, error: Exception) -> KafkaConnectionError:
+        self.close(reason=conn.CloseReason.CONNECTION_BROKEN)
+        return KafkaConnectionError(f"Connection at {self._host}:{self._port} broken: {error}")
+
+
+def adapt() -> None:
+    """Make every consumer of this process yield batches, and every client survive a lost connection.
+
+    For worker processes only: it changes aiokafka for whoever uses it in this process.
+    """
     fetcher.PartitionRecords = BatchedRecords
+    conn.AIOKafkaConnection = Connection
 
 
 def make_producer(
@@ -100,6 +137,7 @@ def make_consumer(
         group_id=group,
         auto_offset_reset="latest",
         enable_auto_commit=False,
+        heartbeat_interval_ms=_HEARTBEAT_MS,
         request_timeout_ms=REQUEST_TIMEOUT_S * 1000,
         **client_config,
     )

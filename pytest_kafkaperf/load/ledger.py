@@ -26,10 +26,15 @@ _REFUSALS = (
     kafka_errors.RecordListTooLargeError,
     kafka_errors.TopicAuthorizationFailedError,
     kafka_errors.InvalidTopicError,
-    kafka_errors.NotEnoughReplicasError,
     kafka_errors.PolicyViolationError,
 )
-"""The broker has said that the batch is not in the log. Any other failure leaves that open."""
+"""The broker has said that the batch is not in the log. Any other failure leaves that open.
+
+Only errors after which nothing is sent again: what a last attempt was told says nothing of the ones before it.
+"""
+
+_MISSING_SAMPLES = 1 << 20
+"""Of more records than this that were never sent, every n-th stands for n."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,7 @@ class Ledger:
         self.settled = 0
         self.acknowledged = 0
         self._unfolded: list[tuple[Batch, int]] = []
+        self._closed = False
 
     @property
     def outstanding(self) -> int:
@@ -78,6 +84,8 @@ class Ledger:
 
     def acknowledge(self, batch: Batch, ack_ns: int) -> None:
         """A batch is in the log, as far as `acks` promises it."""
+        if self._closed:
+            return
         self.settled += batch.count
         self.acknowledged += batch.count
         tally = self.report.acknowledged_by_partition
@@ -89,6 +97,8 @@ class Ledger:
 
     def fail(self, batch: Batch, error: BaseException) -> None:
         """A batch was not acknowledged and will not be sent again."""
+        if self._closed:
+            return
         self.settled += batch.count
         self.report.failed += batch.count
         if not isinstance(error, _REFUSALS):
@@ -96,8 +106,10 @@ class Ledger:
         name = type(error).__name__
         self.report.failures[name] = self.report.failures.get(name, 0) + batch.count
 
-    def abandon(self) -> None:
-        """The round ends while batches are on their way: nobody will know."""
+    def close(self) -> None:
+        """The round ends: of batches that are on their way still, nobody will know."""
+        self.fold()
+        self._closed = True
         if self.outstanding:
             self.report.failures["no answer"] = self.outstanding
             self.report.failed += self.outstanding
@@ -105,23 +117,31 @@ class Ledger:
             self.settled = self.sent
 
     def judge_generator(self, batch: Batch, room_ns: int, end_ns: int) -> None:
-        """Count records that the generator alone held back; `room_ns`: since when there was room for the batch."""
+        """Count records that the generator alone held back.
+
+        `room_ns` is since when there was room for the batch, `end_ns` the end of the window.
+        """
         late_ns = batch.sent_ns - max(batch.closing_ns, room_ns)
-        if late_ns > LATE_NS:
-            self.report.late += batch.measured
+        if late_ns > LATE_NS and batch.dues_ns is not None:
+            dues = batch.dues_ns[batch.count - batch.measured :]
+            self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # those due since are not late
         if batch.sent_ns > end_ns:
             self.report.sent_late += batch.measured
             if batch.sent_ns - late_ns <= end_ns:
                 self.report.behind += batch.measured
 
     def give_up(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:
-        """Records that were due and never sent have waited until now at least; they count, as that."""
+        """Records `first` to `stop` were never sent. Those due have waited until now at least; they count, as that."""
         self.report.missing += stop - first
-        for start in range(first, stop, 1 << 16):
-            dues = schedule.due_between(start, min(1 << 16, stop - start))
-            waited = np.maximum(now_ns - dues, 0)
-            self.report.latency.record(waited)
-            self.report.delay.record(waited)
+        due = min(stop, schedule.first_after(now_ns)) - first
+        if due <= 0:
+            return
+        stride = -(-due // _MISSING_SAMPLES)
+        counts = np.full(-(-due // stride), stride, dtype=np.int64)
+        counts[-1] = due - stride * (counts.size - 1)
+        waited = now_ns - schedule.due_between(first, counts.size, stride=stride)
+        self.report.latency.record(waited, counts)
+        self.report.delay.record(waited, counts)
 
     def fold(self) -> None:
         """Record the latencies of what was acknowledged since the last time."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pytest_kafkaperf.scenario import Scenario
 
-_POOL_BYTES = 1 << 20
-_POOL_VALUES = 1024
+_MIN_POOL_BYTES = 128 << 10
+_MAX_POOL_BYTES = 32 << 20
 _TAG = struct.Struct(">qq")
 _INDEX_MASK = (1 << 48) - 1
 
@@ -37,7 +37,9 @@ class Payload:
         self._tagged = scenario.consumers > 0
         self._origin = producer << 48
         size_bytes = scenario.record_size - (TAG_BYTES if self._tagged else 0)
-        count = max(1, min(_POOL_VALUES, _POOL_BYTES // max(size_bytes, 1)))
+        # No value comes twice in a batch, where a codec would find it.
+        pool_bytes = min(max(scenario.batch_size, _MIN_POOL_BYTES), _MAX_POOL_BYTES)
+        count = pool_bytes // scenario.record_size + 1
         source = random.Random(f"{seed}/{producer}")  # noqa: S311 - a load, not a secret
         self._pool = [source.randbytes(size_bytes) for _ in range(count)]
 

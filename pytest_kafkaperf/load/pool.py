@@ -7,6 +7,7 @@ import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Self
 
 from pytest_kafkaperf.errors import ClusterLostError, LoadError
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
-from pytest_kafkaperf.load.worker import work
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, SETTLE_TIMEOUT_S, longest_s, work
 from pytest_kafkaperf.measurement import RoundReport
 from pytest_kafkaperf.schedule import NS_PER_S
 
@@ -37,6 +38,8 @@ SILENCE_TIMEOUT_S = 15
 """Without any answer for this long while records are on their way, the cluster is taken for lost."""
 _GIVE_UP_S = 5
 """What workers get to report after they were told to stop; then they are killed."""
+_MARGIN_S = 10
+"""What the controller waits beyond a worker's own bound, which ends nearly every wait."""
 _POLL_S = 0.02
 _CHECK_S = 0.25
 _LAG_S = 0.1
@@ -62,6 +65,7 @@ class WorkerPool:
         self._stack = contextlib.ExitStack()
         self._folder = ""
         self._executor: concurrent.futures.ProcessPoolExecutor | None = None
+        self._futures: Sequence[concurrent.futures.Future[WorkerReport]] = ()
         self._rounds = 0
 
     def __enter__(self) -> Self:
@@ -70,12 +74,14 @@ class WorkerPool:
             self._workers,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin,
+            initargs=(self._folder,),
         )
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._executor is not None:
-            _end(self._executor)
+            idle = all(future.done() for future in self._futures)
+            _end(self._executor, patience_s=_GIVE_UP_S if idle else 0)
         self._executor = None
         self._stack.close()
 
@@ -98,9 +104,20 @@ class WorkerPool:
         """
         if self._executor is None:
             raise RuntimeError("the pool is used outside its `with` block")
-        with board, _without_main():
-            futures = [self._executor.submit(work, assignment) for assignment in assignments]
-            return _Round(futures, board, assignments[0].scenario, check, progress).run()
+        with board:
+            try:
+                with _without_main(), _without_interrupt():
+                    self._futures = [self._executor.submit(work, assignment) for assignment in assignments]
+            except BrokenProcessPool:
+                return RoundReport(workers=(), start_ns=None, problems=(_DIED,), broken=True)
+            return _Round(self._futures, board, assignments[0].scenario, check, progress).run()
+
+
+_DIED = "a worker process died: killed, out of memory, or crashed"
+
+
+class _WorkerEndedError(Exception):
+    """A worker ended before its time; the reason comes with its report."""
 
 
 class _Round:
@@ -121,7 +138,7 @@ class _Round:
         self._progress = progress
         self._checked_s = 0.0
         self._lag_s = 0.0
-        self._answer = (0, 0.0)
+        self._progressed = (0, 0.0)
         self._start_ns: int | None = None
         self._workers: list[WorkerReport] = []
         self._problems: list[str] = []
@@ -134,6 +151,8 @@ class _Round:
             self._await_production()
             self._board.all_produced()
             self._await_reports()
+        except _WorkerEndedError:
+            pass  # the reason is collected with the reports
         except (ClusterLostError, LoadError) as error:
             self._problems.append(str(error))
             self._broken = isinstance(error, ClusterLostError)
@@ -148,7 +167,7 @@ class _Round:
             problems=self._problems,
             lag_max=self._lag_max,
             lag_end=self._lag_end,
-            broken=self._broken,
+            broken=self._broken or self._start_ns is None,
         )
 
     def _start(self) -> None:
@@ -158,13 +177,13 @@ class _Round:
         while not (self._board.all_reached(State.READY) and self._board.total(Cell.ASSIGNED) == everyone):
             self._look("connecting")
             if any(future.done() for future in self._futures):
-                raise LoadError("a worker ended before the round began")
+                raise _WorkerEndedError
             if time.monotonic() > deadline:
                 raise LoadError(self._not_ready(everyone))
         warmup_ns = round(self._scenario.warmup * NS_PER_S)
         self._start_ns = now_ns() + warmup_ns + 20_000_000
         self._board.start_at(self._start_ns)
-        self._answer = (0, time.monotonic())
+        self._progressed = (0, time.monotonic())
 
     def _not_ready(self, everyone: int) -> str:
         if self._board.all_reached(State.READY):
@@ -176,29 +195,39 @@ class _Round:
 
     def _await_production(self) -> None:
         start_ns = self._start_ns or 0
+        bound_s = longest_s(self._scenario) + SETTLE_TIMEOUT_S + _MARGIN_S
         while not self._board.all_reached(State.PRODUCED):
-            phase = "warm-up" if now_ns() < start_ns else "measuring"
-            if self._scenario.duration and now_ns() > start_ns + self._scenario.duration * NS_PER_S:
-                phase = "draining"
-            self._look(phase)
-            self._listen()
-            if all(future.done() for future in self._futures):
-                return
+            elapsed_s = (now_ns() - start_ns) / NS_PER_S
+            self._look(self._phase(elapsed_s))
+            settled = self._board.total(Cell.SETTLED)
+            self._listen(settled, self._board.total(Cell.SENT) - settled, "acknowledged")
+            if elapsed_s > bound_s:
+                raise LoadError(f"producers did not come to an end within {bound_s:.0f} s")
+
+    def _phase(self, elapsed_s: float) -> str:
+        if elapsed_s < 0:
+            return "warm-up"
+        scenario = self._scenario
+        window_s = scenario.records / scenario.rate if scenario.records and scenario.rate else scenario.duration
+        return "measuring" if window_s is None or elapsed_s <= window_s else "draining"
 
     def _await_reports(self) -> None:
-        # The worker's own bounds end this; the controller's only backs them up.
-        deadline = time.monotonic() + 2 * READY_TIMEOUT_S
+        bound_s = 2 * DRAIN_TIMEOUT_S + _MARGIN_S
+        deadline = time.monotonic() + bound_s
         while not all(future.done() for future in self._futures):
             self._look("draining")
+            if self._scenario.consumers:
+                received = self._board.total(Cell.RECEIVED)
+                self._listen(received, self._board.total(Cell.ACKNOWLEDGED) - received, "received")
             if time.monotonic() > deadline:
-                raise LoadError(f"consumers did not report within {2 * READY_TIMEOUT_S} s after production")
+                raise LoadError(f"workers did not report within {bound_s:.0f} s after production")
 
     def _look(self, phase: str) -> None:
         """One turn of any wait: sleep a little, show progress, see whether cluster and workers are alive."""
         concurrent.futures.wait(self._futures, timeout=_POLL_S, return_when=concurrent.futures.FIRST_EXCEPTION)
         for future in self._futures:
             if future.done() and future.exception() is not None:
-                raise LoadError("a worker failed")  # the reason is collected with the reports
+                raise _WorkerEndedError
         now_s = time.monotonic()
         if now_s - self._lag_s >= _LAG_S:
             self._lag_s = now_s
@@ -225,16 +254,15 @@ class _Round:
             self._lag_end = lag
             self._lag_max = max(self._lag_max, lag)
 
-    def _listen(self) -> None:
-        """Give up when nothing is answered for long although records are on their way."""
-        settled, now_s = self._board.total(Cell.SETTLED), time.monotonic()
-        if settled != self._answer[0] or self._board.total(Cell.SENT) == settled:
-            self._answer = (settled, now_s)
-        elif now_s - self._answer[1] > SILENCE_TIMEOUT_S:
+    def _listen(self, count: int, pending: int, what: str) -> None:
+        """Give up when the count stands still for long although records are on their way."""
+        now_s = time.monotonic()
+        if count != self._progressed[0] or pending <= 0:
+            self._progressed = (count, now_s)
+        elif now_s - self._progressed[1] > SILENCE_TIMEOUT_S:
             raise ClusterLostError(
-                f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while "
-                f"{self._board.total(Cell.SENT) - settled} were on their way: the cluster is down, or far too slow "
-                "for this load"
+                f"no record was {what} for {SILENCE_TIMEOUT_S} s while {pending} were on their way: the cluster is "
+                "down, or far too slow for this load"
             )
 
     def _collect(self) -> None:
@@ -248,16 +276,10 @@ class _Round:
             except LoadError as error:
                 self._add_problem(str(error))
             except BrokenProcessPool:
-                self._add_problem("a worker process died: killed, out of memory, or crashed")
+                self._add_problem(_DIED)
                 self._broken = True
             except Exception as error:  # noqa: BLE001 - whatever ended a worker must stand in the report
                 self._add_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{_traceback(error)}")
-        if len(self._problems) > 1:
-            self._problems = [
-                problem
-                for problem in self._problems
-                if problem not in ("a worker failed", "a worker ended before the round began")
-            ]
 
     def _add_problem(self, problem: str) -> None:
         if problem not in self._problems:
@@ -271,7 +293,7 @@ def _traceback(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _without_main() -> Iterator[None]:
-    """Hide `__main__` while processes are spawned.
+    """Hide `__main__` while processes are spawned, which is while assignments are submitted.
 
     `multiprocessing` imports the parent's main module in each child: here pytest or the user's script, which a
     worker does not need, and which could start everything again.
@@ -284,29 +306,47 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _begin() -> None:
+@contextlib.contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back while processes are spawned.
+
+    They inherit the mask: a terminal's Ctrl-C reaches the whole foreground group, and would end a worker that still
+    imports with a traceback on the user's screen. The controller gets it a moment later.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _begin(folder: str) -> None:
     """What a worker process does first."""
-    # Ctrl-C reaches the whole foreground group; the controller decides what becomes of the workers.
+    # The controller decides what becomes of the workers; see `_without_interrupt`.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_follow, args=(parent.sentinel, folder), daemon=True).start()
 
 
-def _follow(sentinel: int) -> None:
-    """End with the controller: a killed session leaves no load behind."""
+def _follow(sentinel: int, folder: str) -> None:
+    """End with the controller: a killed session leaves neither load nor files behind."""
     multiprocessing.connection.wait([sentinel])
+    shutil.rmtree(folder, ignore_errors=True)  # all workers do
     os._exit(1)
 
 
-def _end(executor: concurrent.futures.ProcessPoolExecutor) -> None:
-    """Let idle workers go by themselves, kill the rest.
+def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float) -> None:
+    """Let idle workers go by themselves within `patience_s`, kill the rest.
 
     The executor names its processes in a private attribute only (`kill_workers` is public from Python 3.14 on).
     """
     processes = list((getattr(executor, "_processes", None) or {}).values())
     executor.shutdown(wait=False, cancel_futures=True)
-    deadline = time.monotonic() + _GIVE_UP_S
+    deadline = time.monotonic() + patience_s
     for process in processes:
         process.join(max(0.0, deadline - time.monotonic()))
         if process.is_alive():

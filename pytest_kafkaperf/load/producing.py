@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.board import now_ns
 from pytest_kafkaperf.load.kafka import submit
 from pytest_kafkaperf.load.ledger import Batch, Ledger
 from pytest_kafkaperf.schedule import NS_PER_S, Schedule, exact_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from fractions import Fraction
 
     from pytest_kafkaperf.load.alarm import Alarm
@@ -71,9 +72,8 @@ class Producer:
         self._payload = payload
         self._partitions = [TopicPartition(topic, partition) for partition in range(scenario.partitions)]
         self._capacity = self._batch_capacity()
-        self._free = self._slots()
-        self._slots_total = len(self._free)
-        self._room: asyncio.Future[None] | None = None
+        self._slots = _Slots(scenario.partitions, first=number, batch_bytes=self._capacity * scenario.record_size)
+        self._changed: asyncio.Future[None] | None = None
         self._enough = asyncio.Event()
         self._abandoned = False
         self._next = 0
@@ -91,19 +91,15 @@ class Producer:
         """Warm up, produce the window's records, and wait until the fate of each is known.
 
         Waits at most `settle_s` seconds for that; what is on its way then has failed with "no answer".
+
+        Raises:
+            LoadError: the client cannot send any more.
+
         """
         schedule = self._schedule(window)
-        sending = self._open_loop(window, alarm, schedule) if schedule else self._closed_loop(window)
-        tasks = {asyncio.ensure_future(sending), asyncio.ensure_future(self._enough.wait())}
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
+        await self._send_until_enough(
+            self._open_loop(window, alarm, schedule) if schedule else self._closed_loop(window)
+        )
         if schedule:
             stop = self._stop(window, schedule)
             self.ledger.give_up(schedule, max(self._next, 0), max(stop, self._next, 0), now_ns())
@@ -112,11 +108,23 @@ class Producer:
         await self._settle(settle_s)
         return self.ledger.report
 
+    async def _send_until_enough(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Run it to its end, or until `give_up`."""
+        tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(self._enough.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended, _ = await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
+
     async def _closed_loop(self, window: Window) -> None:
         """Keep as many batches on their way as there are slots."""
         left = window.records
         while left is None or left > 0:
-            partition = await self._slot()
+            partition, _ = await self._slot()
             now = now_ns()
             if window.end_ns is not None and now >= window.end_ns:
                 return
@@ -134,8 +142,7 @@ class Producer:
         end_ns = schedule.due_ns(stop)
         self._next = schedule.first_after(window.warm_from_ns - 1)
         while self._next < stop:
-            partition = await self._slot()
-            room_ns = now_ns()
+            partition, room_ns = await self._slot()
             first = self._next
             last = min(first + self._capacity, stop) - 1
             closing_ns = min(schedule.due_ns(first) + linger_ns, schedule.due_ns(last))
@@ -162,7 +169,12 @@ class Producer:
         return schedule.first_after(window.end_ns - 1)
 
     def _send(self, partition: int, first: int, dues: Any, closing_ns: int, *, measured: int) -> Batch:
-        """Build a batch and hand it over."""
+        """Build a batch and hand it over.
+
+        Raises:
+            LoadError: the client cannot send any more.
+
+        """
         paced = not isinstance(dues, list)
         builder = self._client.create_batch()
         count = self._payload.fill(
@@ -179,67 +191,78 @@ class Producer:
             closing_ns=closing_ns,
             sent_ns=now_ns() if paced else closing_ns,
         )
-        self.ledger.enter(batch)
         try:
-            submit(self._client, builder, self._partitions[partition]).add_done_callback(
-                lambda ended: self._ended(batch, ended)
-            )
+            future = submit(self._client, builder, self._partitions[partition])
         except KafkaError as error:
-            self.ledger.fail(batch, error)
-            self._return_slot(partition)
-            self._enough.set()
+            raise LoadError(f"producer {self._number} cannot send any more: {error!r}") from None
+        self.ledger.enter(batch)
+        future.add_done_callback(lambda ended: self._ended(batch, ended))
         return batch
 
     def _ended(self, batch: Batch, future: asyncio.Future[Any]) -> None:
         now = now_ns()
         if future.cancelled():
-            return  # the loop is closing; `abandon` has counted it
+            return  # the loop is closing; the ledger has counted it
         error = future.exception()
         if error is None:
             self.ledger.acknowledge(batch, now)
         else:
             self.ledger.fail(batch, error)
         self._on_settled()
-        self._return_slot(batch.partition)
-
-    def _return_slot(self, partition: int) -> None:
-        self._free.append(partition)
+        self._slots.give_back(batch.partition, now)
         self._wake()
 
     def _wake(self) -> None:
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
 
-    async def _slot(self) -> int:
-        """A partition with room for one more batch; partitions take turns."""
-        while not self._free:
+    async def _slot(self) -> tuple[int, int]:
+        """A partition for the next batch, and since when there has been room for it; waits for room."""
+        while not self._slots.free:
             await self._change()
-        return self._free.popleft()
+        return self._slots.take()
 
     async def _change(self) -> None:
         """Wait until a batch has ended, or the round is abandoned."""
-        self._room = asyncio.get_running_loop().create_future()
-        await self._room
+        self._changed = asyncio.get_running_loop().create_future()
+        await self._changed
 
     async def _settle(self, settle_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(settle_s):
                 while self.ledger.outstanding and not self._abandoned:
                     await self._change()
-        self.ledger.fold()
-        self.ledger.abandon()
-
-    def _slots(self) -> collections.deque[int]:
-        batch_bytes = self._capacity * self._scenario.record_size
-        bound = max(1, _OUTSTANDING_BYTES // batch_bytes)
-        turns = list(range(self._scenario.partitions)) * _OUTSTANDING_BATCHES
-        # Producers begin at different partitions, so that few of them do not meet on the same one.
-        shift = self._number % self._scenario.partitions
-        return collections.deque((turns[shift:] + turns[:shift])[:bound])
+        self.ledger.close()
 
     def _batch_capacity(self) -> int:
         """How many records a batch takes: found by filling one."""
-        builder, capacity = self._client.create_batch(), 0
-        while self._payload.fill(builder, first=capacity, dues_ns=[now_ns()], timestamp_ms=time.time_ns() // 10**6):
+        builder, capacity, timestamp_ms = self._client.create_batch(), 0, time.time_ns() // 1_000_000
+        while self._payload.fill(builder, first=capacity, dues_ns=[0], timestamp_ms=timestamp_ms):
             capacity += 1
         return capacity
+
+
+class _Slots:
+    """Room for batches: bounded by the partition and in bytes. Partitions take turns, whatever the bound."""
+
+    def __init__(self, partitions: int, *, first: int, batch_bytes: int) -> None:
+        turns = list(range(partitions)) * _OUTSTANDING_BATCHES
+        # Producers begin at different partitions, so that few of them do not meet on the same one.
+        shift = first % partitions
+        self._turns = collections.deque(turns[shift:] + turns[:shift])
+        bound = max(1, _OUTSTANDING_BYTES // batch_bytes)
+        self._free_since_ns = collections.deque([0] * min(bound, len(turns)))
+
+    @property
+    def free(self) -> int:
+        """For how many batches there is room."""
+        return len(self._free_since_ns)
+
+    def take(self) -> tuple[int, int]:
+        """The partition whose turn it is, and since when its batch has had room."""
+        return self._turns.popleft(), self._free_since_ns.popleft()
+
+    def give_back(self, partition: int, now_ns: int) -> None:
+        """A batch has ended."""
+        self._turns.append(partition)
+        self._free_since_ns.append(now_ns)

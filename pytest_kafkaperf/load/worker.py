@@ -8,7 +8,7 @@ import gc
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aiokafka.errors import KafkaError
 
@@ -17,14 +17,16 @@ from pytest_kafkaperf.load.alarm import make_alarm
 from pytest_kafkaperf.load.assignment import Assignment
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
 from pytest_kafkaperf.load.consuming import Consumer
-from pytest_kafkaperf.load.kafka import REQUEST_TIMEOUT_S, make_consumer, make_producer, read_batches
+from pytest_kafkaperf.load.kafka import REQUEST_TIMEOUT_S, adapt, make_consumer, make_producer
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producing import Producer, Window
-from pytest_kafkaperf.measurement import WorkerReport
+from pytest_kafkaperf.measurement import RECORDS_TIMEOUT_S, WorkerReport
 from pytest_kafkaperf.schedule import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+
+    from pytest_kafkaperf.scenario import Scenario
 
 CONNECT_TIMEOUT_S = 20
 """Bound of connecting one client and of joining its group."""
@@ -32,12 +34,14 @@ START_TIMEOUT_S = 90
 """Bound of waiting for the start instant: the other workers connect meanwhile."""
 DRAIN_TIMEOUT_S = 30
 """Bound of reading what is left after production, and of sending what was due in the window."""
-_RECORDS_TIMEOUT_S = 600
-"""Bound of a window that ends after a number of records."""
+SETTLE_TIMEOUT_S = REQUEST_TIMEOUT_S + 5
+"""Bound of waiting for the fate of what was sent."""
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
 _CLOSE_TIMEOUT_S = 2
 _MAX_NOTES = 5
+
+T = TypeVar("T")
 
 
 def work(assignment: Assignment) -> WorkerReport:
@@ -47,11 +51,22 @@ def work(assignment: Assignment) -> WorkerReport:
         LoadError: a client could not connect or join its group; the text says which and why.
 
     """
-    read_batches()
+    adapt()
     gc.collect()
     gc.freeze()  # what is here stays: later collections need not look at it
     with _Notes() as notes, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_Worker(assignment, notes).run())
+
+
+def longest_s(scenario: Scenario) -> float:
+    """Bound of sending the records of a window, from its start on: what is not sent then is missing."""
+    if scenario.duration is not None:
+        window_s = scenario.duration
+    elif scenario.records is not None and scenario.rate is not None:
+        window_s = scenario.records / scenario.rate
+    else:
+        return RECORDS_TIMEOUT_S
+    return window_s + max(window_s, DRAIN_TIMEOUT_S / 2)
 
 
 class _Worker:
@@ -66,42 +81,54 @@ class _Worker:
         self._consumers: list[Consumer] = []
 
     async def run(self) -> WorkerReport:
-        async with contextlib.AsyncExitStack() as stack:
-            board = stack.enter_context(self._board)
-            await self._connect(stack)
-            return await self._load(board, await self._start_instant(board))
+        report = WorkerReport(worker=self._assignment.worker)
+        with self._board as board:
+            async with self._clients():
+                start_ns = await self._start_instant(board)
+                if start_ns is not None:
+                    await self._load(report, board, start_ns)
+        report.notes = self._notes.texts()
+        return report
 
-    async def _connect(self, stack: contextlib.AsyncExitStack) -> None:
+    @contextlib.asynccontextmanager
+    async def _clients(self) -> AsyncIterator[None]:
+        """Start all clients at once, and stop them at once.
+
+        Members that join one after the other would each make the group start again, and where a cluster is gone,
+        each stop takes its whole bound.
+        """
         assignment, scenario = self._assignment, self._scenario
         servers, config = assignment.bootstrap_servers, assignment.client_config
-        for number in assignment.producers:
-            client = make_producer(scenario, servers, config)
-            await stack.enter_async_context(_started(client, f"producer {number}", servers))
-            await client.partitions_for(assignment.topic)
-            self._producers.append(
-                Producer(
-                    client=client,
-                    scenario=scenario,
-                    number=number,
-                    topic=assignment.topic,
-                    payload=Payload(scenario, producer=number, seed=assignment.seed),
-                    on_settled=self._post,
-                )
-            )
+        writers = {number: make_producer(scenario, servers, config) for number in assignment.producers}
         readers = [
             make_consumer(assignment.topic, assignment.group, servers, config) for _ in range(assignment.consumers)
         ]
-        # All at once: members that join one after the other would each make the group start again.
-        await asyncio.gather(
-            *(
-                stack.enter_async_context(_started(client, f"consumer {number}", servers))
-                for number, client in enumerate(readers)
-            )
-        )
-        self._consumers = [Consumer(client, on_received=self._post) for client in readers]
+        connecting = [_connect(self._start_writer(client), f"producer {n}", servers) for n, client in writers.items()]
+        connecting += [_connect(client.start(), "a consumer", servers) for client in readers]
+        try:
+            await _together(connecting)
+            self._producers = [self._producer(number, client) for number, client in writers.items()]
+            self._consumers = [Consumer(client, on_received=self._post) for client in readers]
+            yield
+        finally:
+            await asyncio.gather(*(_stop(client) for client in (*writers.values(), *readers)), return_exceptions=True)
 
-    async def _start_instant(self, board: Board) -> int:
-        """Be ready, and wait for the instant at which the window opens.
+    async def _start_writer(self, client: Any) -> None:
+        await client.start()
+        await client.partitions_for(self._assignment.topic)
+
+    def _producer(self, number: int, client: Any) -> Producer:
+        return Producer(
+            client=client,
+            scenario=self._scenario,
+            number=number,
+            topic=self._assignment.topic,
+            payload=Payload(self._scenario, producer=number, seed=self._assignment.seed),
+            on_settled=self._post,
+        )
+
+    async def _start_instant(self, board: Board) -> int | None:
+        """Be ready, and wait for the instant at which the window opens; None when the round is given up before.
 
         The group may still hand partitions to members that come later, so positions are settled again and again.
         """
@@ -111,48 +138,58 @@ class _Worker:
             self._tell(Cell.ASSIGNED, sum(held))
             self._tell(Cell.STATE, State.READY)
             if board.stopped:
-                raise LoadError("the round was given up before its start")
+                return None
             if time.monotonic() > deadline:
                 raise LoadError(f"no start instant within {START_TIMEOUT_S} s")
             await asyncio.sleep(_READY_TICK_S)
         return start_ns
 
-    async def _load(self, board: Board, start_ns: int) -> WorkerReport:
-        report = WorkerReport(worker=self._assignment.worker)
+    async def _load(self, report: WorkerReport, board: Board, start_ns: int) -> None:
         meter = _Meter()
         self._notes.clear()
         watch = asyncio.ensure_future(self._watch(board, start_ns, meter))
         try:
-            with contextlib.ExitStack() as alarms:
-                producing = [
-                    producer.run(
-                        self._window(start_ns, index),
-                        alarms.enter_context(make_alarm()),
-                        settle_s=REQUEST_TIMEOUT_S + 5,
-                    )
-                    for index, producer in zip(self._assignment.producers, self._producers, strict=True)
-                ]
-                consuming = [
-                    consumer.run(
-                        start_ns,
-                        over=lambda: board.production_is_over,
-                        stopped=lambda: board.stopped,
-                        drain_s=DRAIN_TIMEOUT_S,
-                    )
-                    for consumer in self._consumers
-                ]
-                if producing:
-                    report.produced = await asyncio.gather(*producing)
-                    report.cpu_s, report.busy_ratio = meter.read()
-                self._post()
-                self._tell(Cell.STATE, State.PRODUCED)
-                report.consumed = await asyncio.gather(*consuming)
-            if not producing:
+            await _together([self._produce(report, start_ns, meter), self._consume(report, board, start_ns)])
+            if not self._producers:
                 report.cpu_s, report.busy_ratio = meter.read()
+            self._tell(Cell.STATE, State.DONE)
+            if self._consumers:
+                await self._until_all_are_done(board)
         finally:
             watch.cancel()
-        report.notes = self._notes.texts()
-        return report
+
+    async def _produce(self, report: WorkerReport, start_ns: int, meter: _Meter) -> None:
+        with contextlib.ExitStack() as alarms:
+            report.produced = await _together(
+                [
+                    producer.run(
+                        self._window(start_ns, number), alarms.enter_context(make_alarm()), settle_s=SETTLE_TIMEOUT_S
+                    )
+                    for number, producer in zip(self._assignment.producers, self._producers, strict=True)
+                ]
+            )
+        if self._producers:
+            report.cpu_s, report.busy_ratio = meter.read()
+        self._post()
+        self._tell(Cell.STATE, State.PRODUCED)
+
+    async def _consume(self, report: WorkerReport, board: Board, start_ns: int) -> None:
+        report.consumed = await _together(
+            [
+                consumer.run(
+                    start_ns,
+                    over=lambda: board.production_is_over,
+                    stopped=lambda: board.stopped,
+                    drain_s=DRAIN_TIMEOUT_S,
+                )
+                for consumer in self._consumers
+            ]
+        )
+
+    async def _until_all_are_done(self, board: Board) -> None:
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        while not (board.all_reached(State.DONE) or board.stopped or time.monotonic() > deadline):
+            await asyncio.sleep(_TICK_S)
 
     def _window(self, start_ns: int, number: int) -> Window:
         scenario = self._scenario
@@ -166,7 +203,7 @@ class _Worker:
 
     async def _watch(self, board: Board, start_ns: int, meter: _Meter) -> None:
         """Post progress; end the load when the controller says so or its time is up."""
-        last_ns = start_ns + round(self._longest_s() * NS_PER_S)
+        last_ns = start_ns + round(longest_s(self._scenario) * NS_PER_S)
         measuring = False
         while True:
             self._post()
@@ -180,11 +217,6 @@ class _Worker:
                 for producer in self._producers:
                     producer.abandon()
             await asyncio.sleep(_TICK_S)
-
-    def _longest_s(self) -> float:
-        if self._scenario.duration is None:
-            return _RECORDS_TIMEOUT_S
-        return self._scenario.duration + max(self._scenario.duration, DRAIN_TIMEOUT_S / 2)
 
     def _tell(self, cell: Cell, value: int) -> None:
         self._board.tell(self._assignment.worker, cell, value)
@@ -225,49 +257,56 @@ def _runnable_ns() -> int | None:
     return int(running) + int(waiting)
 
 
-@contextlib.asynccontextmanager
-async def _started(client: Any, name: str, servers: str) -> AsyncIterator[None]:
-    """Start a client and stop it again, each within a bound."""
+async def _connect(starting: Coroutine[Any, Any, None], name: str, servers: str) -> None:
+    """Start a client within a bound."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            await client.start()
+            await starting
     except TimeoutError:
-        await _stopped(client)
         raise LoadError(f"{name} could not connect to {servers} within {CONNECT_TIMEOUT_S} s") from None
     except (KafkaError, OSError, ValueError) as error:
-        await _stopped(client)
         raise LoadError(f"{name} could not connect to {servers}: {type(error).__name__}: {error}") from None
+
+
+async def _stop(client: Any) -> None:
+    async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+        await client.stop()
+
+
+async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Like `asyncio.gather`, but when one fails, the others are cancelled and ended before it is told."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
-        yield
+        return await asyncio.gather(*tasks)
     finally:
-        await _stopped(client)
-
-
-async def _stopped(client: Any) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-            await client.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Notes(logging.Handler):
-    """Collects what aiokafka warns of, instead of letting it into the user's terminal."""
+    """Collects what aiokafka warns of, and what ended its tasks, instead of letting it into the user's terminal."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
         self._texts: dict[str, None] = {}
-        self._logger = logging.getLogger("aiokafka")
+        self._loggers = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
 
     def __enter__(self) -> Self:
-        self._logger.addHandler(self)
-        self._logger.propagate = False
+        for logger in self._loggers:
+            logger.addHandler(self)
+            logger.propagate = False
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self)
+        for logger in self._loggers:
+            logger.removeHandler(self)
+            logger.propagate = True
 
     def emit(self, record: logging.LogRecord) -> None:
+        error = f": {record.exc_info[1]!r}" if record.exc_info else ""
         if len(self._texts) < _MAX_NOTES:
-            self._texts[record.getMessage()] = None
+            self._texts[record.getMessage().partition("\n")[0] + error] = None
 
     def clear(self) -> None:
         """Forget what was said while clients connected and the group formed: that belongs to a start."""

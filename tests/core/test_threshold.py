@@ -167,7 +167,7 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
 def test_what_is_no_limit_is_refused_with_what_would_be(expression: object, message: str) -> None:
     """The text is all that a user gets at collection."""
     with pytest.raises(ScenarioError) as caught:
-        parse_threshold(expression)  # type: ignore[arg-type] - what a marker may hold
+        parse_threshold(expression)  # type: ignore[arg-type]
     assert str(caught.value) == message
 
 

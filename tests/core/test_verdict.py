@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,9 @@ from pytest_kafkaperf.baseline import BaselineRounds
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.threshold import parse_threshold
 from pytest_kafkaperf.verdict import Check, Judgement, Verdict, failure_text, judge, relative_change
+
+approx: Any = pytest.approx
+
 
 _P99 = "produce.latency.p99"
 _RATE = "produce.throughput"
@@ -158,9 +162,9 @@ def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> Non
         metric=_P99,
         observed=0.015,
         limit="baseline + 20 %",
-        limit_value=pytest.approx(0.012),
+        limit_value=approx(0.012),
         baseline=0.010,
-        change=pytest.approx(0.5),
+        change=approx(0.5),
         outcome=Verdict.REGRESSED,
         reason="+50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)",
     )
@@ -170,7 +174,7 @@ def test_less_throughput_is_worse() -> None:
     """The direction is the metric's, the change that of the value."""
     check = _judge(f"{_RATE} >= baseline - 10%", _times(0.5), _TEN_MS)
     assert check.outcome is Verdict.REGRESSED
-    assert check.change == pytest.approx(-0.5)
+    assert check.change == approx(-0.5)
     assert check.reason == (
         "-50.0 % against the baseline, the limit is -10.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)"
     )
@@ -198,7 +202,7 @@ def test_worse_but_not_beyond_noise_passes_and_says_so() -> None:
 def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> None:
     """A better figure is to be accepted as the baseline, or it will hide the next regression."""
     check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
-    assert (check.outcome, check.change) == (Verdict.IMPROVED, pytest.approx(-0.5))
+    assert (check.outcome, check.change) == (Verdict.IMPROVED, approx(-0.5))
     assert check.reason == (
         "-50.0 % against the baseline, better by more than the tolerance; beyond noise (p = 0.00397, 5 against 5 rounds)"
     )
@@ -209,7 +213,7 @@ def test_better_within_the_tolerance_or_within_noise_is_not_improved() -> None:
     """IMPROVED is the mirror image: it takes as much as REGRESSED does."""
     assert _judge(f"{_P99} <= baseline + 20%", _times(0.9), _TEN_MS).outcome is Verdict.PASSED
     noisy = _judge(f"{_P99} <= baseline + 20%", [0.005, 0.005, 0.005, 0.005, 0.02], _TEN_MS)
-    assert (noisy.outcome, noisy.change) == (Verdict.PASSED, pytest.approx(-0.495, abs=1e-3))
+    assert (noisy.outcome, noisy.change) == (Verdict.PASSED, approx(-0.495, abs=1e-3))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +263,7 @@ def test_too_few_rounds_cannot_decide_whatever_their_values(
     """A limit that could never fail must not pass: it would be a gate that sleeps."""
     check = _judge(f"{_P99} <= baseline + 20%", [0.01 * factor] * current, [0.01] * baseline)
     assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, f"too few rounds: {reason}")
-    assert check.change == pytest.approx(factor - 1)
+    assert check.change == approx(factor - 1)
 
 
 def test_few_rounds_decide_against_many() -> None:
@@ -288,7 +292,7 @@ def test_another_environments_baseline_is_shown_and_never_gates() -> None:
     elsewhere = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),), obstacle="of another environment")
     check = _judge(f"{_P99} <= baseline + 20%", _times(3), elsewhere)
     assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
-    assert (check.baseline, check.change) == (0.010, pytest.approx(2.0))
+    assert (check.baseline, check.change) == (0.010, approx(2.0))
 
 
 @pytest.mark.parametrize(
@@ -379,7 +383,7 @@ def test_lower_limits_compose_the_other_way_round(
 def test_a_composed_limit_gives_both_reasons_and_the_figure_that_counts() -> None:
     """Which part broke is the first question."""
     check = _judge(f"{_P99} <= max(baseline + 20%, 5 ms)", _WORSE, _TEN_MS)
-    assert (check.limit, check.limit_value) == ("max(baseline + 20 %, 5 ms)", pytest.approx(0.012))
+    assert (check.limit, check.limit_value) == ("max(baseline + 20 %, 5 ms)", approx(0.012))
     assert check.reason == (
         "baseline + 20 %: +100.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, "
         "5 against 5 rounds); 5 ms: median of 5 rounds, from 19.6 ms to 20.4 ms"
@@ -454,7 +458,7 @@ def test_an_accepted_run_passes_its_baseline_limits() -> None:
     """`--kafka-update-baselines` says: this is the new normal."""
     check = _judge(f"{_P99} <= baseline", _WORSE, _TEN_MS, gate_baseline=False)
     assert (check.outcome, check.reason) == (Verdict.PASSED, "accepted as the new baseline")
-    assert check.change == pytest.approx(1.0)
+    assert check.change == approx(1.0)
     assert _judge(f"{_P99} <= baseline", _WORSE, gate_baseline=False).outcome is Verdict.PASSED
 
 
@@ -474,7 +478,7 @@ def test_a_value_that_cannot_be_is_not_accepted() -> None:
 def test_the_change_of_any_metric_can_be_told() -> None:
     """Reports show it for metrics without a limit, too."""
     sessions = [_rounds(_P99, _TEN_MS)]
-    assert relative_change(CATALOGUE[_P99], _rounds(_P99, _times(1.3)), sessions) == pytest.approx(0.3)
+    assert relative_change(CATALOGUE[_P99], _rounds(_P99, _times(1.3)), sessions) == approx(0.3)
     assert relative_change(CATALOGUE[_P99], _rounds(_P99, [0.0]), sessions) is None
     assert relative_change(CATALOGUE[_P99], _rounds(_P99, _TEN_MS), []) is None
     assert relative_change(CATALOGUE["errors"], _rounds("errors", [1.0]), [_rounds("errors", [1.0])]) is None
@@ -549,11 +553,11 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
         text
         == """\
 VIOLATED: 2 of 3 limits not met
-  limit                                         observed         limit  baseline   change
-  produce.latency.p99 <= baseline + 20%            15 ms         12 ms     10 ms  +50.0 %
+  expression                                 observed         limit  baseline   change
+  produce.latency.p99 <= baseline + 20%         15 ms         12 ms     10 ms  +50.0 %
     REGRESSED: +50.0 % against the baseline, the limit is +20.0 %; beyond noise
     (p = 0.00397, 5 against 5 rounds)
-  produce.throughput >= 5k records/s        4k records/s  5k records/s         -        -
+  produce.throughput >= 5k records/s     4k records/s  5k records/s         -        -
     VIOLATED: median of 5 rounds, each 4k records/s"""
     )
 

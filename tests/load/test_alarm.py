@@ -1,0 +1,66 @@
+"""The alarm: never early, and close to its time."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+import pytest
+import uvloop
+
+from pytest_kafkaperf.load.alarm import Alarm, _LoopAlarm, make_alarm
+from pytest_kafkaperf.load.board import now_ns
+
+MILLISECOND_NS = 1_000_000
+
+
+async def _lateness_ns(alarm: Alarm, delays_ns: list[int]) -> list[int]:
+    lateness = []
+    with alarm:
+        for delay_ns in delays_ns:
+            deadline_ns = now_ns() + delay_ns
+            await alarm.until(deadline_ns)
+            lateness.append(now_ns() - deadline_ns)
+    return lateness
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("make", [make_alarm, _LoopAlarm], ids=["platform", "loop"])
+def test_an_alarm_is_never_early_and_mostly_close(make: type[Alarm], loop_factory: type) -> None:
+    """An early batch would have a negative latency, a late one a latency that is not Kafka's."""
+    delays_ns = [200_000 * (k % 10) for k in range(100)]
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        lateness_ns = runner.run(_lateness_ns(make(), delays_ns))
+
+    assert min(lateness_ns) >= 0
+    assert statistics.median(lateness_ns) < 10 * MILLISECOND_NS
+
+
+def test_an_alarm_of_the_past_does_not_wait() -> None:
+    """A producer that is behind catches up at full speed."""
+
+    async def past() -> None:
+        with make_alarm() as alarm:
+            async with asyncio.timeout(30):
+                for deadline_ns in (0, 1, now_ns() - 1):
+                    await alarm.until(deadline_ns)
+
+    asyncio.run(past())
+
+
+def test_a_cancelled_alarm_does_not_ring_the_next_one() -> None:
+    """The descriptor is one; an old expiry must not end a new wait early."""
+
+    async def twice() -> int:
+        with make_alarm() as alarm:
+            waiting = asyncio.ensure_future(alarm.until(now_ns() + 5 * MILLISECOND_NS))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            time.sleep(0.01)  # noqa: ASYNC251 - the loop must not see the expiry before the next wait
+            deadline_ns = now_ns() + 50 * MILLISECOND_NS
+            await alarm.until(deadline_ns)
+            return now_ns() - deadline_ns
+
+    assert asyncio.run(twice()) >= 0
