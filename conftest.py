@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, jars, java, provision
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, java, provision
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 _TOOL_TIMEOUT_S = 60
 
@@ -41,7 +42,7 @@ def _quota(cluster: Cluster, **rates: int) -> Iterator[None]:
 
 def _configure(cluster: Cluster, *change: str) -> None:
     runtime = java.find()
-    kafka = distribution.installed(jars.DEFAULT_VERSION, java=runtime, cache=distribution.cache_folder())
+    kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=distribution.cache_folder())
     command = [str(runtime.path), "-cp", ":".join(map(str, kafka.classpath)), "kafka.admin.ConfigCommand"]
     command += ["--bootstrap-server", cluster.bootstrap_servers, "--alter", "--entity-type", "clients"]
     subprocess.run([*command, "--entity-default", *change], check=True, timeout=_TOOL_TIMEOUT_S, capture_output=True)

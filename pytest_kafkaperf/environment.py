@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.units import Unit, format_quantity
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?", re.ASCII)
-_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE | re.DOTALL)
+# Patterns are compiled where they are used: the header of every pytest run loads this module.
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
+_RESERVED = r"(?is)(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?"
 """Names that Windows keeps for devices, whatever follows the first dot."""
 _MAX_CPU = 40
 """Characters of the CPU's name in a key."""
-_NOISE = re.compile(r"\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
+_NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
 """Parts of a CPU's name that tell no model from another."""
 
 
@@ -57,7 +57,7 @@ def this_machine() -> Machine:
 def default_environment_key(provider: str, machine: Machine | None = None) -> str:
     """The key of a machine with clusters of that provider: `linux-x86_64-intel-xeon-2c-local`. A safe folder name."""
     machine = machine or this_machine()
-    cpu = _slug(_NOISE.sub(" ", machine.cpu or ""))[:_MAX_CPU].strip("-")
+    cpu = _slug(re.sub(_NOISE, " ", machine.cpu or ""))[:_MAX_CPU].strip("-")
     parts = (_slug(machine.system), _slug(machine.architecture), cpu, f"{machine.cores}c", _slug(provider))
     return "-".join(part for part in parts if part)
 
@@ -80,12 +80,12 @@ def environment_key(name: str) -> str:
 
 def is_safe_name(name: str) -> bool:
     """Whether this is one plain folder name on every system."""
-    return _NAME.fullmatch(name) is not None and not is_reserved(name)
+    return re.fullmatch(_NAME, name) is not None and not is_reserved(name)
 
 
 def is_reserved(name: str) -> bool:
     """Whether Windows keeps this name for a device: `con`, `aux.json`."""
-    return _RESERVED.fullmatch(name) is not None
+    return re.fullmatch(_RESERVED, name) is not None
 
 
 def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = None) -> dict[str, str]:
@@ -93,6 +93,8 @@ def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = Non
 
     What is not known is left out.
     """
+    from pytest_kafkaperf.units import Unit, format_quantity  # noqa: PLC0415 - costs start-up time
+
     machine = machine or this_machine()
     memory = machine.memory_bytes
     facts = {

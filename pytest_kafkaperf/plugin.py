@@ -83,8 +83,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     from pytest_kafkaperf.environment import default_environment_key  # noqa: PLC0415 - only where a header is shown
 
     provider = "local" if settings.cluster in ("auto", "local") else "external"
-    version = settings.fields(("version",), "command line") or settings.fields(("version",), "ini")
-    cluster = f"{settings.cluster} ({provider}{', Kafka ' + version['version'] if version else ''})"
+    started = f", Kafka {settings.version}" if provider == "local" else ""
+    cluster = f"{settings.cluster} ({provider}{started})"
     lines = [
         (
             f"kafkaperf: cluster {cluster}, baselines {settings.shown(settings.baselines)}, "
@@ -109,6 +109,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         report = pytest.CollectReport(nodeid, "failed", longrepr="\n".join(texts), result=[])
         config.hook.pytest_collectreport(report=report)
     items[:] = [item for item in items if item.nodeid.partition("::")[0] not in problems]
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Tell of a download before it makes the first test wait."""
+    cases = [item.stash[_case] for item in items if _case in item.stash]
+    if not cases or config.option.collectonly:
+        return []
+    from pytest_kafkaperf import clusters  # noqa: PLC0415
+
+    target = _read_settings(config).cluster
+    notices = dict.fromkeys(clusters.first_fetch(case.spec, target=target) for case in cases)
+    return [f"kafkaperf: {notice}" for notice in notices if notice]
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
 CLUSTER_OPTIONS = ("version",)
 """Options that set a field of every cluster."""
+DEFAULT_VERSION = "4.3.1"
+"""The Kafka that is started where none is named: the newest that resolves."""
 UPDATE_MODES = ("all",)
 """What `--kafka-update-baselines` knows."""
 
@@ -38,6 +40,11 @@ class Settings:
         """The fields among `names` that `source` (`command line` or `ini`) sets."""
         given = self.command_line if source == "command line" else self.ini
         return {name: given[name] for name in names if name in given}
+
+    @property
+    def version(self) -> str:
+        """The Kafka that is started for tests whose marker names none."""
+        return self.command_line.get("version") or self.ini.get("version") or DEFAULT_VERSION
 
     def shown(self, path: Path) -> str:
         """A path as short as it can be written."""

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import External, Local, parse_target, read_target
 from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Cluster", "ClusterSpec", "check", "parse_target", "provision"]
+__all__ = ["Cluster", "ClusterSpec", "check", "first_fetch", "parse_target", "provision"]
 
 
 @contextmanager
@@ -57,3 +58,13 @@ def check(spec: ClusterSpec, *, target: str = "auto") -> None:
             f"brokers={spec.brokers}: 'local' starts one broker in this version; use brokers=1, "
             f"or name a running cluster of {spec.brokers} brokers by --kafka-cluster=HOST:PORT"
         )
+
+
+def first_fetch(spec: ClusterSpec, *, target: str = "auto") -> str | None:
+    """What a session will fetch before this cluster can start, for people; None when all is there."""
+    if not isinstance(read_target(target), Local):
+        return None
+    from pytest_kafkaperf.clusters.distribution import is_installed  # noqa: PLC0415 - as above
+
+    version = spec.version or DEFAULT_VERSION
+    return None if is_installed(version) else f"fetching Kafka {version} on its first use, about 50 MB"

@@ -58,6 +58,11 @@ def cache_folder() -> Path:
     return Path(named).absolute() if named else Path(platformdirs.user_cache_dir("pytest-kafkaperf"))
 
 
+def is_installed(version: str) -> bool:
+    """Whether this version is in the user's cache, complete."""
+    return _read(cache_folder() / "kafka" / version, version) is not None
+
+
 def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     """Give this version from the cache, fetching it first where it is missing.
 

@@ -9,9 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pytest_kafkaperf.errors import ClusterError
-
-DEFAULT_VERSION = "4.3.1"
-"""The Kafka that is used where none is named."""
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 _ATTEMPTS = 3
 """How often to fetch where the network answers and then fails."""

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.clusters import broker, distribution, jars, java
+from pytest_kafkaperf.clusters import broker, distribution, java
 from pytest_kafkaperf.clusters.runs import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.load.readiness import wait_ready
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,7 +77,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     """
     cache = distribution.cache_folder()
     runtime = java.find()
-    kafka = distribution.installed(spec.version or jars.DEFAULT_VERSION, java=runtime, cache=cache)
+    kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
     with (
         run_folder(cache / "runs") as folder,
         _started(spec, runtime=runtime, kafka=kafka, folder=folder) as (started, servers),

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import distribution, jars, java
+from pytest_kafkaperf.clusters import distribution, java
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _PROVISION = """
 import json, sys
 from pytest_kafkaperf.clusters import ClusterSpec, provision
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 with provision(ClusterSpec.of(json.loads(sys.argv[1]))) as cluster:
     print(json.dumps({
         "pid": cluster.pids[0], "servers": cluster.bootstrap_servers, "version": cluster.version,
@@ -62,7 +64,7 @@ class Session:
 @pytest.fixture(scope="session")
 def kafka() -> distribution.Distribution:
     """The default version, from the user's cache: fetched on the first run ever."""
-    return distribution.installed(jars.DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
+    return distribution.installed(DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, jars, java, provision
+from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, provision
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .conftest import Session
 
 
-def _install(cache: Path, version: str = jars.DEFAULT_VERSION) -> distribution.Distribution:
+def _install(cache: Path, version: str = DEFAULT_VERSION) -> distribution.Distribution:
     return distribution.installed(version, java=java.find(), cache=cache)
 
 
@@ -30,7 +31,7 @@ def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold
     with pytest.raises(ClusterError) as raised:
         _install(cold_cache)
 
-    version = jars.DEFAULT_VERSION
+    version = DEFAULT_VERSION
     assert str(raised.value) == (
         f"Kafka {version} is not in the cache ({cold_cache}/kafka/{version}) and cannot be fetched: "
         f"org.apache.kafka:kafka_2.13:{version} was looked for in central ({no_network}): "
@@ -76,7 +77,7 @@ def test_a_cold_cache_without_jgo_names_the_extra(cold_cache: Path, monkeypatch:
         _install(cold_cache)
 
     assert str(raised.value) == (
-        f"fetching Kafka {jars.DEFAULT_VERSION} for a local broker needs the package jgo; "
+        f"fetching Kafka {DEFAULT_VERSION} for a local broker needs the package jgo; "
         "run: pip install 'pytest-kafkaperf[local]'"
     )
 
@@ -90,7 +91,7 @@ def test_a_version_that_does_not_exist_is_named_with_the_default(cold_cache: Pat
     assert text.startswith("Kafka 9.9.9 is not to be had from central (")
     assert text.endswith(
         "): Artifact org.apache.kafka:kafka_2.13:pom:9.9.9 not found. "
-        f"Name a released version by --kafka-version; the default is {jars.DEFAULT_VERSION}"
+        f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}"
     )
 
 
@@ -104,7 +105,7 @@ def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path: Path, monke
         pass
 
     assert str(raised.value) == (
-        f"Kafka {jars.DEFAULT_VERSION} cannot be written to the cache {occupied}: [Errno 20] Not a directory: "
+        f"Kafka {DEFAULT_VERSION} cannot be written to the cache {occupied}: [Errno 20] Not a directory: "
         f"'{occupied}/kafka'; make room or name another folder by the environment variable "
         "PYTEST_KAFKAPERF_CACHE"
     )
@@ -150,10 +151,10 @@ def test_two_sessions_that_start_at_once_on_a_cold_cache_both_come_up(
     with session() as one, session() as other:
         told = [one.ready(), other.ready()]
 
-        assert [each["version"] for each in told] == [jars.DEFAULT_VERSION] * 2
+        assert [each["version"] for each in told] == [DEFAULT_VERSION] * 2
         assert sum("jgo" in each["modules"] for each in told) == 1
         assert [one.end(), other.end()] == [0, 0]
     assert sorted(path.name for path in (cold_cache / "kafka").iterdir()) == [
-        jars.DEFAULT_VERSION,
-        f"{jars.DEFAULT_VERSION}.lock",
+        DEFAULT_VERSION,
+        f"{DEFAULT_VERSION}.lock",
     ]

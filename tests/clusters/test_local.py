@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, jars, java, local, provision
+from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, local, provision
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.load.readiness import wait_ready
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
         sight = wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=10, pause_s=0.1)
         assert sight.brokers == 1
         cluster.check()
-        assert (cluster.brokers, cluster.provider, cluster.version) == (1, "local", jars.DEFAULT_VERSION)
+        assert (cluster.brokers, cluster.provider, cluster.version) == (1, "local", DEFAULT_VERSION)
         assert dict(cluster.facts) == {
             "java": java.find().description,
             "heap": "300m",
@@ -166,7 +167,7 @@ def test_a_broker_that_cannot_start_is_reported_at_once_with_the_end_of_its_log(
         pass
 
     text = str(raised.value)
-    assert text.startswith(f"Kafka {jars.DEFAULT_VERSION} did not start: broker (pid ")
+    assert text.startswith(f"Kafka {DEFAULT_VERSION} did not start: broker (pid ")
     assert ") exited with status 1; the end of its log:\n" in text
     assert "Invalid value 0 for configuration num.io.threads" in text
     assert left() == []

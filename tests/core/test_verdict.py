@@ -204,7 +204,8 @@ def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> Non
     check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
     assert (check.outcome, check.change) == (Verdict.IMPROVED, approx(-0.5))
     assert check.reason == (
-        "-50.0 % against the baseline, better by more than the tolerance; beyond noise (p = 0.00397, 5 against 5 rounds)"
+        "-50.0 % against the baseline, better by more than the tolerance; "
+        "beyond noise (p = 0.00397, 5 against 5 rounds)"
     )
     assert _judge(f"{_RATE} >= baseline - 10%", _times(1.5), _TEN_MS).outcome is Verdict.IMPROVED
 

@@ -1,0 +1,43 @@
+"""What the plugin adds to a pytest run that has no perf tests: `python benchmarks/startup.py`.
+
+Runs `pytest --collect-only` in an empty project with the plugin and with `-p no:kafkaperf`, in turn, and prints the
+medians and the median of the differences pair by pair. Both are whole processes, from start to exit.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PAIRS = 20
+RUN_TIMEOUT_S = 60
+
+
+def run_s(folder: Path, *arguments: str) -> float:
+    """Seconds that one run takes."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *arguments]
+    started_s = time.perf_counter()
+    subprocess.run(command, cwd=folder, capture_output=True, timeout=RUN_TIMEOUT_S, check=True)  # noqa: S603 - pytest itself
+    return time.perf_counter() - started_s
+
+
+def main() -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+        (folder / "test_other.py").write_text("def test_other(): ...\n", encoding="utf-8")
+        run_s(folder)  # compiles what is not compiled yet
+        pairs = [(run_s(folder), run_s(folder, "-p", "no:kafkaperf")) for _ in range(PAIRS)]
+    added_ms = [(loaded - bare) * 1000 for loaded, bare in pairs]
+    print(f"with the plugin      {statistics.median(loaded for loaded, _ in pairs) * 1000:6.0f} ms")
+    print(f"with -p no:kafkaperf {statistics.median(bare for _, bare in pairs) * 1000:6.0f} ms")
+    print(f"added, median of {PAIRS} pairs {statistics.median(added_ms):6.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
