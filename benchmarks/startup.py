@@ -1,7 +1,7 @@
 """What the plugin adds to a pytest run that has no perf tests: `python benchmarks/startup.py`.
 
 Runs `pytest --collect-only` in an empty project with the plugin and with `-p no:kafkaperf`, in turn, and prints the
-medians and the median of the differences pair by pair. Both are whole processes, from start to exit.
+medians. Both are whole processes, from start to exit.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def main() -> None:
         (folder / "test_other.py").write_text("def test_other(): ...\n", encoding="utf-8")
         run_s(folder)  # compiles what is not compiled yet
         pairs = [(run_s(folder), run_s(folder, "-p", "no:kafkaperf")) for _ in range(PAIRS)]
-    added_ms = [(loaded - bare) * 1000 for loaded, bare in pairs]
-    print(f"with the plugin      {statistics.median(loaded for loaded, _ in pairs) * 1000:6.0f} ms")
-    print(f"with -p no:kafkaperf {statistics.median(bare for _, bare in pairs) * 1000:6.0f} ms")
-    print(f"added, median of {PAIRS} pairs {statistics.median(added_ms):6.1f} ms")
+    loaded_ms, bare_ms = (statistics.median(side) * 1000 for side in zip(*pairs, strict=True))
+    print(f"with the plugin      {loaded_ms:7.1f} ms, median of {PAIRS}")
+    print(f"with -p no:kafkaperf {bare_ms:7.1f} ms")
+    print(f"added                {loaded_ms - bare_ms:7.1f} ms")
 
 
 if __name__ == "__main__":

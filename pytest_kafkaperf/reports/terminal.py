@@ -43,7 +43,7 @@ def render_table(results: Sequence[Result], *, width: int, colour: bool, ascii_o
     table.add_column("verdict", no_wrap=True)
     for title in ("records/s", "p50", "p99"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("against baseline", no_wrap=True)
+    table.add_column("change", no_wrap=True)
     names = _names(results)
     for result in results:
         # The latency that matters most to who reads is the one that a record meets on its whole way.

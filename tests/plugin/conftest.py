@@ -61,7 +61,8 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.write("pytest.ini", "[pytest]\n")
+        if not (folder / "pytest.ini").exists():
+            self.write("pytest.ini", "[pytest]\n")
 
     def write(self, name: str, text: str) -> Project:
         """Write a file of the project."""
