@@ -21,7 +21,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.errors import BaselineError
-from pytest_kafkaperf.scenario import Scenario, explain, format_field
+from pytest_kafkaperf.fields import explain
+from pytest_kafkaperf.scenario import Scenario, format_field
 
 SCHEMA = 1
 """Version of the file format; a file of a later one is refused and left as it is."""

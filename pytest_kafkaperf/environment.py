@@ -22,6 +22,7 @@ from pytest_kafkaperf.errors import UsageError
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
 _RESERVED = r"(?is)(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?"
 """Names that Windows keeps for devices, whatever follows the first dot."""
+_MAX_KEY = 100
 _MAX_CPU = 40
 """Characters of the CPU's name in a key."""
 _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
@@ -57,9 +58,9 @@ def this_machine() -> Machine:
 def default_environment_key(provider: str, machine: Machine | None = None) -> str:
     """The key of a machine with clusters of that provider: `linux-x86_64-intel-xeon-2c-local`. A safe folder name."""
     machine = machine or this_machine()
-    cpu = _slug(re.sub(_NOISE, " ", machine.cpu or ""))[:_MAX_CPU].strip("-")
+    cpu = _slug(re.sub(_NOISE, " ", machine.cpu or ""))[:_MAX_CPU].strip("-_")
     parts = (_slug(machine.system), _slug(machine.architecture), cpu, f"{machine.cores}c", _slug(provider))
-    return "-".join(part for part in parts if part)
+    return "-".join(part for part in parts if part)[:_MAX_KEY].rstrip("-_")
 
 
 def environment_key(name: str) -> str:
@@ -122,7 +123,7 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str,
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-")
+    return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")
 
 
 def _version(package: str) -> str | None:

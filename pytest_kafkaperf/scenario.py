@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from pytest_kafkaperf.errors import ScenarioError, UnitError, nearest
+from pytest_kafkaperf.errors import UnitError
+from pytest_kafkaperf.fields import MarkerFields
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.units import Unit, format_quantity, parse, parse_exact
 
@@ -85,18 +86,15 @@ Records = Annotated[int, BeforeValidator(_records)]
 Count = Annotated[int, BeforeValidator(_count)]
 Config = Annotated[Mapping[str, str], BeforeValidator(_config)]
 
+_LENGTHS = frozenset({"records", "duration"})
 _DEFAULT_DURATION_S = 5.0
 _MAX_CLIENTS = 1000
 _MAX_RATE = 1e9
 """One record a nanosecond: the clock's step."""
-_MAX_SHOWN = 100
-"""Characters of a refused value that are shown."""
 
 
-class Scenario(BaseModel):
+class Scenario(MarkerFields):
     """One workload. Quantities are base units here: seconds, bytes, records."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
     records: Annotated[Records, Field(ge=1, le=10**12)] | None = None
     """Records of a round; excludes `duration`."""
@@ -152,24 +150,6 @@ class Scenario(BaseModel):
             object.__setattr__(self, "duration", _DEFAULT_DURATION_S)
         return self
 
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Scenario:
-        """Validate the fields of a marker.
-
-        Raises:
-            ScenarioError: an unknown field or a value that cannot be; every problem in one text.
-
-        """
-        unknown = [name for name in fields if name not in cls.model_fields]
-        if unknown:
-            raise ScenarioError(
-                "; ".join(f"unknown field {name!r}: {nearest(name, cls.model_fields)}" for name in unknown)
-            )
-        try:
-            return cls.model_validate(dict(fields))
-        except ValidationError as error:
-            raise ScenarioError(explain(error)) from None
-
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics that a round of this scenario gives, in the catalogue's order."""
         return tuple(name for name in CATALOGUE if self._measures(name))
@@ -194,13 +174,12 @@ class Scenario(BaseModel):
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:
     """Merge fields from the farthest to the closest level; the closest wins field by field.
 
-    `records` and `duration` are one choice: naming one drops the other of a farther level.
+    `records` and `duration` are one choice: a level that names either decides both.
     """
     merged: dict[str, Any] = {}
     for level in levels:
-        for name, other in (("records", "duration"), ("duration", "records")):
-            if level.get(name) is not None and level.get(other) is None:
-                merged.pop(other, None)
+        if not _LENGTHS.isdisjoint(level):
+            merged = {name: value for name, value in merged.items() if name not in _LENGTHS}
         merged.update(level)
     return merged
 
@@ -211,23 +190,6 @@ def format_field(name: str, value: Any) -> str:
     if unit is None or isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return format_quantity(value, unit, digits=6)
-
-
-def explain(error: ValidationError) -> str:
-    """Pydantic's problems as one line: field, what was given, what is wrong."""
-    return "; ".join(_problem(dict(item)) for item in error.errors(include_url=False))
-
-
-def _problem(item: dict[str, Any]) -> str:
-    message = str(item["msg"]).removeprefix("Value error, ")
-    field = ".".join(str(part) for part in item["loc"])
-    if not field:
-        return message
-    given = repr(item["input"])
-    if message.startswith(given) or (isinstance(item["input"], str) and given in message):
-        return f"{field}: {message}"
-    shown = given if len(given) <= _MAX_SHOWN else f"{given[:_MAX_SHOWN]}..."
-    return f"{field}={shown}: {message[:1].lower()}{message[1:]}"
 
 
 _FIELD_UNITS = {

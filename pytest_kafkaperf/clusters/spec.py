@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from pytest_kafkaperf.errors import ScenarioError, nearest
-from pytest_kafkaperf.scenario import Config, explain
+from pytest_kafkaperf.fields import MarkerFields
+from pytest_kafkaperf.scenario import Config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,13 +40,11 @@ _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 _PROPERTY = re.compile(r"[\w.-]+")
 
 
-class ClusterSpec(BaseModel):
+class ClusterSpec(MarkerFields):
     """The fields of the `kafka_cluster` marker; equal specs share one cluster in a session.
 
     Hashable, so that it can be the key of that sharing.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     brokers: int = Field(default=1, ge=1)
     """Number of brokers."""
@@ -84,24 +82,6 @@ class ClusterSpec(BaseModel):
                 f"the plugin sets {', '.join(OWN_PROPERTIES)}"
             )
         return config
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> ClusterSpec:
-        """Validate the fields of a marker.
-
-        Raises:
-            ScenarioError: an unknown field or a value that cannot be; every problem in one text.
-
-        """
-        unknown = [name for name in fields if name not in cls.model_fields]
-        if unknown:
-            raise ScenarioError(
-                "; ".join(f"unknown field {name!r}: {nearest(name, cls.model_fields)}" for name in unknown)
-            )
-        try:
-            return cls.model_validate(dict(fields))
-        except ValidationError as error:
-            raise ScenarioError(explain(error)) from None
 
     def __hash__(self) -> int:
         return hash((self.brokers, self.version, frozenset(self.config.items()), self.heap))

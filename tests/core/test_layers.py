@@ -16,6 +16,7 @@ LAYERS = (
     "errors",
     "units",
     "metrics",
+    "fields",
     "scenario",
     "threshold",
     "schedule",
