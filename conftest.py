@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -12,6 +13,15 @@ from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, java, 
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 _TOOL_TIMEOUT_S = 60
+
+
+def pytest_configure() -> None:
+    """Take Ctrl-C again where pytest was started in the background.
+
+    Shells let such jobs ignore it, and so would the processes that tests interrupt.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

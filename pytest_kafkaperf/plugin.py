@@ -6,6 +6,7 @@ standard library that pytest has loaded already.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pytest_kafkaperf.case import Case
     from pytest_kafkaperf.clusters import Cluster
@@ -303,34 +304,32 @@ def _ignore(*_: Any) -> None:
     """Progress that nobody watches."""
 
 
-class _progress:  # noqa: N801 - used as a function
+@contextlib.contextmanager
+def _progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | None]:
     """A progress line where someone watches a terminal; None elsewhere."""
+    config = item.config
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if reporter is None or not reporter.isatty or config.get_verbosity() < 0 or "CI" in os.environ:
+        yield None
+        return
+    from pytest_kafkaperf.reports.terminal import ProgressLine  # noqa: PLC0415
 
-    def __init__(self, item: pytest.Item, case: Case) -> None:
-        self._item, self._case = item, case
-        self._line: ProgressLine | None = None
+    def uncaptured() -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
 
-    def __enter__(self) -> ProgressLine | None:
-        config = self._item.config
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        capture = config.pluginmanager.get_plugin("capturemanager")
-        if reporter is None or not reporter.isatty or config.get_verbosity() < 0 or "CI" in os.environ:
-            return None
-        from pytest_kafkaperf.reports.terminal import ProgressLine  # noqa: PLC0415
+    def write(text: str) -> None:
+        with uncaptured():
+            sys.stdout.write(text)
+            sys.stdout.flush()
 
-        def write(text: str) -> None:
-            if capture is None:
-                sys.stdout.write(text)
-                sys.stdout.flush()
-                return
-            with capture.global_and_fixture_disabled():
-                sys.stdout.write(text)
-                sys.stdout.flush()
-
+    with uncaptured():
         reporter.ensure_newline()
-        self._line = ProgressLine(self._item.name, self._case.scenario, write)
-        return self._line
-
-    def __exit__(self, *_: object) -> None:
-        if self._line is not None:
-            self._line.clear()
+    line = ProgressLine(item.name, case.scenario, write)
+    try:
+        yield line
+    finally:
+        line.clear()
+        if config.get_verbosity() == 0:  # above that, pytest writes the test's name again by itself
+            with uncaptured():
+                reporter.write_fspath_result(item.nodeid, "")

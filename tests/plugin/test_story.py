@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,12 +17,12 @@ import psutil
 import pytest
 
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from tests.plugin.conftest import Project
+from tests.plugin.conftest import RUN_TIMEOUT_S, Project
 
 pytestmark = [pytest.mark.broker]
 
 GUARD = """
-@pytest.mark.kafka_scenario(duration="500 ms", warmup="500 ms", partitions=2)
+@pytest.mark.kafka_scenario(rate="10k records/s", duration="1 s", warmup="500 ms", partitions=2)
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "lost == 0")
 def test_guard(kafka_perf):
     kafka_perf()
@@ -48,7 +51,7 @@ def test_a_regression_fails_the_build_and_only_a_regression(
     assert Path(file).parts[1:] == ("test_perf.py", "test_guard.json")
     assert "baselines written: 1 in kafka-baselines (commit them)" in first.out
 
-    with quota(broker, producer_byte_rate=1_000_000):
+    with quota(broker, producer_byte_rate=300_000):  # of 1 MB a second
         slow = project.run(on_broker)
     assert (slow.status, slow.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slow.out
     assert slow.junit.attrib["failures"] == "1"
@@ -256,14 +259,46 @@ def test_an_interrupted_run_leaves_nothing(project: Project, ending: signal.Sign
 def _wait_for_load(pid: int) -> None:
     """Wait until a run has worker processes that have connections: load is on its way, or about to be."""
     session = psutil.Process(pid)
-    deadline = 60.0
-    waited = 0.0
-    while waited < deadline:
-        for child in session.children():
-            if "spawn_main" in " ".join(child.cmdline()) and any(
-                found.status == psutil.CONN_ESTABLISHED for found in child.net_connections()
-            ):
-                return
+    for _ in range(600):
+        if any(map(_is_connected_worker, session.children())):
+            return
         psutil.wait_procs([session], timeout=0.1)
-        waited += 0.1
     pytest.fail("no load within a minute")
+
+
+def _is_connected_worker(child: psutil.Process) -> bool:
+    try:
+        connected = any(found.status == psutil.CONN_ESTABLISHED for found in child.net_connections())
+        return connected and "spawn_main" in " ".join(child.cmdline())
+    except psutil.Error:  # one that has just ended, such as `java -version`
+        return False
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+def test_a_terminal_shows_progress_and_keeps_no_trace_of_it(project: Project, broker: Cluster) -> None:
+    """Who watches a long scenario sees the round, the phase and the rate; the screen stays tidy afterwards."""
+    project.test(PACED.format(limits="'errors == 0'").replace('duration="500 ms"', 'duration="2 s"'))
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    command += [f"--kafka-cluster={broker.bootstrap_servers}"]
+    environment = {name: text for name, text in os.environ.items() if name != "CI"}
+    with subprocess.Popen(
+        command, cwd=project.folder, env=environment, stdin=terminal, stdout=terminal, stderr=terminal
+    ) as process:
+        os.close(terminal)
+        shown = b"".join(iter(lambda: _read(controller), b"")).decode()
+        process.wait(RUN_TIMEOUT_S)
+    os.close(controller)
+    assert process.returncode == pytest.ExitCode.OK, shown
+    assert re.search(r"\r\x1b\[Ktest_paced  round 1/1  measuring \d\.\d s / 2 s  [\d.]+k? records/s", shown)
+    last = shown.rindex("round 1/1")
+    assert "\r\x1b[K" in shown[last:]
+    assert re.search(r"test_perf\.py .*\.", shown[last:])
+
+
+def _read(controller: int) -> bytes:
+    """What the terminal shows next; nothing when the program has closed it."""
+    try:
+        return os.read(controller, 4096)
+    except OSError:  # Linux tells the end of a pseudo-terminal so
+        return b""
