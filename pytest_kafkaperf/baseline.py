@@ -9,9 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import os
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.errors import BaselineError
 from pytest_kafkaperf.fields import explain
+from pytest_kafkaperf.files import replace_file
 from pytest_kafkaperf.scenario import Scenario, format_field
 
 SCHEMA = 1
@@ -177,8 +176,7 @@ class BaselineStore:
         path = self.path(record.environment, record.nodeid)
         self.load(record.environment, record.nodeid)  # what cannot be read is not overwritten
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, _written(record))
+            replace_file(path, _written(record))
         except OSError as error:
             raise BaselineError(
                 f"cannot write baseline {path}: {error.strerror or error}; --kafka-baselines names another folder"
@@ -281,19 +279,6 @@ def _shortened(problem: str) -> str:
 def _written(record: BaselineRecord) -> bytes:
     content = json.dumps(record.model_dump(mode="json", by_alias=True), indent=2, allow_nan=False)
     return f"{content}\n".encode()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put a whole file in the place of another, or leave that as it is."""
-    temporary = path.parent / f".kafkaperf-{secrets.token_hex(8)}.tmp"  # short, whatever the test's name is
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.\[\]=+,@-]")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kafkaperf import clusters
 from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore
 from pytest_kafkaperf.environment import default_environment_key, fingerprint
-from pytest_kafkaperf.errors import BaselineError, ClusterError, ClusterLostError, KafkaPerfError, UsageError
+from pytest_kafkaperf.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.result import Result
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.verdict import Verdict, failure_text, judge
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters import Cluster, ClusterSpec
     from pytest_kafkaperf.load.pool import Progress
     from pytest_kafkaperf.measurement import Round
+    from pytest_kafkaperf.scenario import Scenario
     from pytest_kafkaperf.settings import Settings
 
 
@@ -77,7 +78,7 @@ class Session:
         store = BaselineStore(self.settings.baselines)
         key = self.environment_key(cluster.provider)
         # Read before the load: a damaged file is told at once, not after minutes.
-        baseline = self._baseline(store, key, case)
+        baseline = store.comparable(key, case.nodeid, _described(case.scenario))
         rounds, problems = self._measure(case, cluster, on_progress)
         judgement = judge(
             thresholds=case.thresholds,
@@ -119,9 +120,6 @@ class Session:
         provider = min(providers)
         facts = self.results[0].cluster if self.results else None
         return {"key": self.environment_key(provider), **(_fingerprint(facts) if facts else {})}
-
-    def _baseline(self, store: BaselineStore, key: str, case: Case) -> Any:
-        return store.comparable(key, case.nodeid, _described(case.scenario))
 
     def _measure(
         self, case: Case, cluster: Cluster, on_progress: Callable[[int, Progress], None]
@@ -180,7 +178,7 @@ def as_cluster(given: object) -> Cluster:
     return clusters.Cluster(bootstrap_servers=servers, **extra)
 
 
-def _described(scenario: Any) -> Mapping[str, Any]:
+def _described(scenario: Scenario) -> Mapping[str, Any]:
     described: dict[str, Any] = scenario.model_dump(mode="json")
     return described
 
@@ -192,6 +190,3 @@ def _fingerprint(cluster: Cluster) -> dict[str, str]:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-__all__ = ["BaselineError", "KafkaPerfError", "Session", "as_cluster", "plugin_version"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.files import replace_file
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.result import summary
 
@@ -37,13 +37,9 @@ def write_json(
         "environment": environment,
         "tests": [_test(result) for result in results],
     }
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        draft.replace(path)
+        replace_file(path, f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode())
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise UsageError(f"--kafka-json={path}: cannot write the report: {error.strerror or error}") from None
 
 
