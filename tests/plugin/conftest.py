@@ -86,11 +86,10 @@ class Project:
         """Run pytest in a process group of its own, as a terminal does; ended at the latest with the block."""
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
         command += ["--kafka-json=report.json", "--junitxml=junit.xml"] if reports else []
-        inherited = {name: text for name, text in os.environ.items() if not re.match("PYTEST_(?!KAFKAPERF)", name)}
         with subprocess.Popen(
             command,
             cwd=self.folder,
-            env={**inherited, "COLUMNS": "100", **environment},
+            env={**inherited(), "COLUMNS": "100", **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -102,6 +101,12 @@ class Project:
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
+
+
+def inherited() -> dict[str, str]:
+    """This process's environment without what would change how pytest prints: its own settings, and CI's flags."""
+    changes = re.compile(r"PYTEST_(?!KAFKAPERF)|(CI|BUILD_NUMBER)$")
+    return {name: text for name, text in os.environ.items() if not changes.match(name)}
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from tests.plugin.conftest import RUN_TIMEOUT_S, Project
+from tests.plugin.conftest import RUN_TIMEOUT_S, Project, inherited
 
 pytestmark = [pytest.mark.broker]
 
@@ -281,9 +281,8 @@ def test_a_terminal_shows_progress_and_keeps_no_trace_of_it(project: Project, br
     controller, terminal = pty.openpty()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     command += [f"--kafka-cluster={broker.bootstrap_servers}"]
-    environment = {name: text for name, text in os.environ.items() if name != "CI"}
     with subprocess.Popen(
-        command, cwd=project.folder, env=environment, stdin=terminal, stdout=terminal, stderr=terminal
+        command, cwd=project.folder, env=inherited(), stdin=terminal, stdout=terminal, stderr=terminal
     ) as process:
         os.close(terminal)
         shown = b"".join(iter(lambda: _read(controller), b"")).decode()
