@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.errors import ScenarioError
+from pytest_kafkaperf.samples import Samples
 from pytest_kafkaperf.scenario import Scenario, merge
 from pytest_kafkaperf.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
 from pytest_kafkaperf.threshold import Threshold, parse_threshold
@@ -34,6 +36,8 @@ class Case:
     """Where each scenario field that is not the default was set."""
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
     """Source and fields, from the farthest to the closest."""
+    folder: Path = field(repr=False)
+    """Where the test's file is: relative paths start there."""
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Case:
         """The case with the arguments of a `kafka_perf()` call, which only the command line outranks.
@@ -44,7 +48,7 @@ class Case:
         """
         *farther, command_line = self.levels
         levels = (*farther, ("call", overrides), command_line)
-        scenario, sources = _scenario(levels)
+        scenario, sources = _scenario(levels, self.folder)
         _refuse_unmeasured(self.thresholds, scenario)
         return Case(
             nodeid=self.nodeid,
@@ -53,13 +57,16 @@ class Case:
             spec=self.spec,
             sources=sources,
             levels=levels,
+            folder=self.folder,
         )
 
 
-def read_case(nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings) -> Case:
+def read_case(
+    nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings, *, folder: Path
+) -> Case:
     """Read a test's markers, from the farthest to the closest, and the values it is parametrised with.
 
-    A parameter that is named like a field of the scenario sets that field.
+    A parameter that is named like a field of the scenario sets that field. Relative paths start at `folder`.
 
     Raises:
         ScenarioError: every problem of the test, one a line.
@@ -88,7 +95,7 @@ def read_case(nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any],
         ("command line", settings.fields(SCENARIO_OPTIONS, "command line")),
     )
     expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
-    declared = attempt(_scenario, levels)
+    declared = attempt(_scenario, levels, folder)
     thresholds = [attempt(parse_threshold, text) for text in expressions]
     general = [attempt(parse_threshold, text) for text in settings.thresholds]
     spec = attempt(_spec, marks, settings)
@@ -104,6 +111,7 @@ def read_case(nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any],
         spec=spec,
         sources=sources,
         levels=levels,
+        folder=folder,
     )
 
 
@@ -119,14 +127,32 @@ def _refuse_arguments(mark: Mark) -> None:
         raise ScenarioError(f"{mark.name} takes fields by name, for example {mark.name}({example})")
 
 
-def _scenario(levels: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Scenario, dict[str, str]]:
+def _scenario(levels: Sequence[tuple[str, Mapping[str, Any]]], folder: Path) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
     try:
-        scenario = Scenario.of(fields)
+        scenario = _with_samples(Scenario.of(fields), folder)
     except ScenarioError as error:
         raise ScenarioError(f"kafka_scenario: {error}") from None
     sources = {name: source for source, values in levels for name in values if name in fields}
     return scenario, sources
+
+
+def _with_samples(scenario: Scenario, folder: Path) -> Scenario:
+    """The scenario with its file of samples found."""
+    samples = scenario.payload
+    if not isinstance(samples, Samples):
+        return scenario
+    path = folder / samples.file
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except (OSError, ValueError) as error:  # ValueError: no system has such a name
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        start = "" if Path(samples.file).is_absolute() else "; a relative path starts at the folder of the test's file"
+        raise ScenarioError(f"payload: cannot read the samples {str(path)!r}: {reason}{start}") from None
+    if empty:
+        raise ScenarioError(f"payload: the file of samples {str(path)!r} is empty; write one sample or more to it")
+    return scenario.model_copy(update={"payload": replace(samples, path=str(path))})
 
 
 def _spec(marks: Sequence[Mark], settings: Settings) -> ClusterSpec:
@@ -147,12 +173,14 @@ def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario) -> N
         name = threshold.metric.name
         if name not in measured:
             raise ScenarioError(
-                f"threshold {threshold.expression!r}: this scenario does not measure {name}; {_missing(name)}"
+                f"threshold {threshold.expression!r}: this scenario does not measure {name}; {_missing(name, scenario)}"
             )
 
 
-def _missing(name: str) -> str:
+def _missing(name: str, scenario: Scenario) -> str:
     match name.split("."):
+        case ["e2e" | "lag", *_] if scenario.consumers:
+            return "it needs consume='live'"
         case ["consume" | "e2e" | "lag", *_]:
             return "it needs consumers=1 or more"
         case ["produce", "delay", *_]:

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 _SUBBUCKET_BITS = 10
-_SHIFT = 52 - _SUBBUCKET_BITS
-_LOWEST = int(np.float64(1.0).view(np.int64)) >> _SHIFT
-_OCTAVES = 40
-_BUCKETS = (_OCTAVES << _SUBBUCKET_BITS) + 1
+OCTAVES = 40
+_MANTISSA_BITS = 52
+_BIAS = 1023
+"""Of the exponent of a float64."""
+_BUCKETS = (OCTAVES << _SUBBUCKET_BITS) + 1
 
 Nanoseconds = npt.NDArray[np.int64]
 
@@ -44,9 +45,7 @@ class Histogram:
             return
         if int(values_ns.min()) < 0:
             raise ValueError(f"negative latency: {int(values_ns.min())} ns")
-        # Zero has no logarithm; it shares the first bucket with 1 ns, below what any clock here resolves.
-        bits = np.maximum(values_ns, 1).astype(np.float64).view(np.int64)
-        buckets = np.minimum((bits >> _SHIFT) - _LOWEST, _BUCKETS - 1)
+        buckets = buckets_of(values_ns, _SUBBUCKET_BITS)
         if counts is None:
             np.add.at(self.counts, buckets, 1)
             self.total += int(values_ns.size)
@@ -70,8 +69,8 @@ class Histogram:
         # 1e-9 keeps 0.999 * 1000 from becoming rank 1000 by a rounding error of the product.
         rank = max(1, int(np.ceil(quantile * self.total - 1e-9)))
         bucket = int(np.searchsorted(np.cumsum(self.counts), rank))
-        value_ns = self.max_ns if bucket == _BUCKETS - 1 else min(_middle_ns(bucket), self.max_ns)
-        return value_ns / 1e9
+        middle_ns = float(middles_ns(np.array([bucket]), _SUBBUCKET_BITS)[0])
+        return (self.max_ns if bucket == _BUCKETS - 1 else min(middle_ns, self.max_ns)) / 1e9
 
     @property
     def mean_s(self) -> float:
@@ -95,7 +94,16 @@ def merged(histograms: list[Histogram]) -> Histogram:
     return result
 
 
-def _middle_ns(bucket: int) -> float:
-    edges = (np.array([bucket, bucket + 1], dtype=np.int64) + _LOWEST) << _SHIFT
-    low, high = edges.view(np.float64)
-    return float(low + high) / 2
+def buckets_of(values_ns: Nanoseconds, subbucket_bits: int) -> npt.NDArray[np.int64]:
+    """The bucket of each value, shape as given; `2**subbucket_bits` of them share an octave."""
+    # Zero has no logarithm; it shares the first bucket with 1 ns, below what any clock here resolves.
+    bits = np.maximum(values_ns, 1).astype(np.float64).view(np.int64)
+    buckets = (bits >> _MANTISSA_BITS - subbucket_bits) - (_BIAS << subbucket_bits)
+    return np.asarray(np.minimum(buckets, OCTAVES << subbucket_bits))
+
+
+def middles_ns(buckets: npt.NDArray[np.int64], subbucket_bits: int) -> npt.NDArray[np.float64]:
+    """What each bucket stands for, shape as given; the last one stands for the maximum instead."""
+    edges = np.stack([buckets, buckets + 1]) + (_BIAS << subbucket_bits)
+    low, high = (edges << _MANTISSA_BITS - subbucket_bits).view(np.float64)
+    return np.asarray((low + high) / 2)

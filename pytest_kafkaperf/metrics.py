@@ -105,6 +105,16 @@ CATALOGUE: dict[str, Metric] = {
             meaning="records in the log beyond those acknowledged, unknown outcomes set aside; absent with acks=0",
         ),
         Metric(
+            name="reordered",
+            unit=Unit.RECORDS,
+            better="lower",
+            summed=True,
+            can_be_zero=True,
+            meaning=(
+                "records that stand in the log behind later ones of the same producer and partition; absent with acks=0"
+            ),
+        ),
+        Metric(
             name="client.cpu",
             unit=Unit.CPU_COST,
             better="lower",

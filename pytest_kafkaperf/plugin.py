@@ -281,7 +281,7 @@ def _read_case(item: pytest.Item) -> str | None:
     marks = [mark for mark in reversed(marks) if mark.name in names]  # pytest gives the closest first
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     try:
-        case = read_case(item.nodeid, marks, parameters, settings)
+        case = read_case(item.nodeid, marks, parameters, settings, folder=item.path.parent)
         clusters.check(case.spec, target=settings.cluster)
     except UsageError as error:
         return "\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())

@@ -2,44 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    model_validator,
+)
 
+from pytest_kafkaperf.client_config import CONSUMER, PRODUCER
 from pytest_kafkaperf.errors import UnitError
 from pytest_kafkaperf.fields import MarkerFields
+from pytest_kafkaperf.keys import Keys, parse_keys
 from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.rate import Rate, dump_rate, format_rate, parse_rate, timed_s
+from pytest_kafkaperf.samples import Samples, dump_samples, is_utf8, parse_samples
+from pytest_kafkaperf.sizes import Sizes, dump_sizes, format_sizes, mean_size, parse_size, parse_sizes
 from pytest_kafkaperf.units import Unit, format_quantity, parse, parse_exact
 
+KEY_BYTES = 8
+"""A key is an integer of 64 bits, big-endian, as Kafka's LongSerializer writes it."""
 TAG_BYTES = 16
-"""What end-to-end timing writes into the head of each value: due time and origin (see `load.records`)."""
+"""What end-to-end timing writes into the head of each value: due time and origin (see `load.payload`)."""
 
 
 def _seconds(quantity: Any) -> float:
     return parse(quantity, Unit.SECONDS)
 
 
-def _bytes(quantity: Any) -> int:
-    return _whole(quantity, Unit.BYTES)
-
-
 def _records(quantity: Any) -> int:
-    return _whole(quantity, Unit.RECORDS)
+    exact = parse_exact(quantity, Unit.RECORDS)
+    if exact.denominator != 1:
+        raise UnitError(f"{quantity!r} is not a whole number of records")
+    return int(exact)
 
 
-def _rate(quantity: Any) -> float:
-    """Records a second; a readable rate in bytes comes here only with a record size that is refused anyway."""
-    if _is_byte_rate(quantity):
-        return parse(quantity, Unit.BYTE_RATE)
-    rate = parse(quantity, Unit.RECORD_RATE)
-    if not 0 < rate <= _MAX_RATE:
-        raise UnitError("out of range; use more than 0 and at most 1G records/s")
-    return rate
+def _dump_sizes(value: Any) -> Any:
+    return dump_sizes(value) if isinstance(value, Mapping) else value
 
 
-def _is_byte_rate(quantity: Any) -> bool:
-    return isinstance(quantity, str) and quantity.rstrip().endswith("B/s")
+def _payload(value: Any) -> Any:
+    return value if isinstance(value, str) and value in ("random", "zeros") else parse_samples(value)
+
+
+def _dump_payload(value: Any) -> Any:
+    return dump_samples(value) if isinstance(value, Samples) else value
+
+
+def _rate(quantity: Any, info: ValidationInfo) -> Rate:
+    """Records a second; the fields that say how large a record is have been read before."""
+    if isinstance(info.data.get("payload"), Samples):
+        return parse_rate(quantity, record_bytes=None)
+    return parse_rate(quantity, record_bytes=mean_size(_shares(info.data.get("record_size"))))
+
+
+def _key(value: Any) -> Keys | None:
+    return None if value == "none" else parse_keys(value)
+
+
+def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    if len(headers) > _MAX_HEADERS:
+        raise ValueError(f"{len(headers)} headers; a record has at most {_MAX_HEADERS}")
+    if "" in headers:
+        raise ValueError("a header's name is empty; give it one")
+    for name, text in headers.items():
+        if not is_utf8(name + text):
+            raise ValueError(f"header {name!r} has characters that UTF-8 does not; use others")
+    return headers
 
 
 def _count(value: Any) -> Any:
@@ -49,11 +83,18 @@ def _count(value: Any) -> Any:
     return value
 
 
-def _whole(quantity: Any, unit: Unit) -> int:
-    exact = parse_exact(quantity, unit)
-    if exact.denominator != 1:
-        raise UnitError(f"{quantity!r} is not a whole number of {'bytes' if unit is Unit.BYTES else 'records'}")
-    return int(exact)
+def _ratio(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("use a number from 0 to below 1")  # noqa: TRY004 - pydantic names the field of a ValueError
+    return value
+
+
+def _flag(value: Any) -> bool:
+    """1 and 'yes' are no flags here: they are mistaken for another field's value more often than meant."""
+    flag = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(flag, bool):
+        raise ValueError("use True or False")  # noqa: TRY004 - pydantic names the field of a ValueError
+    return flag
 
 
 def _acks(value: Any) -> Any:
@@ -81,16 +122,21 @@ def _config_text(item: Any) -> Any:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds)]
-Bytes = Annotated[int, BeforeValidator(_bytes)]
+Bytes = Annotated[int, BeforeValidator(parse_size)]
 Records = Annotated[int, BeforeValidator(_records)]
 Count = Annotated[int, BeforeValidator(_count)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
 Config = Annotated[Mapping[str, str], BeforeValidator(_config)]
+RecordSize = Annotated[int | Sizes, PlainValidator(parse_sizes), PlainSerializer(_dump_sizes)]
+Payload = Annotated[Literal["random", "zeros"] | Samples, PlainValidator(_payload), PlainSerializer(_dump_payload)]
+Key = Annotated[Keys, PlainValidator(_key), PlainSerializer(str)]
+Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
 
 _LENGTHS = frozenset({"records", "duration"})
 _DEFAULT_DURATION_S = 5.0
+_DEFAULT_SIZE = 100
 _MAX_CLIENTS = 1000
-_MAX_RATE = 1e9
-"""One record a nanosecond: the clock's step."""
+_MAX_HEADERS = 100
 
 
 class Scenario(MarkerFields):
@@ -99,56 +145,105 @@ class Scenario(MarkerFields):
     records: Annotated[Records, Field(ge=1, le=10**12)] | None = None
     """Records of a round; excludes `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
-    """Seconds in which records are due; 5 s where neither is given."""
-    rate: Annotated[float, BeforeValidator(_rate)] | None = None
+    """Seconds in which records are due; where neither is given 5 s, or as long as a longer shape of rates takes."""
+    record_size: RecordSize | None = None
+    """Bytes of a value, or shares of the records by size; 100 B where nothing is given, None with samples."""
+    payload: Payload = "random"
+    """What values hold: random bytes (incompressible), zeros, or samples from a file."""
+    rate: Annotated[Rate, PlainValidator(_rate), PlainSerializer(dump_rate)] | None = None
     """Records a second over all producers (open loop); None: as fast as they are acknowledged (closed loop)."""
-    record_size: Annotated[Bytes, Field(ge=1, le=1 << 30)] = 100
-    """Bytes of a value."""
+    key: Key | None = None
+    """Keys of records; None: they have none."""
+    headers: Headers = Field(default_factory=dict)
+    """Headers of each record, name to text (UTF-8)."""
     producers: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
+    """Clients that write."""
+    client: Literal["batch", "record"] = "batch"
+    """`batch`: whole batches are handed to the client library; `record`: one `send()` a record."""
     acks: Annotated[Literal[0, 1, "all"], BeforeValidator(_acks)] = "all"
+    """Replicas that must have a record before it is acknowledged."""
     batch_size: Annotated[Bytes, Field(ge=1, le=1 << 30)] = 16 * 1024
     """Upper bound of a batch in bytes; a record that is larger travels alone."""
     linger: Annotated[Seconds, Field(le=60)] = 0.005
     """Seconds that a batch waits for more records."""
     compression: Annotated[Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(_compression)] = None
+    """Codec of batches; None: they are not compressed."""
+    idempotence: Flag = False
+    """Whether brokers refuse what a producer's retries send twice (KIP-98); needs acks `all`."""
+    transaction_size: Annotated[Records, Field(ge=1, le=10**9)] | None = None
+    """Records of each transaction of one producer; implies idempotence. None: no transactions."""
+    abort_ratio: Annotated[float, BeforeValidator(_ratio), Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
+    """Share of the transactions that are aborted."""
+    producer_config: Mapping[str, Any] = Field(default_factory=dict)
+    """Further parameters of aiokafka's producer, in its spelling (see `client_config`)."""
     consumers: Count = Field(default=0, ge=0, le=_MAX_CLIENTS)
-    """Consumers of one group that read while the producers write."""
+    """Members of each consumer group."""
+    consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
+    """Groups that read the whole topic, each for itself."""
+    consume: Literal["live", "backlog"] = "live"
+    """`live`: read while the producers write; `backlog`: read what they have written, afterwards."""
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    """Whether consumers get records of open and aborted transactions."""
+    consumer_config: Mapping[str, Any] = Field(default_factory=dict)
+    """Further parameters of aiokafka's consumer, in its spelling (see `client_config`)."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
+    """Partitions of the topic."""
     replication_factor: Count = Field(default=1, ge=1, le=100)
+    """Replicas of each partition."""
     topic_config: Config = Field(default_factory=dict)
+    """Properties of the topic, in Kafka's words."""
     warmup: Annotated[Seconds, Field(le=3600)] = 2.0
     """Seconds of the same load before each window opens."""
     rounds: Count = Field(default=5, ge=1, le=1000)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _rate_in_records(cls, fields: Any) -> Any:
-        """A rate in bytes becomes one in records; what cannot be read is left for its own field to refuse."""
-        if not isinstance(fields, Mapping) or not _is_byte_rate(fields.get("rate")):
-            return fields
-        try:
-            size = _bytes(fields.get("record_size", cls.model_fields["record_size"].default))
-            in_records = parse(fields["rate"], Unit.BYTE_RATE) / max(size, 1)
-        except UnitError:
-            return fields
-        return {**fields, "rate": in_records}
+    """How often the load is measured."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.records is not None and self.duration is not None:
-            raise ValueError("give 'records' or 'duration', not both")
-        if self.consumers and self.record_size < TAG_BYTES:
-            raise ValueError(
-                f"record_size {self.record_size} B is too small with consumers: end-to-end timing writes "
-                f"{TAG_BYTES} B into each value; use at least {TAG_BYTES} B, or consumers=0"
-            )
-        if self.consumers and self.acks == 0:
-            raise ValueError(
-                "acks=0 with consumers: what was lost cannot be told from what is late; use acks=1 or 'all'"
-            )
+        problems = [
+            *self._problems_of_records(),
+            *self._problems_of_producers(),
+            *self._problems_of_consumers(),
+            *PRODUCER.problems(self.producer_config),
+            *CONSUMER.problems(self.consumer_config),
+        ]
+        if problems:
+            raise ValueError("; ".join(problems))
+        self._set("producer_config", PRODUCER.read(self.producer_config))
+        self._set("consumer_config", CONSUMER.read(self.consumer_config))
         if self.records is None and self.duration is None:
-            object.__setattr__(self, "duration", _DEFAULT_DURATION_S)
+            self._set("duration", max(_DEFAULT_DURATION_S, timed_s(self.rate)))
+        if self.record_size is None and not isinstance(self.payload, Samples):
+            self._set("record_size", _DEFAULT_SIZE)
+        if self.transaction_size is not None:
+            self._set("idempotence", True)
         return self
+
+    @property
+    def record_sizes(self) -> Sizes:
+        """Shares of the records by size of their values, ascending.
+
+        Raises:
+            ValueError: the samples decide.
+
+        """
+        if self.record_size is None:
+            raise ValueError("the samples decide the sizes of records")
+        return _shares(self.record_size)
+
+    @property
+    def mean_record_size(self) -> float:
+        """Mean bytes of a value; raises as `record_sizes` does."""
+        return mean_size(self.record_sizes)
+
+    @property
+    def min_record_size(self) -> int:
+        """Bytes of the smallest value; raises as `record_sizes` does."""
+        return min(self.record_sizes)
+
+    @property
+    def max_record_size(self) -> int:
+        """Bytes of the largest value; raises as `record_sizes` does."""
+        return max(self.record_sizes)
 
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics that a round of this scenario gives, in the catalogue's order."""
@@ -156,19 +251,57 @@ class Scenario(MarkerFields):
 
     def _measures(self, name: str) -> bool:
         family = name.split(".", maxsplit=1)[0]
-        if family in ("consume", "e2e", "lag"):
+        if family == "consume":
             return self.consumers > 0
+        if family in ("e2e", "lag"):
+            return self.consumers > 0 and self.consume == "live"
         if name.startswith("produce.delay"):
             return self.rate is not None
-        return not (name in ("lost", "duplicated") and self.acks == 0)
+        return not (name in ("lost", "duplicated", "reordered") and self.acks == 0)
 
-    def describe(self) -> str:
-        """One line for people: the fields that are not the default."""
-        default = Scenario()
-        fields = {name: value for name, value in self if value != getattr(default, name)}
-        if self.records is not None:
-            del fields["duration"]  # None, as it must be
-        return ", ".join(f"{name}={format_field(name, value)}" for name, value in fields.items()) or "defaults"
+    def _set(self, name: str, value: Any) -> None:
+        """For validation only: the scenario is frozen."""
+        object.__setattr__(self, name, value)
+
+    def _problems_of_records(self) -> Iterator[str]:
+        if self.records is not None and self.duration is not None:
+            yield "give 'records' or 'duration', not both"
+        if isinstance(self.payload, Samples) and self.record_size is not None:
+            yield (
+                f"record_size {format_sizes(self.record_size)} with samples: the samples decide the size; leave "
+                "record_size out, or take it back by record_size=None"
+            )
+
+    def _problems_of_producers(self) -> Iterator[str]:
+        needs_all = "idempotence" if self.transaction_size is None else "transaction_size"
+        if self.acks != "all" and (self.idempotence or self.transaction_size is not None):
+            yield f"{needs_all} with acks={self.acks}: it needs acks='all'; leave one of them out"
+        if self.transaction_size is not None and "idempotence" in self.model_fields_set and not self.idempotence:
+            yield "transaction_size with idempotence=False: transactions need it; leave idempotence out"
+        if self.transaction_size is None and self.abort_ratio:
+            yield "abort_ratio without transactions: give transaction_size, for example transaction_size=100"
+        timeouts = {"transaction_timeout_ms", "transaction.timeout.ms"}.intersection(self.producer_config)
+        if self.transaction_size is None and timeouts:
+            yield f"producer_config: {timeouts.pop()!r} without transactions; give transaction_size, or leave it out"
+
+    def _problems_of_consumers(self) -> Iterator[str]:
+        for name in ("consumer_groups", "consume", "isolation_level", "consumer_config"):
+            default = type(self).model_fields[name].get_default(call_default_factory=True)
+            if not self.consumers and getattr(self, name) != default:
+                yield f"{name} without consumers: nobody reads; give consumers=1 or more, or leave {name} out"
+        if self.consumers * self.consumer_groups > _MAX_CLIENTS:
+            yield (
+                f"{self.consumer_groups} groups of {self.consumers} consumers are "
+                f"{self.consumers * self.consumer_groups} clients; at most {_MAX_CLIENTS} can be"
+            )
+        smallest = min(_shares(self.record_size))
+        if self.consumers and smallest < TAG_BYTES:
+            yield (
+                f"record_size {smallest} B is too small with consumers: end-to-end timing writes "
+                f"{TAG_BYTES} B into each value; use at least {TAG_BYTES} B, or consumers=0"
+            )
+        if self.consumers and self.acks == 0:
+            yield "acks=0 with consumers: what was lost cannot be told from what is late; use acks=1 or 'all'"
 
 
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,11 +318,21 @@ def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def format_field(name: str, value: Any) -> str:
-    """A field's value for people, with its unit."""
+    """A field's value for people, with its unit: as a scenario has it, or as its dump in a baseline has it."""
     unit = _FIELD_UNITS.get(name)
-    if unit is None or isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    return format_quantity(value, unit, digits=6)
+    if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return format_quantity(value, unit, digits=6)
+    try:
+        match name, value:
+            case "rate", list() | tuple():
+                return format_rate(parse_rate(value, record_bytes=None))
+            case "record_size", dict():
+                return format_sizes(parse_sizes(value))
+            case "payload", dict():
+                return str(parse_samples(value))
+    except ValueError:
+        pass  # a baseline can have been written by hand
+    return str(value)
 
 
 _FIELD_UNITS = {
@@ -199,5 +342,12 @@ _FIELD_UNITS = {
     "record_size": Unit.BYTES,
     "batch_size": Unit.BYTES,
     "linger": Unit.SECONDS,
+    "transaction_size": Unit.RECORDS,
     "warmup": Unit.SECONDS,
 }
+
+
+def _shares(sizes: int | Sizes | None) -> Sizes:
+    if sizes is None:
+        return {_DEFAULT_SIZE: 1.0}
+    return {sizes: 1.0} if isinstance(sizes, int) else sizes

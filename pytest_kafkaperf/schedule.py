@@ -1,16 +1,21 @@
 """When records are due: index to instant and back, in integer nanoseconds. Pure arithmetic, no clock.
 
-Producer `p` of `P` makes every P-th record of the whole load, so its record `i` is due at
-`start + (i * P + p) / rate`. Indexes below zero are the warm-up's: the same load, before the window opens.
+Producer `p` of `P` makes every P-th record of the whole load, so its record `i` is record `i * P + p` of that: at a
+constant rate due at `start + (i * P + p) / rate`. Indexes below zero are the warm-up's: the same load, before the
+window opens.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+
+from pytest_kafkaperf.curve import Curve
+from pytest_kafkaperf.rate import Rate
 
 NS_PER_S = 1_000_000_000
 _INT64_ROOM = 1 << 62
@@ -18,39 +23,57 @@ _INT64_ROOM = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The due times of one producer at a constant rate."""
+    """The due times of one producer."""
 
     start_ns: int
     """The instant at which the window opens."""
-    rate: Fraction
-    """Records a second of the whole load, over all producers."""
+    rate: Fraction | Curve
+    """Records a second of the whole load, over all producers; or when each of them is due."""
     producer: int = 0
     producers: int = 1
 
+    @classmethod
+    def of(cls, rate: Rate, *, start_ns: int, producer: int = 0, producers: int = 1) -> Self:
+        """The schedule of a scenario's rate."""
+        pace = Curve.of(rate) if isinstance(rate, tuple) else exact_rate(rate)
+        return cls(start_ns=start_ns, rate=pace, producer=producer, producers=producers)
+
     def due_ns(self, index: int) -> int:
         """When record `index` is due; never decreases with the index."""
-        return self.start_ns + self._position(index) // self.rate.numerator
+        rate, position = self.rate, index * self.producers + self.producer
+        if isinstance(rate, Curve):
+            return self.start_ns + rate.due_ns(position)
+        return self.start_ns + position * NS_PER_S * rate.denominator // rate.numerator
 
     def due_between(self, first: int, count: int, *, stride: int = 1) -> npt.NDArray[np.int64]:
         """Due times of the `count` records `first`, `first + stride`, ..., shape `(count,)`."""
-        position, step = self._position(first), self._step() * stride
-        if step * count + self.rate.numerator < _INT64_ROOM:
-            base, rest = divmod(position, self.rate.numerator)
-            offsets = (np.arange(count, dtype=np.int64) * step + rest) // self.rate.numerator
+        rate, position, step = self.rate, first * self.producers + self.producer, self.producers * stride
+        if isinstance(rate, Curve):
+            return rate.due_between(position, count, stride=step) + self.start_ns
+        position, step = position * NS_PER_S * rate.denominator, step * NS_PER_S * rate.denominator
+        if step * count + rate.numerator < _INT64_ROOM:
+            base, rest = divmod(position, rate.numerator)
+            offsets = (np.arange(count, dtype=np.int64) * step + rest) // rate.numerator
             return offsets + (self.start_ns + base)
         return np.fromiter((self.due_ns(first + k * stride) for k in range(count)), dtype=np.int64, count=count)
 
     def first_after(self, instant_ns: int) -> int:
         """Index of the first record that is due after `instant_ns`; all before it are due by then."""
-        # due(i) <= t  <=>  position(i) < (t - start + 1) * numerator
+        if isinstance(self.rate, Curve):
+            return self._searched(instant_ns, self.rate.due_by(instant_ns - self.start_ns))
+        # due(i) <= t  <=>  (i * P + p) * 1e9 / rate < t - start + 1
         bound = (instant_ns - self.start_ns + 1) * self.rate.numerator
-        return -(-(bound - self._position(0)) // self._step())
+        unit = NS_PER_S * self.rate.denominator
+        return -(-(bound - self.producer * unit) // (self.producers * unit))
 
-    def _step(self) -> int:
-        return self.producers * NS_PER_S * self.rate.denominator
-
-    def _position(self, index: int) -> int:
-        return (index * self.producers + self.producer) * NS_PER_S * self.rate.denominator
+    def _searched(self, instant_ns: int, position: int) -> int:
+        """As `first_after`, from a position of the whole load that is near: a few steps, and exact."""
+        index = (position - self.producer) // self.producers
+        while self.due_ns(index) <= instant_ns:
+            index += 1
+        while self.due_ns(index - 1) > instant_ns:
+            index -= 1
+        return index
 
 
 def exact_rate(records_per_s: float) -> Fraction:

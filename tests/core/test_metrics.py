@@ -26,6 +26,7 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "errors",
         "lost",
         "duplicated",
+        "reordered",
         "client.cpu",
     ]
 
@@ -38,9 +39,9 @@ def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
 
 def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     """A median would let two rounds with losses pass; zero has no logarithm."""
-    assert {name for name, one in CATALOGUE.items() if one.summed} == {"errors", "lost", "duplicated"}
+    assert {name for name, one in CATALOGUE.items() if one.summed} == {"errors", "lost", "duplicated", "reordered"}
     zero = {name for name, one in CATALOGUE.items() if one.can_be_zero}
-    assert zero == {"lag.max", "lag.end", "errors", "lost", "duplicated"}
+    assert zero == {"lag.max", "lag.end", "errors", "lost", "duplicated", "reordered"}
 
 
 def test_units_go_with_the_family() -> None:

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.errors import ScenarioError
+from pytest_kafkaperf.keys import Keys
 from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.rate import Segment
+from pytest_kafkaperf.samples import Samples
 from pytest_kafkaperf.scenario import Scenario, format_field, merge
 
 
@@ -19,14 +22,26 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert Scenario.of({}).model_dump() == {
         "records": None,
         "duration": 5.0,
-        "rate": None,
         "record_size": 100,
+        "payload": "random",
+        "rate": None,
+        "key": None,
+        "headers": {},
         "producers": 1,
+        "client": "batch",
         "acks": "all",
         "batch_size": 16_384,
         "linger": 0.005,
         "compression": None,
+        "idempotence": False,
+        "transaction_size": None,
+        "abort_ratio": 0.0,
+        "producer_config": {},
         "consumers": 0,
+        "consumer_groups": 1,
+        "consume": "live",
+        "isolation_level": "read_uncommitted",
+        "consumer_config": {},
         "partitions": 6,
         "replication_factor": 1,
         "topic_config": {},
@@ -62,9 +77,16 @@ def test_quantities_become_base_units() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "record_size", "expected"),
-    [("1 MiB/s", "1 KiB", 1024.0), ("1 MB/s", 100, 10_000.0), (250, 100, 250.0), ("60 records/min", 100, 1.0)],
+    [
+        ("1 MiB/s", "1 KiB", 1024.0),
+        ("1 MB/s", 100, 10_000.0),
+        ("1 MB/s", {"100 B": 3, "500 B": 1}, 5000.0),
+        (250, 100, 250.0),
+        ("60 records/min", 100, 1.0),
+        ("1 MB/s -> 2 MB/s over 3 s", 100, (Segment(start=10_000.0, end=20_000.0, seconds=3.0),)),
+    ],
 )
-def test_a_rate_in_bytes_becomes_one_in_records(rate: object, record_size: object, expected: float) -> None:
+def test_a_rate_in_bytes_becomes_one_in_records(rate: object, record_size: object, expected: object) -> None:
     """The generator schedules records."""
     assert Scenario.of({"rate": rate, "record_size": record_size}).rate == expected
 
@@ -79,11 +101,102 @@ def test_acks_takes_kafkas_own_spellings(given: object, meant: object) -> None:
 
 
 def test_no_compression_can_be_named() -> None:
-    """Kafka calls it `none`."""
-    assert Scenario.of({"compression": "none"}) == Scenario.of({})
+    """Kafka calls it `none`; so can keys be."""
+    assert Scenario.of({"compression": "none", "key": "none"}) == Scenario.of({})
+
+
+def test_sizes_of_records_are_shares_of_all() -> None:
+    """Weights are whatever adds up easily; the order in which they are given is not a difference."""
+    scenario = Scenario.of({"record_size": {"10 KiB": 1, "100 B": 9}})
+    assert scenario == Scenario.of({"record_size": {100: 0.9, 10_240: 0.1}})
+    assert scenario.record_size == scenario.record_sizes == {100: 0.9, 10_240: 0.1}
+    assert (scenario.min_record_size, scenario.mean_record_size, scenario.max_record_size) == (100, 1114.0, 10_240)
+    assert scenario.model_dump(mode="json")["record_size"] == {"100 B": 0.9, "10240 B": 0.1}
+
+
+def test_one_size_is_no_distribution() -> None:
+    """What is the same load must compare equal."""
+    scenario = Scenario.of({"record_size": {"1 KiB": 7}})
+    assert scenario == Scenario.of({"record_size": 1024})
+    assert (scenario.record_sizes, scenario.mean_record_size) == ({1024: 1.0}, 1024.0)
+
+
+@given(st.dictionaries(st.integers(1, 1 << 30), st.floats(1e-2, 1e7), min_size=2, max_size=20))
+def test_shares_stay_as_they_are_when_they_are_read_again(weights: dict[int, float]) -> None:
+    """A baseline's sizes are read from its file: rounding them anew would make another workload of them."""
+    scenario = Scenario.of({"record_size": weights})
+    assert Scenario.of(scenario.model_dump(mode="json")) == scenario
+    assert sum(scenario.record_sizes.values()) == pytest.approx(1, rel=1e-13)
+    assert list(scenario.record_sizes) == sorted(weights)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("zeros", "zeros"),
+        ("file:orders.jsonl", Samples(file="orders.jsonl")),
+        ("file:C:\\orders", Samples(file="C:\\orders")),
+        ({"file": "orders.csv", "delimiter": ";"}, Samples(file="orders.csv", delimiter=";")),
+    ],
+)
+def test_a_payload_is_a_word_or_a_file_of_samples(given: object, meant: object) -> None:
+    """Real messages compress as real messages do."""
+    assert Scenario.of({"payload": given}).payload == meant
+
+
+def test_samples_decide_the_sizes() -> None:
+    """A size beside them would be wrong; a level above that names one can be taken back."""
+    scenario = Scenario.of(merge({"record_size": 5}, {"payload": "file:x", "record_size": None}))
+    assert scenario.record_size is None
+    with pytest.raises(ValueError, match="the samples decide the sizes of records"):
+        _ = scenario.mean_record_size
+
+
+@pytest.mark.parametrize(
+    ("given", "meant", "written"),
+    [
+        ("uniform:10k", Keys(kind="uniform", count=10_000), "uniform:10000"),
+        ("uniform:1G", Keys(kind="uniform", count=10**9), "uniform:1000000000"),
+        ("zipf:1000", Keys(kind="zipf", count=1000, exponent=1.0), "zipf:1000"),
+        ("zipf:1M:1.0", Keys(kind="zipf", count=10**6, exponent=1.0), "zipf:1000000"),
+        ("zipf:5:0.99", Keys(kind="zipf", count=5, exponent=0.99), "zipf:5:0.99"),
+        ("sequential", Keys(kind="sequential"), "sequential"),
+    ],
+)
+def test_keys_are_read_and_written_as_one_text(given: str, meant: Keys, written: str) -> None:
+    """One spelling in baselines, whatever a marker says."""
+    scenario = Scenario.of({"key": given})
+    assert scenario.key == meant
+    assert scenario.model_dump(mode="json")["key"] == str(scenario.key) == written
+
+
+@pytest.mark.parametrize(("given", "meant"), [(True, True), ("true", True), ("False", False)])
+def test_idempotence_is_on_or_off(given: object, meant: object) -> None:
+    """A value is copied from a producer's configuration."""
+    assert Scenario.of({"idempotence": given}).idempotence is meant
+
+
+def test_transactions_are_idempotent() -> None:
+    """Kafka has no others."""
+    scenario = Scenario.of({"transaction_size": "1k", "abort_ratio": 0.25})
+    assert (scenario.transaction_size, scenario.abort_ratio, scenario.idempotence) == (1000, 0.25, True)
+
+
+def test_parameters_of_clients_take_aiokafkas_spelling() -> None:
+    """Kafka's documentation has dots; one workload has one spelling."""
+    scenario = Scenario.of(
+        {
+            "producer_config": {"max.request.size": 10, "client_id": "me"},
+            "consumers": 1,
+            "consumer_config": {"fetch.min.bytes": 10},
+        }
+    )
+    assert scenario.producer_config == {"client_id": "me", "max_request_size": 10}
+    assert scenario.consumer_config == {"fetch_min_bytes": 10}
 
 
 _SIZES = "B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, for example '100 B', '16 KiB', '1 MiB'"
+_MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
 _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 min'"
 
 
@@ -93,9 +206,11 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
         ({"partitons": 3}, "unknown field 'partitons': did you mean 'partitions'?"),
         (
             {"zzz": 1, "acs": 1},
-            "unknown field 'zzz': valid are 'acks', 'batch_size', 'compression', 'consumers', 'duration', 'linger', "
-            "'partitions', 'producers', 'rate', 'record_size', 'records', 'replication_factor', 'rounds', "
-            "'topic_config', 'warmup'; unknown field 'acs': did you mean 'acks'?",
+            "unknown field 'zzz': valid are 'abort_ratio', 'acks', 'batch_size', 'client', 'compression', 'consume', "
+            "'consumer_config', 'consumer_groups', 'consumers', 'duration', 'headers', 'idempotence', "
+            "'isolation_level', 'key', 'linger', 'partitions', 'payload', 'producer_config', 'producers', 'rate', "
+            "'record_size', 'records', 'replication_factor', 'rounds', 'topic_config', 'transaction_size', 'warmup'; "
+            "unknown field 'acs': did you mean 'acks'?",
         ),
         ({"acks": 2}, "acks=2: input should be 0, 1 or 'all'"),
         ({"acks": True}, "acks='True': input should be 0, 1 or 'all'"),
@@ -142,6 +257,117 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             {"consumers": 1, "acks": 0},
             "acks=0 with consumers: what was lost cannot be told from what is late; use acks=1 or 'all'",
         ),
+        ({"record_size": 0}, "record_size=0: out of range; use at least 1 B and at most 1 GiB"),
+        ({"record_size": {}}, f"record_size={{}}: a distribution has at least one size, {_MIX}"),
+        (
+            {"record_size": {"1 KiB": 1, 1024: 2}},
+            f"record_size={{'1 KiB': 1, 1024: 2}}: 1 KiB comes twice; give each size once, {_MIX}",
+        ),
+        (
+            {"record_size": {"2 GiB": 1}},
+            "record_size={'2 GiB': 1}: '2 GiB': out of range; use at least 1 B and at most 1 GiB",
+        ),
+        (
+            {"record_size": {"1 B": 0}},
+            f"record_size={{'1 B': 0}}: weight 0 of '1 B': use a finite number above 0, {_MIX}",
+        ),
+        (
+            {"record_size": {"1 B": True}},
+            f"record_size={{'1 B': True}}: weight True of '1 B': use a finite number above 0, {_MIX}",
+        ),
+        (
+            {"record_size": {1: 1, 2: 1e-13}},
+            "record_size={1: 1, 2: 1e-13}: 2 B is less than one record in 10**12; leave it out",
+        ),
+        (
+            {"consumers": 1, "record_size": {4: 1, 100: 1}},
+            "record_size 4 B is too small with consumers: end-to-end timing writes 16 B into each value; "
+            "use at least 16 B, or consumers=0",
+        ),
+        (
+            {"payload": "text"},
+            "payload='text': use 'random', 'zeros', 'file:PATH' or {'file': PATH, 'delimiter': TEXT}",
+        ),
+        ({"payload": "file:"}, "payload='file:': file is ''; use text that is not empty, in UTF-8"),
+        (
+            {"payload": {"file": "a", "delimeter": ","}},
+            "payload={'file': 'a', 'delimeter': ','}: unknown 'delimeter': did you mean 'delimiter'?",
+        ),
+        (
+            {"payload": {"file": "a", "delimiter": ""}},
+            "payload={'file': 'a', 'delimiter': ''}: delimiter is ''; use text that is not empty, in UTF-8",
+        ),
+        (
+            {"payload": "file:a", "record_size": "1 KiB"},
+            "record_size 1 KiB with samples: the samples decide the size; leave record_size out, or take it back by "
+            "record_size=None",
+        ),
+        (
+            {"payload": "file:a", "rate": "1 MiB/s"},
+            "rate: '1 MiB/s' in bytes cannot be with samples, whose sizes differ; use records/s",
+        ),
+        (
+            {"key": "uniform"},
+            "key='uniform': use 'uniform:N', 'zipf:N', 'zipf:N:EXPONENT' or 'sequential', for example 'uniform:10k'",
+        ),
+        (
+            {"key": "zipf:2M"},
+            "key='zipf:2M': '2M' keys cannot be; zipf takes a whole number from 1 to 1000000, for example '10k'",
+        ),
+        (
+            {"key": "uniform:x"},
+            "key='uniform:x': 'x' keys cannot be; uniform takes a whole number from 1 to 1000000000, for example '10k'",
+        ),
+        (
+            {"key": "zipf:5:nan"},
+            "key='zipf:5:nan': exponent 'nan' cannot be; use a finite number above 0, for example 'zipf:10k:1.1'",
+        ),
+        ({"headers": {"": "x"}}, "headers={'': 'x'}: a header's name is empty; give it one"),
+        (
+            {"headers": {"trace": "\ud800"}},
+            "headers={'trace': '\\ud800'}: header 'trace' has characters that UTF-8 does not; use others",
+        ),
+        ({"headers": {"trace": None}}, "headers.trace=None: input should be a valid string"),
+        ({"client": "java"}, "client='java': input should be 'batch' or 'record'"),
+        ({"idempotence": 1}, "idempotence=1: use True or False"),
+        ({"idempotence": True, "acks": 1}, "idempotence with acks=1: it needs acks='all'; leave one of them out"),
+        (
+            {"transaction_size": 5, "acks": 0},
+            "transaction_size with acks=0: it needs acks='all'; leave one of them out",
+        ),
+        (
+            {"transaction_size": 5, "idempotence": False},
+            "transaction_size with idempotence=False: transactions need it; leave idempotence out",
+        ),
+        ({"transaction_size": 0}, "transaction_size=0: input should be greater than or equal to 1"),
+        (
+            {"abort_ratio": 0.1},
+            "abort_ratio without transactions: give transaction_size, for example transaction_size=100",
+        ),
+        ({"transaction_size": 5, "abort_ratio": 1}, "abort_ratio=1: input should be less than 1"),
+        ({"transaction_size": 5, "abort_ratio": False}, "abort_ratio=False: use a number from 0 to below 1"),
+        (
+            {"producer_config": {"transaction.timeout.ms": 5}},
+            "producer_config: 'transaction.timeout.ms' without transactions; give transaction_size, or leave it out",
+        ),
+        (
+            {"producer_config": {"acks": 1}, "consumers": 1, "consumer_config": {"topics": "x"}},
+            "producer_config: 'acks' is decided by the field acks; set that instead; "
+            "consumer_config: 'topics' is decided by the plugin; leave it out",
+        ),
+        (
+            {"consumer_groups": 2, "consume": "backlog"},
+            "consumer_groups without consumers: nobody reads; give consumers=1 or more, or leave consumer_groups out; "
+            "consume without consumers: nobody reads; give consumers=1 or more, or leave consume out",
+        ),
+        (
+            {"isolation_level": "read_committed"},
+            "isolation_level without consumers: nobody reads; give consumers=1 or more, or leave isolation_level out",
+        ),
+        (
+            {"consumers": 600, "consumer_groups": 2},
+            "2 groups of 600 consumers are 1200 clients; at most 1000 can be",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_name_with_the_valid_choices(fields: dict[str, Any], message: str) -> None:
@@ -165,6 +391,8 @@ _VALUES = st.one_of(
     st.floats(),
     st.text(max_size=12),
     st.sampled_from(["5 s", "1 KiB", "50k", "5k records/s", "1 MiB/s", "all", "lz4", 1, 20]),
+    st.sampled_from(["1 -> 2 records/s over 3 s", "file:x", "zipf:5", "record", "true", "backlog", "read_committed"]),
+    st.sampled_from([{"1 KiB": 2, 100: 0.1}, {"file": "x", "delimiter": ","}, {"max.request.size": 5}]),
     st.lists(st.integers(), max_size=2),
     st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(max_size=3)), max_size=2),
 )
@@ -180,7 +408,6 @@ def test_any_fields_are_a_scenario_or_a_scenario_error(fields: dict[str, Any]) -
         assert str(error)
     else:
         assert (scenario.records is None) != (scenario.duration is None)
-        assert scenario.describe()
 
 
 @given(_FIELDS)
@@ -191,7 +418,9 @@ def test_a_scenario_survives_its_dump_and_a_process_border(fields: dict[str, Any
     except ScenarioError:
         return
     assert Scenario.of(scenario.model_dump(mode="json")) == scenario
+    assert Scenario.of(scenario.model_dump()) == scenario
     assert pickle.loads(pickle.dumps(scenario)) == scenario  # noqa: S301 - our own
+    assert all(format_field(name, value) for name, value in scenario)
 
 
 def test_the_closest_level_wins_field_by_field() -> None:
@@ -243,30 +472,49 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     """A limit on any other is refused at collection."""
     every = list(CATALOGUE)
     consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
+    live = [name for name in every if name.split(".")[0] in ("e2e", "lag")]
     delays = [name for name in every if name.startswith("produce.delay")]
     measured = {
         "all": Scenario.of({"consumers": 1, "rate": 10}),
         "no consumer": Scenario.of({"rate": 10}),
+        "backlog": Scenario.of({"consumers": 1, "rate": 10, "consume": "backlog"}),
         "no rate": Scenario.of({"consumers": 1}),
         "no acks": Scenario.of({"acks": 0, "rate": 10}),
     }
     assert {case: list(scenario.metrics()) for case, scenario in measured.items()} == {
         "all": every,
         "no consumer": [name for name in every if name not in consuming],
+        "backlog": [name for name in every if name not in live],
         "no rate": [name for name in every if name not in delays],
-        "no acks": [name for name in every if name not in (*consuming, "lost", "duplicated")],
+        "no acks": [name for name in every if name not in (*consuming, "lost", "duplicated", "reordered")],
     }
-
-
-def test_a_description_names_what_is_not_the_default() -> None:
-    """One line in a report has room for little more."""
-    assert Scenario.of({}).describe() == "defaults"
-    assert Scenario.of({"records": "50k"}).describe() == "records=50k records"
-    described = Scenario.of({"duration": "10 s", "rate": 5000, "record_size": 1024, "acks": 1}).describe()
-    assert described == "duration=10 s, rate=5k records/s, record_size=1 KiB, acks=1"
 
 
 def test_a_field_is_written_with_its_unit() -> None:
     """A changed scenario is told field by field."""
     told = [format_field("linger", 0.0125), format_field("acks", 1), format_field("records", 12_345)]
     assert told == ["12.5 ms", "1", "12.345k records"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("rate", "1k -> 50k records/s over 30 s", "1k -> 50k records/s over 30 s"),
+        ("rate", ["1 record/s for 60 s", 5000], "1 records/s for 60 s, 5k records/s"),
+        ("record_size", {"10 KiB": 1, "100 B": 9}, "100 B: 90 %, 10 KiB: 10 %"),
+        ("payload", "file:orders", "file:orders"),
+        ("payload", {"file": "orders", "delimiter": ";"}, "file:orders, delimiter ';'"),
+        ("key", "zipf:1k:2", "zipf:1000:2.0"),
+    ],
+)
+def test_a_field_is_written_alike_from_a_scenario_and_from_its_dump(name: str, value: object, told: str) -> None:
+    """A baseline holds the dump, a report the scenario."""
+    scenario = Scenario.of({name: value})
+    assert format_field(name, getattr(scenario, name)) == told
+    assert format_field(name, scenario.model_dump(mode="json")[name]) == told
+
+
+def test_a_field_that_cannot_be_is_written_as_it_is() -> None:
+    """A baseline may have been changed by hand; that is no reason to stop."""
+    told = [format_field("rate", [{"a": 1}]), format_field("record_size", {"x": 1}), format_field("payload", {"y": 1})]
+    assert told == ["[{'a': 1}]", "{'x': 1}", "{'y': 1}"]
