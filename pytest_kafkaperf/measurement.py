@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import collections
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from pytest_kafkaperf.histogram import Histogram, merged
 from pytest_kafkaperf.metrics import QUANTILES
+from pytest_kafkaperf.rate import peak_rate
 from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.series import Curves, Series
+from pytest_kafkaperf.series import merged as merged_series
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.scenario import Scenario
@@ -27,12 +34,20 @@ _WORKING_RATIO = 0.5
 class Produced:
     """What one producer did. Counts of the window, unless they say otherwise."""
 
+    producer: int = 0
     sent: int = 0
     acknowledged: int = 0
+    """With transactions: committed."""
+    bytes: int = 0
+    """Keys and values of what was acknowledged."""
+    aborted: int = 0
+    """Records of transactions that were aborted."""
     failed: int = 0
     """Records whose send failed for good, warm-up included."""
     unknown: int = 0
     """Of the failed, those that may stand in the log all the same."""
+    unknown_indexes: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    """Indexes of those, as long as they are not too many."""
     missing: int = 0
     """Records due in the window that were never sent."""
     late: int = 0
@@ -46,7 +61,11 @@ class Produced:
     latency: Histogram = field(default_factory=Histogram)
     delay: Histogram = field(default_factory=Histogram)
     acknowledged_by_partition: dict[int, int] = field(default_factory=dict)
-    """Warm-up included: what must stand in the log."""
+    """Warm-up and aborted transactions included: what must stand in the log."""
+    markers_by_partition: dict[int, int] = field(default_factory=dict)
+    """Ends of transactions, each of which takes an offset in the log."""
+    disordered: int = 0
+    """Records whose acknowledgement named an offset that is not beyond all before it: to be looked at."""
     failures: dict[str, int] = field(default_factory=dict)
     """Records by the error that ended them."""
 
@@ -55,6 +74,7 @@ class Produced:
 class Consumed:
     """What one consumer received: records due in the window."""
 
+    group: int = 0
     received: int = 0
     bytes: int = 0
     last_ns: int | None = None
@@ -63,6 +83,8 @@ class Consumed:
     """Records in the log beyond the position when the wait for the rest ended."""
     total: int = 0
     """Records received in all, warm-up included."""
+    disordered: int = 0
+    """Records that did not continue those of their producer and partition: to be looked at."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +94,10 @@ class WorkerReport:
     worker: int
     produced: list[Produced] = field(default_factory=list)
     consumed: list[Consumed] = field(default_factory=list)
+    produce_series: Series = field(default_factory=lambda: Series(0))
+    """Acknowledgements, and produce latency by due time."""
+    consume_series: Series = field(default_factory=lambda: Series(0))
+    """Receptions, and end-to-end latency by due time."""
     cpu_s: float = 0.0
     """User and system seconds of the process in the window."""
     busy_ratio: float = 0.0
@@ -88,6 +114,20 @@ class Round:
     problems: tuple[str, ...] = ()
     """Why the round is INVALID; empty when it is valid."""
     warnings: tuple[str, ...] = ()
+    series: Mapping[str, Curves] = field(default_factory=dict)
+    """Over time, for plots, warm-up included: `produce` and, with consumers, `consume`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What an audit of the log found: records, exactly."""
+
+    lost: int
+    """Acknowledged, and not in the log."""
+    duplicated: int
+    """In the log beyond once."""
+    reordered: int
+    """In the log behind later ones of the same producer and partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,43 +137,101 @@ class RoundReport:
     workers: Sequence[WorkerReport]
     start_ns: int | None
     """When the window opened; None when it never did."""
+    drain_ns: int | None = None
+    """When production was over and the rest could be read; None when it never was."""
     problems: Sequence[str] = ()
     lag_max: int = 0
     lag_end: int = 0
     log_growth: Mapping[int, int] | None = None
-    """Records that the topic's log gained, by partition; None where it cannot be told."""
+    """Offsets that the topic's log gained, by partition; None where it cannot be told."""
+    audit: Audit | str | None = None
+    """What the log really holds, or why it could not be looked at; None where counts leave no doubt."""
     broken: bool = False
     """The cluster or the workers are gone: no further round can run."""
 
+    @property
+    def produced(self) -> list[Produced]:
+        """Of all producers."""
+        return [part for worker in self.workers for part in worker.produced]
+
+    @property
+    def consumed(self) -> list[Consumed]:
+        """Of all consumers."""
+        return [part for worker in self.workers for part in worker.consumed]
+
     def acknowledged(self) -> dict[int, int]:
         """Acknowledged records by partition, warm-up included: what must stand in the log."""
-        tally: dict[int, int] = {}
-        for worker in self.workers:
-            for part in worker.produced:
-                for partition, count in part.acknowledged_by_partition.items():
-                    tally[partition] = tally.get(partition, 0) + count
-        return tally
+        return _summed(part.acknowledged_by_partition for part in self.produced)
+
+    def expected_growth(self) -> dict[int, int]:
+        """Offsets that the log must gain at least, by partition."""
+        return _summed(
+            tally for part in self.produced for tally in (part.acknowledged_by_partition, part.markers_by_partition)
+        )
+
+    def unknown(self) -> int:
+        """Records that may stand in the log or not."""
+        return sum(part.unknown for part in self.produced)
+
+    def disordered(self) -> int:
+        """Records whose acknowledgements were not in order."""
+        return sum(part.disordered for part in self.produced)
+
+    def log_differences(self) -> tuple[int, int]:
+        """How many records the log lacks, and has beyond what was acknowledged, partition by partition."""
+        expected, growth = self.expected_growth(), self.log_growth or {}
+        gaps = [expected.get(part, 0) - growth.get(part, 0) for part in expected.keys() | growth.keys()]
+        return sum(gap for gap in gaps if gap > 0), -sum(gap for gap in gaps if gap < 0)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether counts leave open what the log holds: only an audit can tell."""
+        disordered = self.disordered() + sum(part.disordered for part in self.consumed)
+        return self.log_growth is not None and (
+            self.log_differences() != (0, 0) or self.unknown() > 0 or disordered > 0
+        )
+
+
+def _summed(tallies: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    total: collections.Counter[int] = collections.Counter()
+    for tally in tallies:
+        total.update(tally)
+    return dict(total)
 
 
 def fold(report: RoundReport, scenario: Scenario) -> Round:
     """Make one round of its workers' reports."""
-    produced = [part for worker in report.workers for part in worker.produced]
-    consumed = [part for worker in report.workers for part in worker.consumed]
+    produced, consumed = report.produced, report.consumed
     metrics: dict[str, float] = {"errors": float(sum(part.failed for part in produced))}
     problems, warnings = list(report.problems), _notes(report.workers)
     if report.start_ns is not None:
-        metrics |= _produce_metrics(produced, scenario)
-        metrics |= _consume_metrics(consumed, report) if scenario.consumers else {}
+        metrics |= _produce_metrics(produced)
+        metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
         metrics |= _cpu_metric(report.workers, produced)
-    integrity = _integrity(report, sum(part.unknown for part in produced))
+    integrity = _integrity(report)
     metrics |= integrity
     problems += _integrity_problems(integrity)
+    warnings += _integrity_warnings(report)
     if not report.problems:
         problems += _load_problems(report, produced, scenario)
-        problems += _reading_problems(produced, consumed)
+        problems += _reading_problems(produced, consumed, scenario)
     warnings += _produce_warnings(report.workers, produced, scenario)
     ordered = {name: metrics[name] for name in scenario.metrics() if name in metrics}
-    return Round(metrics=ordered, problems=tuple(problems), warnings=tuple(dict.fromkeys(warnings)))
+    return Round(
+        metrics=ordered,
+        problems=tuple(problems),
+        warnings=tuple(dict.fromkeys(warnings)),
+        series=_series(report, scenario),
+    )
+
+
+def _series(report: RoundReport, scenario: Scenario) -> dict[str, Curves]:
+    if report.start_ns is None or not report.workers:
+        return {}
+    plots = {"produce": merged_series([worker.produce_series for worker in report.workers]).curves()}
+    if scenario.consumers:
+        plots["consume"] = merged_series([worker.consume_series for worker in report.workers]).curves()
+    return plots
 
 
 def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
@@ -146,7 +244,7 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
     }
 
 
-def _produce_metrics(produced: Sequence[Produced], scenario: Scenario) -> dict[str, float]:
+def _produce_metrics(produced: Sequence[Produced]) -> dict[str, float]:
     acknowledged = sum(part.acknowledged for part in produced)
     first_ns = min((part.first_due_ns for part in produced if part.first_due_ns is not None), default=None)
     last_ns = max((part.last_ack_ns for part in produced if part.last_ack_ns is not None), default=None)
@@ -155,17 +253,18 @@ def _produce_metrics(produced: Sequence[Produced], scenario: Scenario) -> dict[s
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
         throughput = acknowledged / ((last_ns - first_ns) / NS_PER_S)
         metrics["produce.throughput"] = throughput
-        metrics["produce.bandwidth"] = throughput * scenario.record_size
+        metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / ((last_ns - first_ns) / NS_PER_S)
     return metrics
 
 
-def _consume_metrics(consumed: Sequence[Consumed], report: RoundReport) -> dict[str, float]:
+def _consume_metrics(consumed: Sequence[Consumed], report: RoundReport, scenario: Scenario) -> dict[str, float]:
     received = sum(part.received for part in consumed)
     last_ns = max((part.last_ns for part in consumed if part.last_ns is not None), default=None)
     metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed]))
     metrics |= {"lag.max": float(report.lag_max), "lag.end": float(report.lag_end)}
-    if last_ns is not None and report.start_ns is not None and last_ns > report.start_ns:
-        elapsed_s = (last_ns - report.start_ns) / NS_PER_S
+    begin_ns = report.start_ns if scenario.consume == "live" else report.drain_ns
+    if last_ns is not None and begin_ns is not None and last_ns > begin_ns:
+        elapsed_s = (last_ns - begin_ns) / NS_PER_S
         metrics["consume.throughput"] = received / elapsed_s
         metrics["consume.bandwidth"] = sum(part.bytes for part in consumed) / elapsed_s
     return metrics
@@ -178,18 +277,30 @@ def _cpu_metric(workers: Sequence[WorkerReport], produced: Sequence[Produced]) -
     return {"client.cpu": sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)}
 
 
-def _integrity(report: RoundReport, unknown: int) -> dict[str, float]:
-    """Compare the log with what was acknowledged, partition by partition.
-
-    Records whose fate is unknown may stand in the log or not: they excuse a surplus, never a gap.
-    """
+def _integrity(report: RoundReport) -> dict[str, float]:
+    """What an audit found; without one the log is as the counts say."""
     if report.log_growth is None:
         return {}
-    acknowledged, growth = report.acknowledged(), report.log_growth
-    gaps = [acknowledged.get(part, 0) - growth.get(part, 0) for part in acknowledged.keys() | growth.keys()]
-    lost = sum(gap for gap in gaps if gap > 0)
-    surplus = -sum(gap for gap in gaps if gap < 0)
-    return {"lost": float(lost), "duplicated": float(max(0, surplus - unknown))}
+    if isinstance(report.audit, Audit):
+        found = report.audit
+        return {
+            "lost": float(found.lost),
+            "duplicated": float(found.duplicated),
+            "reordered": float(found.reordered),
+        }
+    lost, surplus = report.log_differences()
+    return {
+        "lost": float(lost),
+        "duplicated": float(max(0, surplus - report.unknown())),
+        "reordered": float(report.disordered()),
+    }
+
+
+def _integrity_warnings(report: RoundReport) -> list[str]:
+    if not isinstance(report.audit, str):
+        return []
+    known = "lost and duplicated records are known by counts alone, and may hide each other"
+    return [f"{report.audit}: {known}; reordered ones by their acknowledgements"]
 
 
 def _integrity_problems(integrity: Mapping[str, float]) -> list[str]:
@@ -198,11 +309,13 @@ def _integrity_problems(integrity: Mapping[str, float]) -> list[str]:
     return [f"records lost: {integrity['lost']:.0f} records were acknowledged and are not in the log"]
 
 
-def _reading_problems(produced: Sequence[Produced], consumed: Sequence[Consumed]) -> list[str]:
+def _reading_problems(produced: Sequence[Produced], consumed: Sequence[Consumed], scenario: Scenario) -> list[str]:
     """Every record counts: of those that nobody read, some were passed over when the group rebalanced."""
-    if not consumed:
-        return []
-    passed_over = sum(part.acknowledged for part in produced) - sum(part.received for part in consumed)
+    expected = sum(part.acknowledged for part in produced)
+    if scenario.isolation_level == "read_uncommitted":
+        expected += sum(part.aborted for part in produced)
+    received = _summed({part.group: part.received} for part in consumed)
+    passed_over = sum(max(0, expected - count) for count in received.values())
     unread = max(passed_over, sum(part.unread for part in consumed))
     if unread <= 0:
         return []
@@ -228,7 +341,9 @@ def _load_problems(report: RoundReport, produced: Sequence[Produced], scenario: 
         held = f"{max(late, behind)} of {due} records were sent late although the cluster had room for them"
         return [f"generator too slow: {held}; {advice}"]
     over_time = sum(part.sent_late + part.missing for part in produced)
-    slowest = max((_load_of(worker, scenario.rate, scenario.producers) for worker in report.workers), default=0.0)
+    slowest = max(
+        (_load_of(worker, peak_rate(scenario.rate), scenario.producers) for worker in report.workers), default=0.0
+    )
     if over_time > tolerated and slowest > _BUSY_RATIO:
         held = f"{over_time} of {due} records were not sent in the window"
         needed = f"a worker would need {slowest:.0%} of a core to send them in time"

@@ -9,21 +9,27 @@ import itertools
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.load.assignment import Assignment
+from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask
+from pytest_kafkaperf.load.ledger import MAX_NAMED
 from pytest_kafkaperf.load.pool import WorkerPool
-from pytest_kafkaperf.measurement import Round, RoundReport, fold
+from pytest_kafkaperf.measurement import Audit, Round, RoundReport, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.load.board import Board
     from pytest_kafkaperf.load.pool import Progress
     from pytest_kafkaperf.scenario import Scenario
+
+Offsets = Mapping[int, tuple[int, int]]
+"""First and last (exclusive) offset, by partition."""
 
 TOPIC_PREFIX = "kafkaperf-"
 """Of every topic and group that a run creates; only those are ever removed."""
@@ -51,11 +57,12 @@ def run_scenario(
     rounds: list[Round] = []
     with _topic(admin, scenario, rounds) as topic, WorkerPool(len(shares)) as pool:
         for number in range(1, scenario.rounds + 1):
-            board = pool.board()
+            board = pool.board(groups=scenario.consumer_groups)
             assignments = _assign(shares, scenario, cluster, topic, board, seed=number)
             watch = functools.partial(on_progress, number)
             load = functools.partial(pool.run, assignments, board, check=cluster.check, progress=watch)
-            report = _with_log_growth(admin, topic, scenario, load)
+            audit = functools.partial(_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
+            report = _checked(admin, topic, scenario, load, audit)
             rounds.append(fold(report, scenario))
             if report.broken:
                 break
@@ -78,8 +85,14 @@ def _topic(admin: Admin, scenario: Scenario, rounds: list[Round]) -> Iterator[st
                 rounds[-1] = dataclasses.replace(rounds[-1], warnings=warnings)
 
 
-def _with_log_growth(admin: Admin, topic: str, scenario: Scenario, load: Callable[[], RoundReport]) -> RoundReport:
-    """Run a round, and compare the log before and after it."""
+def _checked(
+    admin: Admin,
+    topic: str,
+    scenario: Scenario,
+    load: Callable[[], RoundReport],
+    audit: Callable[[RoundReport, Offsets], Audit | str],
+) -> RoundReport:
+    """Run a round, and compare the log before and after it; look into the log where that leaves a doubt."""
     try:
         before = admin.end_offsets(topic, scenario.partitions)
     except ClusterError as error:
@@ -87,13 +100,20 @@ def _with_log_growth(admin: Admin, topic: str, scenario: Scenario, load: Callabl
     report = load()
     if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
         return report
-    with contextlib.suppress(ClusterError):
-        return dataclasses.replace(report, log_growth=_log_growth(admin, topic, before, report.acknowledged()))
+    try:
+        after = _settled_ends(admin, topic, before, report.expected_growth())
+    except ClusterError:
+        return report
+    growth = {partition: end - before[partition] for partition, end in after.items()}
+    report = dataclasses.replace(report, log_growth=growth)
+    if report.in_doubt:
+        offsets = {partition: (before[partition], end) for partition, end in after.items()}
+        report = dataclasses.replace(report, audit=audit(report, offsets))
     return report
 
 
-def _log_growth(admin: Admin, topic: str, before: Mapping[int, int], acknowledged: Mapping[int, int]) -> dict[int, int]:
-    """Records that the log gained, by partition.
+def _settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
+    """The end offsets of a topic, by partition.
 
     With acks=1 the leader acknowledges before its followers have a record, and end offsets tell what they have too:
     a gap is given time to close.
@@ -101,29 +121,47 @@ def _log_growth(admin: Admin, topic: str, before: Mapping[int, int], acknowledge
     deadline = time.monotonic() + _REPLICATION_TIMEOUT_S
     while True:
         after = admin.end_offsets(topic, len(before))
-        growth = {partition: end - before[partition] for partition, end in after.items()}
-        complete = all(growth[partition] >= count for partition, count in acknowledged.items())
+        complete = all(after[partition] - before[partition] >= count for partition, count in expected.items())
         if complete or time.monotonic() > deadline:
-            return growth
+            return after
         time.sleep(_REPLICATION_TICK_S)
 
 
-def _shares(scenario: Scenario) -> list[tuple[tuple[int, ...], int]]:
-    """Which producers and how many consumers each worker runs.
+def _audit(
+    report: RoundReport, offsets: Offsets, *, pool: WorkerPool, cluster: Cluster, topic: str, scenario: Scenario
+) -> Audit | str:
+    """Have the pool look into the log; the reason, where that cannot be."""
+    growth = sum(end - begin for begin, end in offsets.values())
+    if max(growth / MAX_RECORDS, report.unknown() / MAX_NAMED) > 1:
+        return f"{growth} records are too many to be looked at one by one"
+    return pool.audit(
+        AuditTask(
+            bootstrap_servers=cluster.bootstrap_servers,
+            client_config=dict(cluster.client_config),
+            topic=topic,
+            scenario=scenario,
+            offsets=offsets,
+            failed=[(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes],
+            acknowledged=sum(report.acknowledged().values()),
+        )
+    )
+
+
+def _shares(scenario: Scenario) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Which producers each worker runs, and of which groups its consumers are.
 
     Producers and consumers are in different processes, so that reading does not delay sending; there are no more
     processes of a kind than cores.
     """
     cores = os.cpu_count() or 1
-    producing = min(scenario.producers, cores)
-    consuming = min(scenario.consumers, cores)
-    shares = [(tuple(range(worker, scenario.producers, producing)), 0) for worker in range(producing)]
-    shares += [((), len(range(worker, scenario.consumers, consuming))) for worker in range(consuming)]
-    return shares
+    groups = [group for group in range(scenario.consumer_groups) for _ in range(scenario.consumers)]
+    producing, consuming = min(scenario.producers, cores), min(len(groups), cores)
+    shares = [(tuple(range(worker, scenario.producers, producing)), ()) for worker in range(producing)]
+    return shares + [((), tuple(groups[worker::consuming])) for worker in range(consuming)]
 
 
 def _assign(
-    shares: list[tuple[tuple[int, ...], int]],
+    shares: list[tuple[tuple[int, ...], tuple[int, ...]]],
     scenario: Scenario,
     cluster: Cluster,
     topic: str,

@@ -21,10 +21,11 @@ class Assignment:
     client_config: Mapping[str, Any] = field(repr=False)
     topic: str
     group: str
+    """Name of the consumer groups, but for their numbers; and of transactional producers."""
     scenario: Scenario
     producers: tuple[int, ...] = ()
     """Which of the scenario's producers this worker runs."""
-    consumers: int = 0
-    """How many consumers this worker runs."""
+    consumers: tuple[int, ...] = ()
+    """The group of each consumer that this worker runs."""
     seed: int = 0
     """Of the payload."""

@@ -28,7 +28,7 @@ class State(IntEnum):
 class _Control(IntEnum):
     START_NS = 0
     STOP = 1
-    PRODUCED = 2
+    DRAIN_NS = 2
 
 
 class Cell(IntEnum):
@@ -40,33 +40,33 @@ class Cell(IntEnum):
     SENT = 2
     SETTLED = 3
     """Records whose send ended, well or not."""
-    ACKNOWLEDGED = 4
+    VISIBLE = 4
+    """Records that consumers are to receive, as far as it is known."""
     RECEIVED = 5
+    """Records that consumers of the first group received; each further group has the next cell."""
 
 
-_WIDTH = 8
-"""Cells a row: one cache line, so that workers do not slow each other down."""
+_LINE = 8
+"""Cells of a cache line: rows are whole lines, so that workers do not slow each other down."""
 
 
 class Board:
     """The controller's row and one row a worker."""
 
-    def __init__(self, path: str | Path, workers: int) -> None:
+    def __init__(self, path: str | Path, *, groups: int = 1) -> None:
         self.path = str(path)
-        self.workers = workers
+        self.groups = groups
+        """Consumer groups."""
+        self._width = -(-(Cell.RECEIVED + groups) // _LINE) * _LINE
         self._map: mmap.mmap | None = None
         self._cells: memoryview[int] | None = None
 
     @classmethod
-    def create(cls, path: str | Path, workers: int) -> Board:
+    def create(cls, path: str | Path, workers: int, *, groups: int = 1) -> Board:
         """Make the file, all zero."""
-        Path(path).write_bytes(bytes((workers + 1) * _WIDTH * 8))
-        return cls(path, workers)
-
-    @classmethod
-    def attach(cls, path: str) -> Board:
-        """The board that a controller made."""
-        return cls(path, Path(path).stat().st_size // (_WIDTH * 8) - 1)
+        board = cls(path, groups=groups)
+        Path(path).write_bytes(bytes((workers + 1) * board._width * 8))
+        return board
 
     def __enter__(self) -> Self:
         with Path(self.path).open("r+b") as file:
@@ -82,21 +82,25 @@ class Board:
             self._map.close()
         self._map = None
 
-    def tell(self, worker: int, cell: Cell, value: int) -> None:
+    def tell(self, worker: int, cell: int, value: int) -> None:
         """Write one cell of a worker's row."""
-        self._open[(worker + 1) * _WIDTH + cell] = value
+        self._open[(worker + 1) * self._width + cell] = value
 
-    def told(self, worker: int, cell: Cell) -> int:
+    def told(self, worker: int, cell: int) -> int:
         """Read one cell of a worker's row."""
-        return self._open[(worker + 1) * _WIDTH + cell]
+        return self._open[(worker + 1) * self._width + cell]
 
-    def total(self, cell: Cell) -> int:
+    def total(self, cell: int) -> int:
         """The sum of a cell over all workers."""
-        return sum(self._open[_WIDTH + cell :: _WIDTH])
+        return sum(self._open[self._width + cell :: self._width])
+
+    def received(self) -> list[int]:
+        """Records received, by consumer group."""
+        return [self.total(Cell.RECEIVED + group) for group in range(self.groups)]
 
     def all_reached(self, state: State) -> bool:
         """Whether every worker is at least that far."""
-        return all(told >= state for told in self._open[_WIDTH + Cell.STATE :: _WIDTH])
+        return all(told >= state for told in self._open[self._width + Cell.STATE :: self._width])
 
     def start_at(self, start_ns: int) -> None:
         """Give all workers the instant at which the window opens."""
@@ -116,14 +120,14 @@ class Board:
         """Whether the round was given up."""
         return bool(self._open[_Control.STOP])
 
-    def all_produced(self) -> None:
-        """Tell consumers that nothing more will come: read to the end offsets and report."""
-        self._open[_Control.PRODUCED] = 1
+    def all_produced(self, drain_ns: int) -> None:
+        """Tell consumers that nothing more will come: from that instant on read to the end offsets and report."""
+        self._open[_Control.DRAIN_NS] = drain_ns
 
     @property
-    def production_is_over(self) -> bool:
-        """Whether all producers are done."""
-        return bool(self._open[_Control.PRODUCED])
+    def drain_ns(self) -> int | None:
+        """The instant from which on the rest is read, once all producers are done."""
+        return self._open[_Control.DRAIN_NS] or None
 
     @property
     def _open(self) -> memoryview[int]:

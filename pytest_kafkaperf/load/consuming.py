@@ -1,9 +1,10 @@
-"""One consumer: reads as a member of its group while records are produced, and times each from when it was due."""
+"""One consumer: reads as a member of its group, live or a backlog, and times each record from when it was due."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.board import now_ns
+from pytest_kafkaperf.load.payload import origin
 from pytest_kafkaperf.measurement import Consumed
+from pytest_kafkaperf.schedule import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_kafkaperf.load.kafka import ReceivedBatch
+    from pytest_kafkaperf.load.reading import ReceivedBatch
+    from pytest_kafkaperf.series import Series
 
 _POLL_MS = 100
 """Bound of one wait for records: how soon a consumer notices that production is over."""
@@ -30,10 +34,14 @@ _OFFSETS_TIMEOUT_S = 10
 class Consumer:
     """The reading of one group member; `client` is started, and used by nobody else."""
 
-    def __init__(self, client: Any, *, on_received: Callable[[], None]) -> None:
-        self.report = Consumed()
+    def __init__(self, client: Any, *, group: int, on_received: Callable[[], None]) -> None:
+        self.report = Consumed(group=group)
         self._on_received = on_received
         self._client = client
+        self._series: Series | None = None
+        self._timed = True
+        self._last: dict[tuple[Any, int], int] = {}
+        """Index of the last record, by partition and producer."""
 
     async def settle_position(self) -> int:
         """Find where reading begins on each assigned partition; returns how many there are."""
@@ -47,57 +55,109 @@ class Consumer:
         return len(assigned)
 
     async def run(
-        self, start_ns: int, *, over: Callable[[], bool], stopped: Callable[[], bool], drain_s: float
+        self,
+        start_ns: int,
+        series: Series,
+        *,
+        backlog: bool,
+        drain_ns: Callable[[], int | None],
+        stopped: Callable[[], bool],
+        drain_s: float,
     ) -> Consumed:
         """Read until production is over and everything in the log has been read.
 
-        What has not been read `drain_s` seconds after the end of production is counted as unread.
+        With a backlog only the warm-up is read while records are produced, and the rest from `drain_ns` on, which is
+        known once production is over. What has not been read `drain_s` seconds after the end of production is counted
+        as unread, unless reading still gets on.
 
         Raises:
             LoadError: the client cannot read any more.
 
         """
+        self._series = series
+        self._timed = not backlog  # of a backlog the age tells nothing
         try:
-            while not over() and not stopped():
-                await self._poll(start_ns)
+            while drain_ns() is None and not stopped():
+                if backlog and now_ns() >= start_ns:
+                    await self._hold(drain_ns, stopped)
+                else:
+                    await self._poll(start_ns, backlog=backlog)
             if not stopped():
                 await self._drain(start_ns, stopped, drain_s)
         except KafkaError as error:
             raise LoadError(f"a consumer cannot read any more: {error!r}") from None
         return self.report
 
+    async def _hold(self, drain_ns: Callable[[], int | None], stopped: Callable[[], bool]) -> None:
+        """Stay in the group and read nothing until the drain begins."""
+        partitions = self._client.assignment()
+        self._client.pause(*partitions)
+        while (begin_ns := drain_ns()) is None and not stopped():
+            await self._client.getmany(timeout_ms=_POLL_MS)  # a member that does not poll is taken for dead
+        if begin_ns is not None:
+            await asyncio.sleep(max(0, begin_ns - now_ns()) / NS_PER_S)
+        self._client.resume(*partitions)
+
     async def _drain(self, start_ns: int, stopped: Callable[[], bool], drain_s: float) -> None:
         ends = await self._end_offsets()
         self.report.unread = sum(ends.values())  # until its positions are known, all of it
+        fewest, deadline = self.report.unread, time.monotonic() + drain_s
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(drain_s):
-                self.report.unread = await self._unread(ends)
-                while self.report.unread and not stopped():
-                    await self._poll(start_ns)
+            while time.monotonic() < deadline and not stopped():
+                async with asyncio.timeout(drain_s):
                     self.report.unread = await self._unread(ends)
+                    if not self.report.unread:
+                        return
+                    if self.report.unread < fewest:
+                        fewest, deadline = self.report.unread, time.monotonic() + drain_s
+                    await self._poll(start_ns)
 
-    async def _poll(self, start_ns: int) -> None:
+    async def _poll(self, start_ns: int, *, backlog: bool = False) -> None:
+        """Receive what comes; a wait that ends in the window puts back what is of a backlog, for the drain."""
         try:
             async with asyncio.timeout(_REBALANCE_S):
                 fetched = await self._client.getmany(timeout_ms=_POLL_MS)
         except TimeoutError:
             return
         received_ns = now_ns()
-        for batches in fetched.values():
-            for batch in batches:
-                self._receive(batch, received_ns, start_ns)
-        self._on_received()
+        if backlog and received_ns >= start_ns:
+            for partition, several in fetched.items():
+                self._client.seek(partition, several[0].offset)
+        elif fetched:
+            self._receive(fetched, received_ns, start_ns)
 
-    def _receive(self, batch: ReceivedBatch, received_ns: int, start_ns: int) -> None:
-        dues = batch.tags[:, 0]
+    def _receive(self, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int) -> None:
+        batches = [batch for several in fetched.values() for batch in several]
+        for partition, several in fetched.items():
+            for batch in several:
+                self._follow(partition, batch)
         report = self.report
-        report.total += dues.size
+        count = sum(batch.count for batch in batches)
+        report.total += count
+        self._on_received()
+        if self._series is not None:
+            self._series.count(np.array([received_ns]), np.array([count]))
+        dues = np.concatenate([batch.tags[:, 0] for batch in batches])
         measured = dues[dues >= start_ns]
         if measured.size:
             report.received += int(measured.size)
-            report.bytes += round(batch.size_bytes * measured.size / dues.size)
-            report.latency.record(np.asarray(received_ns - measured))
+            report.bytes += round(sum(batch.size_bytes for batch in batches) * measured.size / count)
             report.last_ns = received_ns
+        if self._timed:
+            report.latency.record(received_ns - measured)
+            if self._series is not None:
+                self._series.record(dues, received_ns - dues)
+
+    def _follow(self, partition: Any, batch: ReceivedBatch) -> None:
+        """A batch is one producer's; within a partition each continues the one before, unless something went wrong."""
+        if not batch.tags.size:
+            return
+        producer, first = origin(batch.tags.item(1))
+        _, last = origin(batch.tags.item(-1))
+        before = self._last.get((partition, producer), first - 1)
+        if first <= before:
+            self.report.disordered += batch.count
+        self._last[partition, producer] = max(last, before)
 
     async def _end_offsets(self) -> dict[Any, int]:
         try:

@@ -7,15 +7,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.api import Request, RequestStruct, Response, ResponseHeader_v0
-from aiokafka.protocol.types import (
-    CompactArray,
-    CompactString,
-    Int16,
-    Int32,
-    Schema,
-    TaggedFields,
-)
+
+from pytest_kafkaperf.load.kafka import api, types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,42 +44,50 @@ async def supported(client: Any, node: int) -> dict[str, int]:
 
 _SUPPORTED_FEATURES = 0
 """Tag of the field in the answer."""
-_FEATURES = CompactArray(
-    ("name", CompactString("utf-8")), ("min_version", Int16), ("max_version", Int16), ("tags", TaggedFields)
+_FEATURES = types.CompactArray(
+    ("name", types.CompactString("utf-8")),
+    ("min_version", types.Int16),
+    ("max_version", types.Int16),
+    ("tags", types.TaggedFields),
 )
 
 
-class _Answer(Response):  # type: ignore[misc] # aiokafka ships no types
+class _Answer(api.Response):  # type: ignore[misc] # aiokafka ships no types
     API_KEY = 18
     API_VERSION = 3
-    SCHEMA = Schema(
-        ("error_code", Int16),
+    SCHEMA = types.Schema(
+        ("error_code", types.Int16),
         (
             "api_versions",
-            CompactArray(("api_key", Int16), ("min_version", Int16), ("max_version", Int16), ("tags", TaggedFields)),
+            types.CompactArray(
+                ("api_key", types.Int16),
+                ("min_version", types.Int16),
+                ("max_version", types.Int16),
+                ("tags", types.TaggedFields),
+            ),
         ),
-        ("throttle_time_ms", Int32),
-        ("tags", TaggedFields),
+        ("throttle_time_ms", types.Int32),
+        ("tags", types.TaggedFields),
     )
 
 
-class _AskStruct(RequestStruct):  # type: ignore[misc]
+class _AskStruct(api.RequestStruct):  # type: ignore[misc]
     FLEXIBLE_VERSION = True
     API_KEY = 18
     API_VERSION = 3
     RESPONSE_TYPE = _Answer
-    SCHEMA = Schema(
-        ("client_software_name", CompactString("utf-8")),
-        ("client_software_version", CompactString("utf-8")),
-        ("tags", TaggedFields),
+    SCHEMA = types.Schema(
+        ("client_software_name", types.CompactString("utf-8")),
+        ("client_software_version", types.CompactString("utf-8")),
+        ("tags", types.TaggedFields),
     )
 
-    def parse_response_header(self, read_buffer: BytesIO | bytes) -> ResponseHeader_v0:
+    def parse_response_header(self, read_buffer: BytesIO | bytes) -> Any:
         """Of all flexible answers, this one keeps the old header, so that any client can read it."""
-        return ResponseHeader_v0.decode(read_buffer)
+        return api.ResponseHeader_v0.decode(read_buffer)
 
 
-class _Ask(Request[_AskStruct]):  # type: ignore[misc]
+class _Ask(api.Request[_AskStruct]):  # type: ignore[misc]
     API_KEY = 18
 
     def build(self, request_struct_class: type[_AskStruct]) -> _AskStruct:

@@ -1,75 +1,95 @@
-"""The one module that touches aiokafka's less public names.
+"""The one module that touches aiokafka's less public names; others that need one take it from here.
 
-These are taken from inside aiokafka 0.14, each held by a test that fails when a release moves them; the first two
-for speed:
+These are taken from inside aiokafka 0.14, each held by a test that fails when a release moves them.
+
+For speed:
 
 - `AIOKafkaProducer._message_accumulator._append_batch`: queues a batch without awaiting. The public `send_batch`
   waits on one partition while others have room.
+- What the accumulator asks of a `BatchBuilder`: `RecordBatch` stands in its place, with records encoded ahead.
+- `Sender._in_flight`, `Sender._muted_partitions`, `MessageAccumulator.drain_by_nodes`: several requests on their way.
 - `aiokafka.consumer.fetcher.PartitionRecords._unpack_records`: one value a batch instead of one `ConsumerRecord` a
   record. Used in worker processes only.
+- `aiokafka.conn.READER_LIMIT`: answers to fetches are large.
+- `aiokafka.util.get_running_loop`: asyncio's own is much cheaper, and is called for every future.
+- `aiokafka.record` and `aiokafka.codec`: encoding, CRC, compression; for `reading`, too.
+
+For robustness:
+
 - `aiokafka.conn.AIOKafkaConnection.send`: broken connections are told as what clients recover from. Used in worker
   processes only.
-- `AIOKafkaClient.cluster` and `AIOKafkaConsumer._fetcher`: through the two above.
+- `MessageAccumulator.reenqueue`: batches that failed together keep their order.
+- `AIOKafkaClient`, `aiokafka.protocol`: requests of their own for `readiness` and `features`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import collections
+import struct
 from typing import TYPE_CHECKING, Any
 
 import aiokafka
-import numpy as np
-import numpy.typing as npt
-from aiokafka import conn
+import google_crc32c
+from aiokafka import codec, conn, util
+from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
-from aiokafka.errors import CorruptRecordException, KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.producer import message_accumulator, producer, sender
+from aiokafka.protocol import api, metadata, types
+from aiokafka.record import control_record, default_records
+from aiokafka.record.util import calc_crc32c, decode_varint, encode_varint
 from aiokafka.structs import TopicPartition
 
-from pytest_kafkaperf.scenario import TAG_BYTES
+from pytest_kafkaperf.client_config import IN_FLIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from aiokafka.structs import RecordMetadata
 
     from pytest_kafkaperf.scenario import Scenario
+
+    Headers = Sequence[tuple[str, bytes | None]]
 
 REQUEST_TIMEOUT_S = 30
 """Kafka's own default (`request.timeout.ms`); a batch that is older and not acknowledged has failed."""
 
+__all__ = [
+    "CODECS",
+    "DECODERS",
+    "REQUEST_TIMEOUT_S",
+    "AIOKafkaClient",
+    "Accumulator",
+    "Connection",
+    "RecordBatch",
+    "Sender",
+    "adapt",
+    "api",
+    "batches_in_flight",
+    "control_record",
+    "crc32c",
+    "decode_varint",
+    "default_records",
+    "encode",
+    "encode_varint",
+    "fetcher",
+    "make_batch",
+    "make_consumer",
+    "make_producer",
+    "make_reader",
+    "metadata",
+    "submit",
+    "types",
+]
+
+_IN_FLIGHT = 5
+"""Produce requests on their way to a broker: the default of Kafka's own producer."""
+_READER_LIMIT = 8 << 20
+"""Bytes that a connection buffers: a fetch is read in few pieces. With aiokafka's 64 KiB it costs a third more CPU."""
 _MAX_REQUEST_BYTES = 1 << 20
 _HEARTBEAT_MS = 300
 """Members learn of another that joins by a heartbeat: with Kafka's 3 s each round would begin that much later."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedBatch:
-    """One record batch as a consumer got it."""
-
-    tags: npt.NDArray[np.int64]
-    """Due time and origin of each record, shape `(records, 2)`."""
-    size_bytes: int
-    """Keys and values."""
-
-
-class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
-    """Unpacks fetched data to one `ReceivedBatch` a record batch."""
-
-    def _unpack_records(self) -> Iterator[ReceivedBatch]:
-        records = self._records
-        while records.has_next():
-            batch = records.next_batch()
-            if not batch.validate_crc():
-                raise CorruptRecordException(f"wrong CRC in {self._tp} at offset {batch.base_offset}")
-            if not batch.is_control_batch:
-                yield self._summary(batch)
-            self.next_fetch_offset = batch.next_offset
-
-    def _summary(self, batch: Any) -> ReceivedBatch:
-        # A fetch may begin inside a compressed batch, with records that were consumed before.
-        values = [record.value or b"" for record in batch if record.offset >= self.next_fetch_offset]
-        heads = [value[:TAG_BYTES] for value in values if len(value) >= TAG_BYTES]
-        tags = np.frombuffer(b"".join(heads), dtype=">i8").astype(np.int64).reshape(-1, 2)
-        return ReceivedBatch(tags, sum(map(len, values)))
 
 
 class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
@@ -100,51 +120,266 @@ class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
         return KafkaConnectionError(f"Connection at {self._host}:{self._port} broken: {error}")
 
 
-def adapt() -> None:
-    """Make every consumer of this process yield batches, and every client survive a lost connection.
+class Sender(sender.Sender):  # type: ignore[misc]
+    """Keeps several produce requests a broker on their way, as Kafka's own producer does; aiokafka keeps one.
+
+    Without idempotence a batch that is sent again may come after later ones of its partition, in Kafka's own
+    producer as here. With idempotence a partition has one batch on its way, so that its sequence holds.
+    """
+
+    def allow(self, in_flight: int) -> None:
+        """Bound the requests a broker; to be called before the sender is started."""
+        self._in_flight = _InFlight(in_flight)
+        if self._txn_manager is None and in_flight > 1:
+            self._muted_partitions = _NeverMuted()
+
+
+class _InFlight:
+    """Stands in for the set of brokers with a request on its way: a broker is in it when it has enough of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._counts: collections.Counter[int] = collections.Counter()
+
+    def add(self, node: int) -> None:
+        self._counts[node] += 1
+
+    def remove(self, node: int) -> None:
+        self._counts[node] -= 1
+
+    def __contains__(self, node: int) -> bool:
+        return self._counts[node] >= self._limit
+
+
+class _NeverMuted(frozenset[TopicPartition]):
+    """Stands in for the set of partitions with a batch on its way, where that is no reason to wait."""
+
+    def add(self, _: TopicPartition) -> None:
+        pass
+
+    def remove(self, _: TopicPartition) -> None:
+        pass
+
+
+class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
+    """Lets its sender drain again as long as it gives batches: one drain takes one batch a partition."""
+
+    def drain_by_nodes(self, *args: Any, **kwargs: Any) -> Any:
+        """As aiokafka's own."""
+        drained = super().drain_by_nodes(*args, **kwargs)
+        if drained[0] and self._batches and not self._waiter_future.done():
+            self._waiter_future.set_result(None)
+        return drained
+
+    def reenqueue(self, batch: Any) -> None:
+        """As aiokafka's own, but batches that failed together are sent again in their order."""
+        super().reenqueue(batch)
+        queue = self._batches[batch.tp]
+        queue.popleft()
+        later = (place for place, other in enumerate(queue) if other._ctime > batch._ctime)  # noqa: SLF001
+        queue.insert(next(later, len(queue)), batch)
+
+
+class RecordBatch:
+    """A record batch of encoded records, in the place of aiokafka's `BatchBuilder`.
+
+    The format is magic 2 (KIP-98; https://kafka.apache.org/documentation/#recordbatch).
+    """
+
+    _HEADER = struct.Struct(">qiibI")
+    """Base offset, length, partition leader epoch, magic, CRC."""
+    _REST = struct.Struct(">hiqqqhii")
+    """Attributes, last offset delta, first and maximal timestamp, producer id, epoch, base sequence, count."""
+    _BEFORE_LENGTH_ENDS = 12
+    _TRANSACTIONAL = 0x10
+
+    __slots__ = ("_attributes", "_body", "_built", "_count", "_origin", "_timestamp_ms")
+
+    def __init__(
+        self, body: bytes | bytearray, count: int, *, timestamp_ms: int, codec: int = 0, transactional: bool = False
+    ) -> None:
+        self._body = body
+        self._count = count
+        self._timestamp_ms = timestamp_ms
+        self._attributes = codec | (self._TRANSACTIONAL if transactional else 0)
+        self._origin = (-1, -1, -1)
+        self._built: bytes | None = None
+
+    def record_count(self) -> int:
+        """How many records it holds."""
+        return self._count
+
+    def size(self) -> int:
+        """Bytes, before compression."""
+        return self._HEADER.size + self._REST.size + len(self._body)
+
+    def closed(self) -> bool:
+        """It takes no more records."""
+        return True
+
+    def close(self) -> None:
+        """It is closed."""
+
+    def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self._origin = (producer_id, producer_epoch, base_sequence)
+
+    def _build(self) -> bytes:
+        if self._built is None:
+            attributes, body = self._attributes, self._body
+            if codec := attributes & _CODEC_MASK:
+                body = _ENCODERS[codec](bytes(body))
+                if len(body) >= len(self._body):  # as aiokafka and Kafka's own producer do
+                    attributes, body = attributes & ~_CODEC_MASK, self._body
+            rest = self._REST.pack(
+                attributes, self._count - 1, self._timestamp_ms, self._timestamp_ms, *self._origin, self._count
+            )
+            checked = rest + body
+            length = self._HEADER.size - self._BEFORE_LENGTH_ENDS + len(checked)
+            self._built = self._HEADER.pack(0, length, -1, 2, crc32c(checked)) + checked
+            self._body = b""
+        return self._built
+
+
+_CODEC_MASK = 0x07
+CODECS = {None: 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+DECODERS = {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4: codec.zstd_decode}
+_ENCODERS = {1: codec.gzip_encode, 2: codec.snappy_encode, 3: codec.lz4_encode, 4: codec.zstd_encode}
+
+
+def crc32c(data: bytes) -> int:
+    """The CRC-32C of a batch: by the processor's instruction where there is one."""
+    crc: int = google_crc32c.value(data) if _FAST_CRC else calc_crc32c(data)
+    return crc
+
+
+_FAST_CRC = google_crc32c.implementation == "c"
+
+
+def encode(records: Iterable[tuple[bytes | None, bytes]], headers: Headers, batch_size: int) -> tuple[bytes, list[int]]:
+    """Encode keys and values as the body of one uncompressed batch: as many as fit, one at least.
+
+    Returns the body and where each record in it ends. All timestamps are the batch's.
+    """
+    builder = default_records.DefaultRecordBatchBuilder(
+        2, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=batch_size
+    )
+    ends: list[int] = []
+    end = 0
+    for key, value in records:
+        taken = builder.append(len(ends), 0, key, value, headers)
+        if taken is None:
+            break
+        end += taken.size
+        ends.append(end)
+    return bytes(builder.build())[-end:], ends
+
+
+_GET_RUNNING_LOOP = util.get_running_loop
+
+
+def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords]) -> None:
+    """Make every consumer of this process read by `partition_records`, and every client survive a lost connection.
+
+    Producers of explicit batches keep several requests on their way; those of single records stay as aiokafka makes
+    them, for they are there to measure what an application gets.
 
     For worker processes only: it changes aiokafka for whoever uses it in this process.
     """
-    fetcher.PartitionRecords = BatchedRecords
+    fetcher.PartitionRecords = partition_records
+    fetcher.MemoryRecords = partition_records.reader
     conn.AIOKafkaConnection = Connection
+    conn.READER_LIMIT = _READER_LIMIT
+    batches = scenario.client == "batch"
+    util.get_running_loop = asyncio.get_running_loop if batches else _GET_RUNNING_LOOP
+    producer.Sender = Sender if batches else sender.Sender
+    producer.MessageAccumulator = Accumulator if batches else message_accumulator.MessageAccumulator
 
 
 def make_producer(
-    scenario: Scenario, bootstrap_servers: str, client_config: Mapping[str, Any]
+    scenario: Scenario,
+    bootstrap_servers: str,
+    client_config: Mapping[str, Any],
+    *,
+    transactional_id: str,
+    largest: int,
 ) -> aiokafka.AIOKafkaProducer:
-    """A producer for explicit batches; not started.
+    """A producer for values of up to `largest` bytes; not started.
 
-    Lingering is the schedule's work: a batch that gets here is closed and leaves as soon as it can.
+    With explicit batches lingering is the schedule's work: a batch that gets here is closed and leaves as soon as it
+    can.
     """
-    return aiokafka.AIOKafkaProducer(
+    batches = scenario.client == "batch"
+    config = dict(scenario.producer_config)
+    in_flight = config.pop(IN_FLIGHT, _IN_FLIGHT)
+    room = max(_MAX_REQUEST_BYTES, 2 * (largest + scenario.batch_size))
+    made = aiokafka.AIOKafkaProducer(
+        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000, "max_request_size": room} | config,
         bootstrap_servers=bootstrap_servers,
         acks=scenario.acks,
         compression_type=scenario.compression,
         max_batch_size=scenario.batch_size,
-        max_request_size=max(_MAX_REQUEST_BYTES, 2 * (scenario.record_size + scenario.batch_size)),
-        request_timeout_ms=REQUEST_TIMEOUT_S * 1000,
+        linger_ms=0 if batches else round(scenario.linger * 1000),
+        enable_idempotence=scenario.idempotence,
+        transactional_id=transactional_id if scenario.transaction_size else None,
         **client_config,
     )
+    if batches:
+        made._sender.allow(in_flight)  # noqa: SLF001
+    return made
 
 
 def make_consumer(
-    topic: str, group: str, bootstrap_servers: str, client_config: Mapping[str, Any]
+    scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: Mapping[str, Any]
 ) -> aiokafka.AIOKafkaConsumer:
     """A member of a consumer group that reads what comes from now on; not started."""
     return aiokafka.AIOKafkaConsumer(
         topic,
+        **{"heartbeat_interval_ms": _HEARTBEAT_MS, "request_timeout_ms": REQUEST_TIMEOUT_S * 1000}
+        | dict(scenario.consumer_config),
         bootstrap_servers=bootstrap_servers,
         group_id=group,
         auto_offset_reset="latest",
         enable_auto_commit=False,
-        heartbeat_interval_ms=_HEARTBEAT_MS,
+        isolation_level=scenario.isolation_level,
+        **client_config,
+    )
+
+
+def make_reader(bootstrap_servers: str, client_config: Mapping[str, Any]) -> aiokafka.AIOKafkaConsumer:
+    """A consumer without a group that reads from where it is told to; not started."""
+    return aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        auto_offset_reset="none",
+        enable_auto_commit=False,
         request_timeout_ms=REQUEST_TIMEOUT_S * 1000,
         **client_config,
     )
 
 
-def submit(producer: aiokafka.AIOKafkaProducer, builder: Any, partition: TopicPartition) -> asyncio.Future[Any]:
-    """Queue a batch for a partition; the future ends with its acknowledgement or its error.
+def make_batch(
+    producer: aiokafka.AIOKafkaProducer, body: bytes | bytearray, count: int, *, timestamp_ms: int
+) -> RecordBatch:
+    """A batch of encoded records, compressed and marked as this producer does."""
+    transactions = producer._txn_manager  # noqa: SLF001
+    return RecordBatch(
+        body,
+        count,
+        timestamp_ms=timestamp_ms,
+        codec=CODECS[producer._compression_type],  # noqa: SLF001
+        transactional=transactions is not None and transactions.transactional_id is not None,
+    )
+
+
+def batches_in_flight(scenario: Scenario) -> int:
+    """How many batches of a partition may be on their way at once."""
+    in_flight: int = scenario.producer_config.get(IN_FLIGHT, _IN_FLIGHT)
+    return 1 if scenario.idempotence else in_flight
+
+
+def submit(
+    producer: aiokafka.AIOKafkaProducer, batch: RecordBatch, partition: TopicPartition
+) -> asyncio.Future[RecordMetadata | None]:
+    """Queue a batch for a partition; the future ends with its acknowledgement (None with acks=0) or its error.
 
     Raises:
         aiokafka.errors.KafkaError: the producer has failed for good.
@@ -153,6 +388,5 @@ def submit(producer: aiokafka.AIOKafkaProducer, builder: Any, partition: TopicPa
     accumulator = producer._message_accumulator  # noqa: SLF001
     if accumulator._exception is not None:  # noqa: SLF001
         raise accumulator._exception  # noqa: SLF001
-    builder.close()
-    future: asyncio.Future[Any] = accumulator._append_batch(builder, partition).future  # noqa: SLF001
+    future: asyncio.Future[RecordMetadata | None] = accumulator._append_batch(batch, partition).future  # noqa: SLF001
     return future

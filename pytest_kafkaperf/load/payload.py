@@ -1,56 +1,238 @@
-"""What records hold: random bytes, with a tag in front where end-to-end time is measured.
+"""What records hold. Encoded ahead: any number of a template's first records is the body of a batch.
 
-The tag is 16 bytes, big-endian: when the record was due (ns of the monotonic clock), then its origin (producer in
-the upper 16 bits, index in the lower 48).
+Where values have room for it, a tag stands in their head: 16 bytes, big-endian, when the record was due (ns of the
+monotonic clock), then its origin (producer in the upper 16 bits, index in the lower 48). Every record has one where
+end-to-end time is measured or records have keys; otherwise the first of each batch has, for its batch to be known.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 import struct
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.scenario import TAG_BYTES
+import numpy as np
+import numpy.typing as npt
+
+from pytest_kafkaperf.errors import LoadError
+from pytest_kafkaperf.load.kafka import encode
+from pytest_kafkaperf.samples import Samples
+from pytest_kafkaperf.scenario import KEY_BYTES, TAG_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pytest_kafkaperf.scenario import Scenario
 
-_MIN_POOL_BYTES = 128 << 10
+Int64s = npt.NDArray[np.int64]
+
 _MAX_POOL_BYTES = 32 << 20
+"""Of values and of templates that a worker keeps; one of each at least."""
+_TEMPLATES = 64
+"""Of values of one size."""
+_MAX_TEMPLATES = 1024
+_DECK = 10_000
+"""Values of a size distribution: its weights hold to that part."""
+_MAX_SAMPLES_BYTES = 256 << 20
 _TAG = struct.Struct(">qq")
 _INDEX_MASK = (1 << 48) - 1
+_NO_KEY = bytes(KEY_BYTES)
 
 
-class Builder(Protocol):
-    """aiokafka's `BatchBuilder`, as far as it is used here."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """Encoded records, and where things stand in them; arrays of shape `(records,)`."""
 
-    def append(self, *, timestamp: int | None, key: bytes | None, value: bytes | None) -> Any:
-        """Add a record; None when the batch is full."""
+    body: bytes
+    ends: Int64s
+    """Where each record ends."""
+    sizes: Int64s
+    """Bytes of keys and values up to each record, it included."""
+    keys_at: Int64s
+    values_at: Int64s
+
+    @property
+    def count(self) -> int:
+        """Records in it."""
+        return self.ends.size
 
 
 class Payload:
-    """Makes the values of one producer's records. Incompressible, seeded."""
+    """Values and templates of one worker; its producers share them, each beginning elsewhere.
 
-    def __init__(self, scenario: Scenario, *, producer: int, seed: int) -> None:
-        self._tagged = scenario.consumers > 0
-        self._origin = producer << 48
-        size_bytes = scenario.record_size - (TAG_BYTES if self._tagged else 0)
-        # No value comes twice in a batch, where a codec would find it.
-        pool_bytes = min(max(scenario.batch_size, _MIN_POOL_BYTES), _MAX_POOL_BYTES)
-        count = pool_bytes // scenario.record_size + 1
-        source = random.Random(f"{seed}/{producer}")  # noqa: S311 - a load, not a secret
-        self._pool = [source.randbytes(size_bytes) for _ in range(count)]
+    Raises:
+        LoadError: the file of samples cannot be used.
 
-    def fill(self, builder: Builder, *, first: int, dues_ns: Sequence[int], timestamp_ms: int) -> int:
-        """Append records `first`, `first + 1`, ... due at `dues_ns`; returns how many the batch took."""
-        append, pool, size = builder.append, self._pool, len(self._pool)
-        for taken, due_ns in enumerate(dues_ns):
-            index = first + taken
-            value = pool[index % size]
-            if self._tagged:
-                value = _TAG.pack(due_ns, self._origin | (index & _INDEX_MASK)) + value
-            if append(timestamp=timestamp_ms, key=None, value=value) is None:
-                return taken
-        return len(dues_ns)
+    """
+
+    def __init__(self, scenario: Scenario, *, seed: int) -> None:
+        self._random = random.Random(f"{seed}")  # noqa: S311 - a load, not a secret
+        self._keyed = scenario.key is not None
+        self.headers = [(name, text.encode()) for name, text in scenario.headers.items()]
+        self._batch_size = scenario.batch_size
+        self.values = _Values(scenario, self._random).values()
+        """At least one."""
+        self.tags_all = tags_every_record(scenario)
+        sizes = {*map(len, self.values)}
+        self.tagged = min(sizes) >= TAG_BYTES
+        self.largest = max(sizes)
+        """Bytes of the largest value."""
+        self._mixed = len(sizes) > 1
+        kept = _MAX_POOL_BYTES // max(self._batch_size, self.largest)
+        self._template = functools.lru_cache(maxsize=max(1, min(_MAX_TEMPLATES, kept)))(self._encoded)
+        if scenario.consumers and not self.tagged:
+            raise LoadError(
+                f"the samples in {scenario.payload} have values of less than {TAG_BYTES} B: with consumers, "
+                f"end-to-end timing writes {TAG_BYTES} B into each; use longer samples, or consumers=0"
+            )
+
+    def template(self, start: int) -> Template:
+        """As many values from one on as a batch takes, encoded."""
+        return self._template(start)
+
+    def after(self, start: int, template: Template, used: int) -> int:
+        """Where the next batch begins, when so many records of the template at `start` were used.
+
+        Each value follows the one before, so that batches that end early are as mixed as full ones. Where all are of
+        one size it does not matter which comes, and few starts serve for all batches.
+        """
+        if self._mixed:
+            return (start + used) % len(self.values)
+        following = start + template.count
+        return following if following + template.count <= len(self.values) else 0
+
+    def _encoded(self, start: int) -> Template:
+        key = _NO_KEY if self._keyed else None
+        body, ends = encode(((key, value) for value in self._from(start)), self.headers, self._batch_size)
+        lengths = np.array([len(value) for value, _ in zip(self._from(start), ends, strict=False)], dtype=np.int64)
+        ends_at = np.array(ends, dtype=np.int64)
+        values_at = ends_at - _size_of_headers(self.headers) - lengths
+        return Template(
+            body=body,
+            ends=ends_at,
+            sizes=np.cumsum(lengths + (KEY_BYTES if self._keyed else 0)),
+            keys_at=values_at - np.array([_size_of_varint(length) for length in lengths.tolist()]) - KEY_BYTES,
+            values_at=values_at,
+        )
+
+    def _from(self, start: int) -> Iterator[bytes]:
+        """All values, again and again, from one on."""
+        place = start
+        while True:
+            yield self.values[place % len(self.values)]
+            place += 1
+
+
+class Stamp:
+    """Writes one producer's tags and keys into batches."""
+
+    def __init__(self, payload: Payload, *, producer: int) -> None:
+        self._payload = payload
+        self._producer = producer
+
+    def body(
+        self, template: Template, *, indexes: Int64s, dues_ns: Int64s | int, keys: Int64s | None
+    ) -> bytes | bytearray:
+        """The template's first records as those of `indexes`, due at `dues_ns`.
+
+        Indexes, due times where they differ, and keys are of shape `(records,)`.
+        """
+        count, payload = indexes.size, self._payload
+        whole = template.body if count == template.count else template.body[: int(template.ends[count - 1])]
+        if not payload.tagged and keys is None:
+            return whole
+        body = bytearray(whole)
+        if keys is not None:
+            _write(body, template.keys_at[:count], keys.astype(">i8"))
+        if payload.tagged and payload.tags_all:
+            _write(body, template.values_at[:count], self.tags(indexes, dues_ns))
+        elif payload.tagged:
+            at, due_ns = int(template.values_at[0]), dues_ns if isinstance(dues_ns, int) else int(dues_ns[0])
+            body[at : at + TAG_BYTES] = self.tag(int(indexes[0]), due_ns)
+        return body
+
+    def tag(self, index: int, due_ns: int) -> bytes:
+        """The tag of one record."""
+        return _TAG.pack(due_ns, (self._producer << 48) | (index & _INDEX_MASK))
+
+    def tags(self, indexes: Int64s, dues_ns: Int64s | int) -> npt.NDArray[Any]:
+        """The tags of records, shape `(records, 2)`, big-endian."""
+        tags = np.empty((indexes.size, 2), dtype=">i8")
+        tags[:, 0] = dues_ns
+        tags[:, 1] = (self._producer << 48) | (indexes & _INDEX_MASK)
+        return tags
+
+
+def tags_every_record(scenario: Scenario) -> bool:
+    """Whether each record has a tag, or the first of each batch only, whose records then follow one another."""
+    return scenario.consumers > 0 or scenario.key is not None or scenario.client == "record"
+
+
+def origin(named: Any) -> Any:
+    """Producer and index that the second half of a tag names, of a number or of each in an array.
+
+    A warm-up record's index is below zero.
+    """
+    index = named & _INDEX_MASK
+    return named >> 48, index - ((index >> 47) << 48)
+
+
+def _write(body: bytearray, places: Int64s, rows: npt.NDArray[Any]) -> None:
+    """Write each row's bytes at its place."""
+    data = rows.reshape(len(rows), -1).view(np.uint8)
+    np.frombuffer(body, dtype=np.uint8)[places[:, None] + np.arange(data.shape[1])] = data
+
+
+class _Values:
+    """The values that a scenario asks for; tags are written into them later."""
+
+    def __init__(self, scenario: Scenario, source: random.Random) -> None:
+        self._scenario = scenario
+        self._random = source
+
+    def values(self) -> Sequence[bytes]:
+        """At least one; no random value twice, for a codec would find it."""
+        scenario = self._scenario
+        match scenario.payload:
+            case Samples() as samples:
+                return self._samples(Path(samples.path or samples.file), samples.delimiter.encode())
+            case "zeros":
+                return [bytes(size) for size in self._sizes()]
+            case _:
+                return [self._random.randbytes(size) for size in self._sizes()]
+
+    def _sizes(self) -> Sequence[int]:
+        sizes = self._scenario.record_sizes
+        if len(sizes) == 1:
+            (size,) = sizes
+            pool_bytes = max(_TEMPLATES * self._scenario.batch_size, size)
+            return [size] * max(1, min(pool_bytes, _MAX_POOL_BYTES) // size)
+        deck = [size for size, share in sizes.items() for _ in range(max(1, round(share * _DECK)))]
+        self._random.shuffle(deck)
+        return deck[: max(1, min(len(deck), _MAX_POOL_BYTES * len(deck) // sum(deck)))]
+
+    def _samples(self, file: Path, delimiter: bytes) -> Sequence[bytes]:
+        try:
+            if file.stat().st_size > _MAX_SAMPLES_BYTES:
+                raise LoadError(f"the samples in {file} are too many: use at most {_MAX_SAMPLES_BYTES >> 20} MiB")
+            samples = [sample for sample in file.read_bytes().split(delimiter) if sample]
+        except OSError as error:
+            raise LoadError(f"cannot read the samples in {file}: {error.strerror}") from None
+        if not samples:
+            raise LoadError(f"no samples in {file}: it holds nothing but delimiters")
+        self._random.shuffle(samples)
+        return samples
+
+
+def _size_of_varint(length: int) -> int:
+    """Bytes of a non-negative zigzag varint."""
+    return max(1, ((2 * length).bit_length() + 6) // 7)
+
+
+def _size_of_headers(headers: Sequence[tuple[str, bytes]]) -> int:
+    """Bytes of a record's headers, their count included."""
+    parts = [part for name, value in headers for part in (name.encode(), value)]
+    return _size_of_varint(len(headers)) + sum(_size_of_varint(len(part)) + len(part) for part in parts)

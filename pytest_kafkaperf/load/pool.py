@@ -17,11 +17,12 @@ import types
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_kafkaperf.errors import ClusterLostError, LoadError
+from pytest_kafkaperf.load.audit import TIMEOUT_S, audit
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
-from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, SETTLE_TIMEOUT_S, longest_s, work
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s, work
 from pytest_kafkaperf.measurement import RoundReport
 from pytest_kafkaperf.schedule import NS_PER_S
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kafkaperf.load.assignment import Assignment
-    from pytest_kafkaperf.measurement import WorkerReport
+    from pytest_kafkaperf.load.audit import AuditTask
+    from pytest_kafkaperf.measurement import Audit, WorkerReport
     from pytest_kafkaperf.scenario import Scenario
 
 READY_TIMEOUT_S = 60
@@ -40,6 +42,8 @@ _GIVE_UP_S = 5
 """What workers get to report after they were told to stop; then they are killed."""
 _MARGIN_S = 10
 """What the controller waits beyond a worker's own bound, which ends nearly every wait."""
+_MARGIN_NS = 20_000_000
+"""Between telling an instant and it: by then everyone has seen it."""
 _POLL_S = 0.02
 _CHECK_S = 0.25
 _LAG_S = 0.1
@@ -65,7 +69,7 @@ class WorkerPool:
         self._stack = contextlib.ExitStack()
         self._folder = ""
         self._executor: concurrent.futures.ProcessPoolExecutor | None = None
-        self._futures: Sequence[concurrent.futures.Future[WorkerReport]] = ()
+        self._futures: Sequence[concurrent.futures.Future[Any]] = ()
         self._rounds = 0
 
     def __enter__(self) -> Self:
@@ -85,10 +89,10 @@ class WorkerPool:
         self._executor = None
         self._stack.close()
 
-    def board(self) -> Board:
+    def board(self, *, groups: int) -> Board:
         """A new board for one round."""
         self._rounds += 1
-        return Board.create(Path(self._folder) / f"round-{self._rounds}", self._workers)
+        return Board.create(Path(self._folder) / f"round-{self._rounds}", self._workers, groups=groups)
 
     def run(
         self,
@@ -111,6 +115,18 @@ class WorkerPool:
             except BrokenProcessPool:
                 return RoundReport(workers=(), start_ns=None, problems=(_DIED,), broken=True)
             return _Round(self._futures, board, assignments[0].scenario, check, progress).run()
+
+    def audit(self, task: AuditTask) -> Audit | str:
+        """Have a worker look at the log; the reason, when that did not work."""
+        if self._executor is None:
+            raise RuntimeError("the pool is used outside its `with` block")
+        try:
+            with _without_main(), _without_interrupt():
+                self._futures = [self._executor.submit(audit, task)]
+            found: Audit = self._futures[0].result(timeout=TIMEOUT_S + _GIVE_UP_S)
+        except (LoadError, BrokenProcessPool, TimeoutError) as error:
+            return str(error) or "the audit did not end"
+        return found
 
 
 _DIED = "a worker process died: killed, out of memory, or crashed"
@@ -140,6 +156,7 @@ class _Round:
         self._lag_s = 0.0
         self._progressed = (0, 0.0)
         self._start_ns: int | None = None
+        self._drain_ns: int | None = None
         self._workers: list[WorkerReport] = []
         self._problems: list[str] = []
         self._broken = False
@@ -149,7 +166,8 @@ class _Round:
         try:
             self._start()
             self._await_production()
-            self._board.all_produced()
+            self._drain_ns = now_ns() + _MARGIN_NS
+            self._board.all_produced(self._drain_ns)
             self._await_reports()
         except _WorkerEndedError:
             pass  # the reason is collected with the reports
@@ -164,6 +182,7 @@ class _Round:
         return RoundReport(
             workers=self._workers,
             start_ns=self._start_ns,
+            drain_ns=self._drain_ns,
             problems=self._problems,
             lag_max=self._lag_max,
             lag_end=self._lag_end,
@@ -172,7 +191,8 @@ class _Round:
 
     def _start(self) -> None:
         """Wait until all workers are ready and the group has given out all partitions; set the start."""
-        everyone = self._scenario.partitions if self._scenario.consumers else 0
+        scenario = self._scenario
+        everyone = scenario.partitions * scenario.consumer_groups if scenario.consumers else 0
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not (self._board.all_reached(State.READY) and self._board.total(Cell.ASSIGNED) == everyone):
             self._look("connecting")
@@ -181,21 +201,21 @@ class _Round:
             if time.monotonic() > deadline:
                 raise LoadError(self._not_ready(everyone))
         warmup_ns = round(self._scenario.warmup * NS_PER_S)
-        self._start_ns = now_ns() + warmup_ns + 20_000_000
+        self._start_ns = now_ns() + warmup_ns + _MARGIN_NS
         self._board.start_at(self._start_ns)
         self._progressed = (0, time.monotonic())
 
     def _not_ready(self, everyone: int) -> str:
         if self._board.all_reached(State.READY):
             return (
-                f"the consumer group held {self._board.total(Cell.ASSIGNED)} of {everyone} partitions after "
+                f"the consumer groups held {self._board.total(Cell.ASSIGNED)} of {everyone} partitions after "
                 f"{READY_TIMEOUT_S} s"
             )
         return f"the workers were not connected after {READY_TIMEOUT_S} s"
 
     def _await_production(self) -> None:
         start_ns = self._start_ns or 0
-        bound_s = longest_s(self._scenario) + SETTLE_TIMEOUT_S + _MARGIN_S
+        bound_s = longest_s(self._scenario) + settle_timeout_s(self._scenario) + _MARGIN_S
         while not self._board.all_reached(State.PRODUCED):
             elapsed_s = (now_ns() - start_ns) / NS_PER_S
             self._look(self._phase(elapsed_s))
@@ -207,20 +227,21 @@ class _Round:
     def _phase(self, elapsed_s: float) -> str:
         if elapsed_s < 0:
             return "warm-up"
-        scenario = self._scenario
-        window_s = scenario.records / scenario.rate if scenario.records and scenario.rate else scenario.duration
-        return "measuring" if window_s is None or elapsed_s <= window_s else "draining"
+        length_s = window_s(self._scenario)
+        return "measuring" if length_s is None or elapsed_s <= length_s else "draining"
 
     def _await_reports(self) -> None:
         bound_s = 2 * DRAIN_TIMEOUT_S + _MARGIN_S
-        deadline = time.monotonic() + bound_s
+        received, deadline = -1, 0.0
         while not all(future.done() for future in self._futures):
             self._look("draining")
+            if received != (received := sum(self._board.received())):
+                deadline = time.monotonic() + bound_s  # a large backlog takes its time
             if self._scenario.consumers:
-                received = self._board.total(Cell.RECEIVED)
-                self._listen(received, self._board.total(Cell.ACKNOWLEDGED) - received, "received")
+                pending = self._board.total(Cell.VISIBLE) * self._scenario.consumer_groups - received
+                self._listen(received, pending, "received")
             if time.monotonic() > deadline:
-                raise LoadError(f"workers did not report within {bound_s:.0f} s after production")
+                raise LoadError(f"workers did not report within {bound_s:.0f} s after the last record")
 
     def _look(self, phase: str) -> None:
         """One turn of any wait: sleep a little, show progress, see whether cluster and workers are alive."""
@@ -240,17 +261,17 @@ class _Round:
                 Progress(
                     phase=phase,
                     elapsed_s=0.0 if start_ns is None else (now_ns() - start_ns) / NS_PER_S,
-                    acknowledged=self._board.total(Cell.ACKNOWLEDGED),
-                    received=self._board.total(Cell.RECEIVED),
+                    acknowledged=self._board.total(Cell.VISIBLE),
+                    received=sum(self._board.received()),
                 )
             )
 
     def _sample_lag(self, phase: str) -> None:
-        """What is in the log and was not received yet: acknowledged minus received."""
-        if phase == "measuring" and self._scenario.consumers:
+        """What consumers are to receive and did not yet: of the group that is farthest behind."""
+        if phase == "measuring" and self._scenario.consumers and self._scenario.consume == "live":
             # Received first: what is acknowledged between the two readings is lag, not a negative one.
-            received = self._board.total(Cell.RECEIVED)
-            lag = max(0, self._board.total(Cell.ACKNOWLEDGED) - received)
+            received = min(self._board.received())
+            lag = max(0, self._board.total(Cell.VISIBLE) - received)
             self._lag_end = lag
             self._lag_max = max(self._lag_max, lag)
 

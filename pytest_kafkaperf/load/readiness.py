@@ -78,8 +78,9 @@ class _NotReady(Exception):  # noqa: N818 - an answer, told again as a ClusterEr
 async def _look(
     servers: str, brokers: int, cluster_id: str | None, client_config: Mapping[str, Any], timeout_s: float
 ) -> Sight:
-    from aiokafka.client import AIOKafkaClient  # noqa: PLC0415 - loads late: not every pytest run needs it
-    from aiokafka.errors import KafkaConnectionError, KafkaError  # noqa: PLC0415
+    from aiokafka.errors import KafkaConnectionError, KafkaError  # noqa: PLC0415 - loads late: not every run needs it
+
+    from pytest_kafkaperf.load.kafka import AIOKafkaClient  # noqa: PLC0415 - aiokafka again
 
     client = AIOKafkaClient(bootstrap_servers=servers, request_timeout_ms=_ANSWER_TIMEOUT_S * 1000, **client_config)
     try:
@@ -103,12 +104,11 @@ async def _look(
 
 
 async def _see(client: Any) -> Sight:
-    from aiokafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
-
     from pytest_kafkaperf.load.features import supported  # noqa: PLC0415 - aiokafka again
+    from pytest_kafkaperf.load.kafka import metadata  # noqa: PLC0415
 
     node = next(iter(client.cluster.brokers())).nodeId
-    answer = await client.send(node, MetadataRequest([]))
+    answer = await client.send(node, metadata.MetadataRequest([]))
     return Sight(
         cluster_id=answer.cluster_id,
         brokers=len(answer.brokers),

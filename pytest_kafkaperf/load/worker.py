@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import time
@@ -15,13 +16,18 @@ from aiokafka.errors import KafkaError
 from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.alarm import make_alarm
 from pytest_kafkaperf.load.assignment import Assignment
+from pytest_kafkaperf.load.batches import BatchProducer
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
 from pytest_kafkaperf.load.consuming import Consumer
 from pytest_kafkaperf.load.kafka import REQUEST_TIMEOUT_S, adapt, make_consumer, make_producer
+from pytest_kafkaperf.load.keyed import KeyedProducer
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producing import Producer, Window
+from pytest_kafkaperf.load.reading import BatchedRecords
+from pytest_kafkaperf.load.single import RecordProducer
 from pytest_kafkaperf.measurement import RECORDS_TIMEOUT_S, WorkerReport
-from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.schedule import NS_PER_S, Schedule
+from pytest_kafkaperf.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -34,8 +40,7 @@ START_TIMEOUT_S = 90
 """Bound of waiting for the start instant: the other workers connect meanwhile."""
 DRAIN_TIMEOUT_S = 30
 """Bound of reading what is left after production, and of sending what was due in the window."""
-SETTLE_TIMEOUT_S = REQUEST_TIMEOUT_S + 5
-"""Bound of waiting for the fate of what was sent."""
+_SETTLE_MARGIN_S = 5
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
 _CLOSE_TIMEOUT_S = 2
@@ -51,22 +56,30 @@ def work(assignment: Assignment) -> WorkerReport:
         LoadError: a client could not connect or join its group; the text says which and why.
 
     """
-    adapt()
+    adapt(assignment.scenario, BatchedRecords)
     gc.collect()
     gc.freeze()  # what is here stays: later collections need not look at it
     with _Notes() as notes, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_Worker(assignment, notes).run())
 
 
+def settle_timeout_s(scenario: Scenario) -> float:
+    """Bound of waiting for the fate of what was sent."""
+    request_ms: int = scenario.producer_config.get("request_timeout_ms", REQUEST_TIMEOUT_S * 1000)
+    return request_ms / 1000 + _SETTLE_MARGIN_S
+
+
+def window_s(scenario: Scenario) -> float | None:
+    """Length of the window; None where it ends with its last record, whenever that is."""
+    if scenario.duration is not None or scenario.records is None or scenario.rate is None:
+        return scenario.duration
+    return Schedule.of(scenario.rate, start_ns=0).due_ns(scenario.records) / NS_PER_S
+
+
 def longest_s(scenario: Scenario) -> float:
     """Bound of sending the records of a window, from its start on: what is not sent then is missing."""
-    if scenario.duration is not None:
-        window_s = scenario.duration
-    elif scenario.records is not None and scenario.rate is not None:
-        window_s = scenario.records / scenario.rate
-    else:
-        return RECORDS_TIMEOUT_S
-    return window_s + max(window_s, DRAIN_TIMEOUT_S / 2)
+    length_s = window_s(scenario)
+    return RECORDS_TIMEOUT_S if length_s is None else length_s + max(length_s, DRAIN_TIMEOUT_S / 2)
 
 
 class _Worker:
@@ -75,10 +88,11 @@ class _Worker:
     def __init__(self, assignment: Assignment, notes: _Notes) -> None:
         self._assignment = assignment
         self._notes = notes
-        self._board = Board.attach(assignment.board)
+        self._board = Board(assignment.board, groups=assignment.scenario.consumer_groups)
         self._scenario = assignment.scenario
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
+        self._visible = 0
 
     async def run(self) -> WorkerReport:
         report = WorkerReport(worker=self._assignment.worker)
@@ -99,32 +113,48 @@ class _Worker:
         """
         assignment, scenario = self._assignment, self._scenario
         servers, config = assignment.bootstrap_servers, assignment.client_config
-        writers = {number: make_producer(scenario, servers, config) for number in assignment.producers}
+        payload = Payload(scenario, seed=assignment.seed) if assignment.producers else None
+        largest = payload.largest if payload else 0
+        writers = {
+            number: make_producer(
+                scenario, servers, config, transactional_id=f"{assignment.group}-{number}", largest=largest
+            )
+            for number in assignment.producers
+        }
         readers = [
-            make_consumer(assignment.topic, assignment.group, servers, config) for _ in range(assignment.consumers)
+            (group, make_consumer(scenario, assignment.topic, f"{assignment.group}-{group}", servers, config))
+            for group in assignment.consumers
         ]
         connecting = [_connect(self._start_writer(client), f"producer {n}", servers) for n, client in writers.items()]
-        connecting += [_connect(client.start(), "a consumer", servers) for client in readers]
+        connecting += [_connect(client.start(), "a consumer", servers) for _, client in readers]
         try:
             await _together(connecting)
-            self._producers = [self._producer(number, client) for number, client in writers.items()]
-            self._consumers = [Consumer(client, on_received=self._post) for client in readers]
+            if payload is not None:
+                self._producers = [self._producer(number, client, payload) for number, client in writers.items()]
+            self._consumers = [
+                Consumer(client, group=group, on_received=functools.partial(self._post_received, group))
+                for group, client in readers
+            ]
             yield
         finally:
-            await asyncio.gather(*(_stop(client) for client in (*writers.values(), *readers)), return_exceptions=True)
+            clients = [*writers.values(), *(client for _, client in readers)]
+            await asyncio.gather(*map(_stop, clients), return_exceptions=True)
 
     async def _start_writer(self, client: Any) -> None:
         await client.start()
         await client.partitions_for(self._assignment.topic)
 
-    def _producer(self, number: int, client: Any) -> Producer:
-        return Producer(
+    def _producer(self, number: int, client: Any, payload: Payload) -> Producer:
+        scenario = self._scenario
+        kind: type[Producer] = BatchProducer if scenario.key is None else KeyedProducer
+        return (RecordProducer if scenario.client == "record" else kind)(
             client=client,
-            scenario=self._scenario,
+            scenario=scenario,
             number=number,
             topic=self._assignment.topic,
-            payload=Payload(self._scenario, producer=number, seed=self._assignment.seed),
-            on_settled=self._post,
+            payload=payload,
+            seed=self._assignment.seed,
+            on_visible=self._post_visible,
         )
 
     async def _start_instant(self, board: Board) -> int | None:
@@ -147,6 +177,7 @@ class _Worker:
     async def _load(self, report: WorkerReport, board: Board, start_ns: int) -> None:
         meter = _Meter()
         self._notes.clear()
+        report.produce_series, report.consume_series = Series(start_ns), Series(start_ns)
         watch = asyncio.ensure_future(self._watch(board, start_ns, meter))
         try:
             await _together([self._produce(report, start_ns, meter), self._consume(report, board, start_ns)])
@@ -163,7 +194,10 @@ class _Worker:
             report.produced = await _together(
                 [
                     producer.run(
-                        self._window(start_ns, number), alarms.enter_context(make_alarm()), settle_s=SETTLE_TIMEOUT_S
+                        self._window(start_ns, number),
+                        alarms.enter_context(make_alarm()),
+                        report.produce_series,
+                        settle_s=settle_timeout_s(self._scenario),
                     )
                     for number, producer in zip(self._assignment.producers, self._producers, strict=True)
                 ]
@@ -178,7 +212,9 @@ class _Worker:
             [
                 consumer.run(
                     start_ns,
-                    over=lambda: board.production_is_over,
+                    report.consume_series,
+                    backlog=self._scenario.consume == "backlog",
+                    drain_ns=lambda: board.drain_ns,
                     stopped=lambda: board.stopped,
                     drain_s=DRAIN_TIMEOUT_S,
                 )
@@ -218,15 +254,21 @@ class _Worker:
                     producer.abandon()
             await asyncio.sleep(_TICK_S)
 
-    def _tell(self, cell: Cell, value: int) -> None:
+    def _tell(self, cell: int, value: int) -> None:
         self._board.tell(self._assignment.worker, cell, value)
 
     def _post(self) -> None:
         ledgers = [producer.ledger for producer in self._producers]
         self._tell(Cell.SENT, sum(ledger.sent for ledger in ledgers))
         self._tell(Cell.SETTLED, sum(ledger.settled for ledger in ledgers))
-        self._tell(Cell.ACKNOWLEDGED, sum(ledger.acknowledged for ledger in ledgers))
-        self._tell(Cell.RECEIVED, sum(consumer.report.total for consumer in self._consumers))
+
+    def _post_visible(self, count: int) -> None:
+        self._visible += count
+        self._tell(Cell.VISIBLE, self._visible)
+
+    def _post_received(self, group: int) -> None:
+        received = sum(consumer.report.total for consumer in self._consumers if consumer.report.group == group)
+        self._tell(Cell.RECEIVED + group, received)
 
 
 class _Meter:

@@ -56,7 +56,12 @@ def _test(result: Result) -> dict[str, Any]:
             **{name: str(fact) for name, fact in cluster.facts.items()},
         },
         "rounds": [
-            {"metrics": dict(one.metrics), "problems": list(one.problems), "warnings": list(one.warnings)}
+            {
+                "metrics": dict(one.metrics),
+                "problems": list(one.problems),
+                "warnings": list(one.warnings),
+                "series": dict(one.series),
+            }
             for one in result.rounds
         ],
         "metrics": {

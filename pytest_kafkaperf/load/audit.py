@@ -1,0 +1,131 @@
+"""The audit: what really stands in the log, record by record, where counts leave a doubt.
+
+Each record of the topic is known by its producer and index (see `payload`). So what is in the log twice, behind a
+later record, or not at all although it was acknowledged can be told exactly, whatever became of requests and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from pytest_kafkaperf.errors import LoadError
+from pytest_kafkaperf.load.kafka import adapt, make_reader
+from pytest_kafkaperf.load.payload import Int64s, origin, tags_every_record
+from pytest_kafkaperf.load.reading import BatchedRecords, ReceivedBatch
+from pytest_kafkaperf.measurement import Audit
+from pytest_kafkaperf.scenario import TAG_BYTES, Scenario
+
+MAX_RECORDS = 20_000_000
+"""Records that are looked at one by one: they need some 40 B of memory each."""
+TIMEOUT_S = 120
+"""Bound of an audit."""
+_POLL_MS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditTask:
+    """What to look at. A plain picklable value."""
+
+    bootstrap_servers: str
+    client_config: Mapping[str, Any] = field(repr=False)
+    topic: str
+    scenario: Scenario
+    offsets: Mapping[int, tuple[int, int]]
+    """First and last (exclusive) offset of the round, by partition."""
+    failed: Sequence[tuple[int, Int64s]]
+    """Producer, and indexes of its records that were not acknowledged."""
+    acknowledged: int
+    """Records that must stand in the log."""
+
+
+def audit(task: AuditTask) -> Audit:
+    """Read the round's part of the log and compare it with what was acknowledged.
+
+    Raises:
+        LoadError: the log could not be read to its end, or holds records without a tag.
+
+    """
+    adapt(task.scenario, BatchedRecords)
+    try:
+        by_partition = asyncio.run(_read(task))
+    except TimeoutError:
+        raise LoadError(f"the log could not be read within {TIMEOUT_S} s") from None
+    except KafkaError as error:
+        raise LoadError(f"the log could not be read: {error!r}") from None
+    return compare(by_partition, task.failed, task.acknowledged)
+
+
+def compare(by_partition: Sequence[tuple[Int64s, Int64s]], failed: Sequence[tuple[int, Int64s]], acked: int) -> Audit:
+    """Compare producers and indexes of each partition, in the order of the log, with what was acknowledged.
+
+    A record is reordered when one of the same producer that is later stands before it; of records that stand there
+    twice the first counts.
+    """
+    names = [_names(producers, indexes) for producers, indexes in by_partition]
+    everything = np.concatenate(names) if names else np.empty(0, dtype=np.int64)
+    distinct = np.unique(everything)
+    missed = np.concatenate([_names(np.full(indexes.size, one), indexes) for one, indexes in failed] or [distinct[:0]])
+    unexpected = int(np.isin(distinct, missed, assume_unique=False).sum())
+    return Audit(
+        lost=max(0, acked - (distinct.size - unexpected)),
+        duplicated=everything.size - distinct.size,
+        reordered=sum(_reordered(one) for one in names),
+    )
+
+
+def _names(producers: Int64s, indexes: Int64s) -> Int64s:
+    """One number a record, ascending with its index within a producer (an index has 48 bits, with its sign)."""
+    return (producers << 48) + indexes
+
+
+def _reordered(names: Int64s) -> int:
+    """Records of one partition, in the order of the log, that stand behind a later one of their producer."""
+    _, firsts = np.unique(names, return_index=True)
+    there = names[np.sort(firsts)]
+    producers = (there + (1 << 47)) >> 48
+    behind = 0
+    for producer in np.unique(producers).tolist():
+        own = there[producers == producer]
+        behind += int((own < np.maximum.accumulate(own)).sum())
+    return behind
+
+
+async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
+    found: dict[int, list[tuple[Int64s, Int64s]]] = {partition: [] for partition in task.offsets}
+    ends = {TopicPartition(task.topic, partition): end for partition, (_, end) in task.offsets.items()}
+    client = make_reader(task.bootstrap_servers, task.client_config)
+    async with asyncio.timeout(TIMEOUT_S):
+        await client.start()
+        try:
+            client.assign(list(ends))
+            for partition, (begin, _) in task.offsets.items():
+                client.seek(TopicPartition(task.topic, partition), begin)
+            every = tags_every_record(task.scenario)
+            while [where for where, end in ends.items() if await client.position(where) < end]:
+                for where, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
+                    found[where.partition] += [_named(batch, every=every) for batch in batches]
+        finally:
+            await client.stop()
+    return [_joined(parts) for parts in found.values() if parts]
+
+
+def _named(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
+    """Producers and indexes of a batch's records: from each of their tags, or from the first one's."""
+    if len(batch.tags) < batch.count:
+        raise LoadError(f"the log holds records of less than {TAG_BYTES} B, which carry no tag")
+    producers, indexes = origin(batch.tags[:, 1] if every else batch.tags[:1, 1])
+    if every:
+        return producers, indexes
+    return np.repeat(producers, batch.count), indexes + np.arange(batch.count)
+
+
+def _joined(parts: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
+    producers, indexes = zip(*parts, strict=True)
+    return np.concatenate(producers), np.concatenate(indexes)
