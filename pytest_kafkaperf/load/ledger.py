@@ -95,6 +95,8 @@ class Ledger:
         """Takes how many more records consumers are to receive."""
         self._transactional = transactional
         self._committed_only = committed_only
+        self.ending = False
+        """Whether the open transaction is being ended."""
         self._open: list[Batch] = []
         """What the transaction holds that is acknowledged and not committed."""
         self._marked: set[int] = set()
@@ -105,6 +107,12 @@ class Ledger:
         self._last_offsets: dict[int, int] = {}
         self._unfolded: list[tuple[Batch, int]] = []
         self._closed = False
+
+    @property
+    def answered(self) -> int:
+        """Records that nobody waits for: settled, and not of a transaction that is just being ended."""
+        waiting = sum(batch.records for batch in self._open) if self.ending else 0
+        return self.settled - waiting
 
     @property
     def outstanding(self) -> int:

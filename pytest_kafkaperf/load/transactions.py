@@ -78,12 +78,14 @@ class Transactions:
 
     async def _end(self) -> None:
         await self._settled()
+        self._ledger.ending = True
         commit = not (self._ledger.must_abort or self._is_to_abort(self._number))
         try:
             await (self._client.commit_transaction() if commit else self._client.abort_transaction())
         except KafkaError as error:
             raise LoadError(f"a transaction could not be {'committed' if commit else 'aborted'}: {error!r}") from None
         self._ledger.end_transaction(now_ns(), committed=commit)
+        self._ledger.ending = False
         self._left = self._ending = None
         self._number += 1
 

@@ -115,16 +115,19 @@ class _Worker:
         servers, config = assignment.bootstrap_servers, assignment.client_config
         payload = Payload(scenario, seed=assignment.seed) if assignment.producers else None
         largest = payload.largest if payload else 0
-        writers = {
-            number: make_producer(
-                scenario, servers, config, transactional_id=f"{assignment.group}-{number}", largest=largest
-            )
-            for number in assignment.producers
-        }
-        readers = [
-            (group, make_consumer(scenario, assignment.topic, f"{assignment.group}-{group}", servers, config))
-            for group in assignment.consumers
-        ]
+        try:
+            writers = {
+                number: make_producer(
+                    scenario, servers, config, transactional_id=f"{assignment.group}-{number}", largest=largest
+                )
+                for number in assignment.producers
+            }
+            readers = [
+                (group, make_consumer(scenario, assignment.topic, f"{assignment.group}-{group}", servers, config))
+                for group in assignment.consumers
+            ]
+        except (TypeError, ValueError) as error:
+            raise LoadError(f"aiokafka refuses the settings of a client: {error}") from None
         connecting = [_connect(self._start_writer(client), f"producer {n}", servers) for n, client in writers.items()]
         connecting += [_connect(client.start(), "a consumer", servers) for _, client in readers]
         try:
@@ -260,7 +263,7 @@ class _Worker:
     def _post(self) -> None:
         ledgers = [producer.ledger for producer in self._producers]
         self._tell(Cell.SENT, sum(ledger.sent for ledger in ledgers))
-        self._tell(Cell.SETTLED, sum(ledger.settled for ledger in ledgers))
+        self._tell(Cell.SETTLED, sum(ledger.answered for ledger in ledgers))
 
     def _post_visible(self, count: int) -> None:
         self._visible += count

@@ -18,10 +18,13 @@ import pytest
 from hypothesis import settings
 
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from pytest_kafkaperf.load.admin import Admin
 from pytest_kafkaperf.load.pool import Progress
 from pytest_kafkaperf.measurement import Consumed, Produced, Round, RoundReport, fold
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
+
+from .topic_log import Log, read_log
 
 settings.register_profile("load", deadline=None, max_examples=150, derandomize=True, database=None)
 settings.load_profile("load")
@@ -81,6 +84,20 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
 
     monkeypatch.setattr("pytest_kafkaperf.run.fold", keep)
     return one_round
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    """What stands in the topic of the test's last run, read when the run is about to delete it."""
+    found = Log()
+    delete_topic = Admin.delete_topic
+
+    def read_and_delete(self: Admin, topic: str, **arguments: float) -> None:
+        found.batches = read_log(self._servers, topic).batches
+        delete_topic(self, topic, **arguments)
+
+    monkeypatch.setattr(Admin, "delete_topic", read_and_delete)
+    return found
 
 
 @pytest.fixture

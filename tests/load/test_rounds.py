@@ -73,15 +73,6 @@ def test_linger_is_part_of_the_latency(broker: Cluster, load: Load) -> None:
     assert 0.02 < difference_s < 0.1
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_each_codec_delivers_every_record(broker: Cluster, load: Load, compression: str) -> None:
-    """What is compressed must come back, tag and all."""
-    ran = load(broker, records=3000, compression=compression, consumers=1, warmup=0.1)
-
-    assert ran.round.problems == ()
-    assert sum(part.received for part in ran.consumed) == 3000
-
-
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_each_kind_of_acknowledgement_works(broker: Cluster, load: Load, acks: object) -> None:
     """With acks=0 nobody promises anything, so nothing is said of losses."""
@@ -90,15 +81,6 @@ def test_each_kind_of_acknowledgement_works(broker: Cluster, load: Load, acks: o
     assert ran.round.problems == ()
     assert sum(part.acknowledged for part in ran.produced) == 3000
     assert ("lost" in ran.metrics) == (acks != 0)
-
-
-def test_records_larger_than_a_batch_travel_alone(broker: Cluster, load: Load) -> None:
-    """As with Kafka's own producer."""
-    ran = load(broker, records=100, record_size=20_000, batch_size=1000, consumers=1, warmup=0.1)
-
-    assert ran.round.problems == ()
-    assert sum(part.received for part in ran.consumed) == 100
-    assert sum(part.bytes for part in ran.consumed) == 2_000_000
 
 
 def test_large_records_reach_every_partition(broker: Cluster, load: Load) -> None:

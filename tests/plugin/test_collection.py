@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("error")
         ("kafka_scenario(acs=1)", "kafka_scenario: unknown field 'acs': did you mean 'acks'?"),
         ("kafka_scenario(rate='5 MB')", "cannot read '5 MB' as a record rate"),
         ("kafka_scenario(duration='5')", "'5' has no unit"),
-        ("kafka_scenario(payload='zeros')", "unknown field 'payload'"),
+        ("kafka_scenario(payload='text')", "use 'random', 'zeros', 'file:PATH'"),
         ("kafka_scenario('5k records/s')", "kafka_scenario takes fields by name"),
         ("kafka_threshold('produce.latency.p9 <= 25 ms')", "did you mean 'produce.latency.p99'"),
         ("kafka_threshold('produce.latency.p99 <= 25 MiB')", "cannot read '25 MiB' as a time"),
