@@ -132,8 +132,10 @@ def _audit(
 ) -> Audit | str:
     """Have the pool look into the log; the reason, where that cannot be."""
     growth = sum(end - begin for begin, end in offsets.values())
-    if max(growth / MAX_RECORDS, report.unknown() / MAX_NAMED) > 1:
+    if growth > MAX_RECORDS:
         return f"{growth} records are too many to be looked at one by one"
+    if report.unknown() > MAX_NAMED:
+        return f"{report.unknown()} records of unknown fate are too many to be looked for one by one"
     return pool.audit(
         AuditTask(
             bootstrap_servers=cluster.bootstrap_servers,

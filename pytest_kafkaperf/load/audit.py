@@ -17,6 +17,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.kafka import adapt, make_reader
+from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.payload import Int64s, origin, tags_every_record
 from pytest_kafkaperf.load.reading import BatchedRecords, ReceivedBatch
 from pytest_kafkaperf.measurement import Audit
@@ -54,7 +55,8 @@ def audit(task: AuditTask) -> Audit:
     """
     adapt(task.scenario, BatchedRecords)
     try:
-        by_partition = asyncio.run(_read(task))
+        with Notes():
+            by_partition = asyncio.run(_read(task))
     except TimeoutError:
         raise LoadError(f"the log could not be read within {TIMEOUT_S} s") from None
     except KafkaError as error:
@@ -102,8 +104,8 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
     ends = {TopicPartition(task.topic, partition): end for partition, (_, end) in task.offsets.items()}
     client = make_reader(task.bootstrap_servers, task.client_config)
     async with asyncio.timeout(TIMEOUT_S):
-        await client.start()
         try:
+            await client.start()
             client.assign(list(ends))
             for partition, (begin, _) in task.offsets.items():
                 client.seek(TopicPartition(task.topic, partition), begin)

@@ -226,10 +226,8 @@ class RecordBatch:
     def _build(self) -> bytes:
         if self._built is None:
             attributes, body = self._attributes, self._body
-            if codec := attributes & _CODEC_MASK:
+            if codec := attributes & _CODEC_MASK:  # as with Kafka's own producer even where it makes them larger
                 body = _ENCODERS[codec](bytes(body))
-                if len(body) >= len(self._body):  # as aiokafka and Kafka's own producer do
-                    attributes, body = attributes & ~_CODEC_MASK, self._body
             rest = self._REST.pack(
                 attributes, self._count - 1, self._timestamp_ms, self._timestamp_ms, *self._origin, self._count
             )

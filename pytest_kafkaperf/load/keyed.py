@@ -78,14 +78,13 @@ class KeyedProducer(BatchProducer):
             due = min(schedule.first_after(now), stop, taken + self._bound - self._gathering.total)
             if due > taken:
                 self._gather(np.arange(taken, due), schedule.due_between(taken, due - taken))
-                taken = due
+                taken = self._next = due
             blocked = await self._send_due(now, end_ns)
-            self._next = taken
-            if self._gathering.total >= self._bound:
-                await self._change()
+            no_more = self._gathering.total >= self._bound
+            closing_ns = self._next_closing_ns(schedule, taken if no_more else stop, blocked)
+            await self._until(alarm, closing_ns, blocked=bool(blocked))
+            if no_more:
                 self._since_ns = now_ns()
-                continue
-            await self._until(alarm, self._next_closing_ns(schedule, stop, blocked), blocked=bool(blocked))
 
     def _forgo_rest(self, schedule: Schedule, stop: int) -> None:
         super()._forgo_rest(schedule, stop)
@@ -93,10 +92,10 @@ class KeyedProducer(BatchProducer):
         self.ledger.forgo(dues_ns[indexes >= 0], now_ns())
 
     def _next_closing_ns(self, schedule: Schedule, stop: int, blocked: set[int]) -> int | None:
-        """When the next batch can close at the earliest, of records here or to come; None when none will by itself."""
+        """When the next batch can close, of records here or to come before `stop`; None when none will by itself."""
         closings = [self._gathering.lingers_until(self._linger_ns, besides=blocked)]
         if self._next < stop:
-            fills = self._next + max(0, self._template.count - 1 - self._gathering.most)
+            fills = self._next + max(0, self._template.count - 1 - self._gathering.most(besides=blocked))
             closings += [schedule.due_ns(self._next) + self._linger_ns, schedule.due_ns(min(fills, stop - 1))]
         return min((closing for closing in closings if closing is not None), default=None)
 
@@ -132,7 +131,7 @@ class KeyedProducer(BatchProducer):
                 dues_ns,
                 now=now,
                 measured=int((indexes >= 0).sum()),
-                closing_ns=int(dues_ns[-1]) if full else min(now, int(dues_ns[0]) + self._linger_ns),
+                closing_ns=min(int(dues_ns[-1]) if full else now, int(dues_ns[0]) + self._linger_ns),
                 keys=keys,
             )
             self.ledger.judge_generator(batch, max(room_ns, self._since_ns, self._begun_ns), end_ns)
@@ -165,10 +164,9 @@ class Gathering:
         self.total = 0
         """Records in all."""
 
-    @property
-    def most(self) -> int:
-        """Records of the partition that has most."""
-        return max(self._counts)
+    def most(self, *, besides: set[int]) -> int:
+        """Records of the partition that has most, of all but some."""
+        return max((count for partition, count in enumerate(self._counts) if partition not in besides), default=0)
 
     def rest(self) -> tuple[Int64s, Int64s]:
         """Indexes and due times of all records that wait."""

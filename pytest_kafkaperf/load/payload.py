@@ -8,6 +8,7 @@ end-to-end time is measured or records have keys; otherwise the first of each ba
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import struct
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from pytest_kafkaperf.samples import Samples
 from pytest_kafkaperf.scenario import KEY_BYTES, TAG_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kafkaperf.scenario import Scenario
 
@@ -194,25 +195,32 @@ class _Values:
         self._random = source
 
     def values(self) -> Sequence[bytes]:
-        """At least one; no random value twice, for a codec would find it."""
+        """At least one; random ones that come again are far from each other, where no codec finds them."""
         scenario = self._scenario
         match scenario.payload:
             case Samples() as samples:
                 return self._samples(Path(samples.path or samples.file), samples.delimiter.encode())
             case "zeros":
-                return [bytes(size) for size in self._sizes()]
+                make: Callable[[int], bytes] = bytes
             case _:
-                return [self._random.randbytes(size) for size in self._sizes()]
+                make = self._random.randbytes
+        if len(scenario.record_sizes) > 1:
+            return self._deck(make)
+        (size,) = scenario.record_sizes
+        pool_bytes = min(_TEMPLATES * scenario.batch_size, _MAX_POOL_BYTES)
+        return [make(size) for _ in range(max(1, pool_bytes // size))]
 
-    def _sizes(self) -> Sequence[int]:
-        sizes = self._scenario.record_sizes
-        if len(sizes) == 1:
-            (size,) = sizes
-            pool_bytes = max(_TEMPLATES * self._scenario.batch_size, size)
-            return [size] * max(1, min(pool_bytes, _MAX_POOL_BYTES) // size)
-        deck = [size for size, share in sizes.items() for _ in range(max(1, round(share * _DECK)))]
+    def _deck(self, make: Callable[[int], bytes]) -> Sequence[bytes]:
+        """Values of all sizes in the asked shares; the largest come again and again where memory is short."""
+        deck: list[bytes] = []
+        room_bytes = _MAX_POOL_BYTES
+        for size, share in self._scenario.record_sizes.items():
+            count = max(1, round(share * _DECK))
+            pool = [make(size) for _ in range(max(1, min(count, room_bytes // size)))]
+            room_bytes -= size * len(pool)
+            deck += itertools.islice(itertools.cycle(pool), count)
         self._random.shuffle(deck)
-        return deck[: max(1, min(len(deck), _MAX_POOL_BYTES * len(deck) // sum(deck)))]
+        return deck
 
     def _samples(self, file: Path, delimiter: bytes) -> Sequence[bytes]:
         try:

@@ -60,6 +60,7 @@ class RecordProducer(Producer):
         end_ns = schedule.due_ns(stop)
         self._next = schedule.first_after(window.warm_from_ns - 1)
         room_ns = 0
+        loop, waited = asyncio.get_running_loop(), asyncio.Event()
         while self._next < stop:
             await alarm.until(schedule.due_ns(self._next))
             count = min(schedule.first_after(now_ns()), stop, self._next + _AT_ONCE) - self._next
@@ -68,10 +69,14 @@ class RecordProducer(Producer):
             for place, due_ns in enumerate(dues_ns.tolist()):
                 await self._room_in_transaction(1)
                 measured = 1 if self._next >= 0 else 0
+                turn = loop.call_soon(waited.set)  # comes when the client waits for room, and only then
                 batch = await self._send(self._next, due_ns, keys[place], now=now_ns(), measured=measured)
+                turn.cancel()
                 self.ledger.judge_generator(batch, max(room_ns, self._begun_ns), end_ns)
                 self._next += 1
-                room_ns = now_ns()  # until now the client itself may have waited for room
+                if waited.is_set():
+                    waited.clear()
+                    room_ns = now_ns()
             await asyncio.sleep(0)
 
     def _keys_of(self, indexes: Int64s) -> list[bytes | None]:

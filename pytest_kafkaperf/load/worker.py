@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import functools
 import gc
-import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiokafka.errors import KafkaError
 
@@ -21,6 +20,7 @@ from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
 from pytest_kafkaperf.load.consuming import Consumer
 from pytest_kafkaperf.load.kafka import REQUEST_TIMEOUT_S, adapt, make_consumer, make_producer
 from pytest_kafkaperf.load.keyed import KeyedProducer
+from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producing import Producer, Window
 from pytest_kafkaperf.load.reading import BatchedRecords
@@ -44,7 +44,6 @@ _SETTLE_MARGIN_S = 5
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
 _CLOSE_TIMEOUT_S = 2
-_MAX_NOTES = 5
 
 T = TypeVar("T")
 
@@ -59,7 +58,7 @@ def work(assignment: Assignment) -> WorkerReport:
     adapt(assignment.scenario, BatchedRecords)
     gc.collect()
     gc.freeze()  # what is here stays: later collections need not look at it
-    with _Notes() as notes, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with Notes() as notes, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_Worker(assignment, notes).run())
 
 
@@ -85,7 +84,7 @@ def longest_s(scenario: Scenario) -> float:
 class _Worker:
     """Holds what the parts of one worker share."""
 
-    def __init__(self, assignment: Assignment, notes: _Notes) -> None:
+    def __init__(self, assignment: Assignment, notes: Notes) -> None:
         self._assignment = assignment
         self._notes = notes
         self._board = Board(assignment.board, groups=assignment.scenario.consumer_groups)
@@ -327,39 +326,6 @@ async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _Notes(logging.Handler):
-    """Collects what aiokafka warns of, and what ended its tasks, instead of letting it into the user's terminal."""
-
-    def __init__(self) -> None:
-        super().__init__(level=logging.WARNING)
-        self._texts: dict[str, None] = {}
-        self._loggers = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
-
-    def __enter__(self) -> Self:
-        for logger in self._loggers:
-            logger.addHandler(self)
-            logger.propagate = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for logger in self._loggers:
-            logger.removeHandler(self)
-            logger.propagate = True
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = f": {record.exc_info[1]!r}" if record.exc_info else ""
-        if len(self._texts) < _MAX_NOTES:
-            self._texts[record.getMessage().partition("\n")[0] + error] = None
-
-    def clear(self) -> None:
-        """Forget what was said while clients connected and the group formed: that belongs to a start."""
-        self._texts.clear()
-
-    def texts(self) -> list[str]:
-        """Each warning once."""
-        return list(self._texts)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -23,6 +23,7 @@ from pytest_kafkaperf.load.pool import Progress
 from pytest_kafkaperf.measurement import Consumed, Produced, Round, RoundReport, fold
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
+from tests.proxy import ProxiedBroker, proxied_broker
 
 from .topic_log import Log, read_log
 
@@ -105,6 +106,13 @@ def own_broker() -> Iterator[Cluster]:
     """A broker that the test may stop or kill."""
     with provision(ClusterSpec(), target="local") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def behind() -> Iterator[ProxiedBroker]:
+    """A broker behind a proxy that delays what clients send; whoever uses it says by how much."""
+    with proxied_broker() as started:
+        yield started
 
 
 @dataclass(slots=True)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.histogram import Histogram
-from pytest_kafkaperf.measurement import Consumed, Produced, RoundReport, WorkerReport, fold
+from pytest_kafkaperf.measurement import Audit, Consumed, Produced, RoundReport, WorkerReport, fold
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.series import Series
 
 START_NS = 50 * NS_PER_S
 MS = 1_000_000
@@ -19,6 +20,7 @@ MS = 1_000_000
 PACED = Scenario.of({"rate": 100, "duration": 10})
 UNPACED = Scenario.of({"records": 1000})
 READ = Scenario.of({"rate": 100, "duration": 10, "consumers": 2})
+BACKLOG = Scenario.of({"rate": 100, "duration": 10, "consumers": 2, "consume": "backlog"})
 
 
 def latencies(*values_ms: int) -> Histogram:
@@ -32,6 +34,7 @@ def produced(**changes: Any) -> Produced:
     fields: dict[str, Any] = {
         "sent": 1000,
         "acknowledged": 1000,
+        "bytes": 100_000,
         "first_due_ns": START_NS,
         "last_ack_ns": START_NS + 10 * NS_PER_S,
         "latency": latencies(*[1] * 500, *[2] * 499, 9),
@@ -89,6 +92,7 @@ def test_one_producer_gives_exact_figures() -> None:
             "errors": 0.0,
             "lost": 0.0,
             "duplicated": 0.0,
+            "reordered": 0.0,
             "client.cpu": 500.0,
         },
         rel=1e-3,
@@ -97,7 +101,12 @@ def test_one_producer_gives_exact_figures() -> None:
 
 def test_producers_and_consumers_of_several_workers_add_up() -> None:
     """The window runs from the first due record to the last acknowledgement of any producer."""
-    half: dict[str, Any] = {"sent": 500, "acknowledged": 500, "acknowledged_by_partition": {0: 250, 1: 250}}
+    half: dict[str, Any] = {
+        "sent": 500,
+        "acknowledged": 500,
+        "bytes": 50_000,
+        "acknowledged_by_partition": {0: 250, 1: 250},
+    }
     early = produced(**half, last_ack_ns=START_NS + 8 * NS_PER_S)
     late = produced(**half, first_due_ns=START_NS + MS)
     done = fold(
@@ -105,12 +114,98 @@ def test_producers_and_consumers_of_several_workers_add_up() -> None:
     )
 
     assert done.problems == ()
-    assert done.metrics["produce.throughput"] == 100
+    assert (done.metrics["produce.throughput"], done.metrics["produce.bandwidth"]) == (100, 10_000)
     assert done.metrics["consume.throughput"] == 50
     assert done.metrics["consume.bandwidth"] == 5000
     assert done.metrics["e2e.latency.p50"] == pytest.approx(4e-3, rel=1e-3)
     assert (done.metrics["lag.max"], done.metrics["lag.end"]) == (30, 2)
     assert done.metrics["client.cpu"] == 2000
+
+
+def test_every_group_reads_everything() -> None:
+    """Fan-out: throughput and bandwidth are those of all groups together, end-to-end times those of all receptions."""
+    scenario = Scenario.of({"rate": 100, "duration": 10, "consumers": 2, "consumer_groups": 2})
+    fast = [consumed(group=0), consumed(group=0)]
+    slow = [consumed(group=1, latency=latencies(*[8] * 500)), consumed(group=1, latency=latencies(*[8] * 500))]
+    done = fold(report(produced(), *fast, *slow), scenario)
+
+    assert done.problems == ()
+    assert (done.metrics["consume.throughput"], done.metrics["consume.bandwidth"]) == (200, 20_000)
+    assert done.metrics["e2e.latency.mean"] == pytest.approx(6e-3, rel=1e-3)
+
+
+def test_a_backlog_is_timed_from_the_drain() -> None:
+    """What waited on purpose has no end-to-end time and no lag: its consumers' rate is what is asked for."""
+    drain_ns = START_NS + 60 * NS_PER_S
+    parts = [consumed(last_ns=drain_ns + NS_PER_S), consumed(last_ns=drain_ns + 2 * NS_PER_S)]
+    done = fold(report(produced(), *parts, drain_ns=drain_ns, lag_max=1000, lag_end=1000), BACKLOG)
+
+    assert done.problems == ()
+    assert (done.metrics["consume.throughput"], done.metrics["consume.bandwidth"]) == (500, 50_000)
+    assert [name for name in done.metrics if name.startswith(("e2e.", "lag."))] == []
+    assert list(done.metrics) == list(BACKLOG.metrics())
+
+
+def test_a_backlog_that_was_never_drained_has_no_rate() -> None:
+    """The round ended before: no figure is better than one from another instant."""
+    done = fold(report(produced(), consumed(), consumed(), drain_ns=None, problems=["the broker ended"]), BACKLOG)
+
+    assert {"consume.throughput", "consume.bandwidth"}.isdisjoint(done.metrics)
+
+
+def test_markers_of_transactions_are_no_duplicates() -> None:
+    """Each takes an offset in the log."""
+    marked = produced(markers_by_partition={0: 3, 1: 2})
+    whole = fold(report(marked, log_growth={0: 503, 1: 502}), PACED).metrics
+    gap = fold(report(marked, log_growth={0: 502, 1: 502}), PACED).metrics
+
+    assert [(metrics["lost"], metrics["duplicated"]) for metrics in (whole, gap)] == [(0, 0), (1, 0)]
+
+
+def test_what_an_audit_found_counts_more_than_offsets() -> None:
+    """A record that is lost and another that is there twice cancel out in counts."""
+    found = Audit(lost=2, duplicated=3, reordered=4)
+    done = fold(report(produced(unknown=5, disordered=7), audit=found), PACED)
+
+    assert [done.metrics[name] for name in ("lost", "duplicated", "reordered")] == [2, 3, 4]
+    assert done.problems == ("records lost: 2 records were acknowledged and are not in the log",)
+    assert done.warnings == ()
+
+
+def test_without_an_audit_counts_stand_and_the_reason_is_told() -> None:
+    """Could not look is not all well."""
+    reason = "25000000 records are too many to be looked at one by one"
+    done = fold(report(produced(disordered=7), log_growth={0: 500, 1: 503}, audit=reason), PACED)
+
+    assert [done.metrics[name] for name in ("lost", "duplicated", "reordered")] == [0, 3, 7]
+    assert done.problems == ()
+    assert done.warnings == (
+        f"{reason}: lost and duplicated records are known by counts alone, and may hide each other; reordered ones by "
+        "their acknowledgements",
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "growth", "in_doubt"),
+    [
+        ([produced()], {0: 500, 1: 500}, False),
+        ([produced()], None, False),  # there is nothing to compare with
+        ([produced()], {0: 499, 1: 501}, True),
+        ([produced()], {0: 500, 1: 501}, True),
+        ([produced(unknown=1)], {0: 500, 1: 500}, True),
+        ([produced(disordered=1)], {0: 500, 1: 500}, True),
+        ([produced(), consumed(disordered=1)], {0: 500, 1: 500}, True),
+        ([produced(markers_by_partition={0: 1})], {0: 501, 1: 500}, False),
+        ([produced(failed=3)], {0: 500, 1: 500}, False),  # the broker has refused them
+    ],
+)
+def test_an_audit_is_made_where_counts_leave_a_doubt(
+    parts: list[Produced | Consumed],
+    growth: dict[int, int] | None,
+    in_doubt: bool,  # noqa: FBT001
+) -> None:
+    """It reads the whole log of the round: nobody waits for that without a reason."""
+    assert report(*parts, log_growth=growth).in_doubt == in_doubt
 
 
 @pytest.mark.parametrize(
@@ -140,7 +235,8 @@ def test_lost_and_duplicated_come_from_comparing_offsets(
 
 def test_without_offsets_nothing_is_said_of_losses() -> None:
     """Could not compare is not zero."""
-    assert {"lost", "duplicated"}.isdisjoint(fold(report(produced(), log_growth=None), PACED).metrics)
+    metrics = fold(report(produced(disordered=3), log_growth=None), PACED).metrics
+    assert {"lost", "duplicated", "reordered"}.isdisjoint(metrics)
 
 
 def test_a_generator_that_held_records_back_makes_the_round_invalid() -> None:
@@ -190,7 +286,7 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
     reasons = "MessageSizeTooLargeError (5 records), no answer (2 records)"
     assert done.problems == (f"no record of the window was acknowledged: {reasons}",)
     assert done.warnings == (f"7 records failed: {reasons}",)
-    assert done.metrics == {"errors": 7, "lost": 0, "duplicated": 0}
+    assert done.metrics == {"errors": 7, "lost": 0, "duplicated": 0, "reordered": 0}
 
 
 def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
@@ -215,6 +311,7 @@ def test_a_generator_at_its_limit_is_a_warning_in_closed_loop() -> None:
     [
         (consumed(), consumed(unread=3)),  # in the log, beyond a consumer's position
         (consumed(), consumed(received=497)),  # passed over when the group gave partitions out anew
+        (consumed(), consumed(), consumed(group=1, received=997)),  # what one group has is no help to another
     ],
 )
 def test_records_that_no_consumer_got_make_the_round_invalid(parts: tuple[Consumed, ...]) -> None:
@@ -225,6 +322,19 @@ def test_records_that_no_consumer_got_make_the_round_invalid(parts: tuple[Consum
     assert problem == (
         "records unread: 3 records in the log were not received by the consumers in time; end-to-end figures would "
         "leave out the slowest"
+    )
+
+
+@pytest.mark.parametrize(("isolation_level", "unread"), [("read_uncommitted", 200), ("read_committed", 0)])
+def test_records_of_aborted_transactions_are_read_by_whoever_reads_all(isolation_level: str, unread: int) -> None:
+    """And must not be missed by whoever reads what was committed."""
+    fields = {"rate": 100, "duration": 10, "consumers": 1, "transaction_size": 10, "abort_ratio": 0.2}
+    scenario = Scenario.of(fields | {"isolation_level": isolation_level})
+    parts: list[Produced | Consumed] = [produced(acknowledged=800, aborted=200), consumed(received=800)]
+    problems = fold(report(*parts), scenario).problems
+
+    assert [problem.split(" in ")[0] for problem in problems] == (
+        [f"records unread: {unread} records"] if unread else []
     )
 
 
@@ -243,6 +353,36 @@ def test_a_round_that_never_began_has_its_reason_and_no_errors_of_records() -> N
     done = fold(RoundReport(workers=(), start_ns=None, problems=["no connection"], broken=True), PACED)
 
     assert (dict(done.metrics), done.problems, done.warnings) == ({"errors": 0.0}, ("no connection",), ())
+    assert done.series == {}
+
+
+def seen(*second_and_latency_ms: tuple[float, int]) -> Series:
+    series = Series(START_NS)
+    for second, latency_ms in second_and_latency_ms:
+        instant_ns = np.array([START_NS + round(second * NS_PER_S)])
+        series.count(instant_ns, np.array([10]))
+        series.record(instant_ns, np.array([latency_ms * MS]))
+    return series
+
+
+def test_series_of_all_workers_become_one() -> None:
+    """Of producing and, with consumers, of consuming; the warm-up is before the start."""
+    workers = [
+        WorkerReport(worker=0, produced=[produced()], produce_series=seen((-0.5, 1), (0.5, 2))),
+        WorkerReport(worker=1, produced=[produced()], produce_series=seen((0.6, 3)), consume_series=seen((1.5, 4))),
+    ]
+    for worker in workers:
+        for name in ("produce_series", "consume_series"):
+            if getattr(worker, name).start_ns == 0:
+                setattr(worker, name, Series(START_NS))
+    round_report = RoundReport(workers=workers, start_ns=START_NS)
+
+    assert list(fold(round_report, PACED).series) == ["produce"]
+    series = fold(round_report, READ).series
+    assert list(series) == ["produce", "consume"]
+    assert (series["produce"]["first_s"], series["produce"]["count"]) == (-1, [10, 20])
+    assert series["produce"]["max"] == pytest.approx([1e-3, 3e-3])
+    assert (series["consume"]["first_s"], series["consume"]["count"]) == (1, [10])
 
 
 def test_what_the_client_library_said_is_told_once() -> None:
@@ -257,4 +397,5 @@ def test_with_acks_0_nothing_is_said_of_losses() -> None:
     """Nobody promised that they are in the log."""
     scenario = Scenario.of({"rate": 100, "duration": 10, "acks": 0})
 
-    assert {"lost", "duplicated"}.isdisjoint(fold(report(produced(), log_growth=None), scenario).metrics)
+    metrics = fold(report(produced(), log_growth=None), scenario).metrics
+    assert {"lost", "duplicated", "reordered"}.isdisjoint(metrics)

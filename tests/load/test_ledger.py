@@ -295,6 +295,22 @@ def test_consumers_get_what_their_isolation_level_lets_through(*, committed_only
     assert visible == seen
 
 
+def test_records_whose_transaction_is_being_ended_still_wait_for_an_answer() -> None:
+    """A coordinator that does not answer is a cluster that is lost; a transaction that is being filled waits for us."""
+    ledger = Kept(TRANSACTIONAL).ledger
+    batch = unpaced(3)
+    ledger.enter(batch)
+    answered = [ledger.answered]
+    ledger.acknowledge(batch, 1, (0, 0))
+    answered.append(ledger.answered)
+    ledger.ending = True
+    answered.append(ledger.answered)
+    ledger.end_transaction(2, committed=True)
+    answered.append(ledger.answered)
+
+    assert answered == [0, 3, 0, 3]
+
+
 def test_a_failure_is_the_open_transactions_only() -> None:
     """It must be aborted; the next one need not."""
     kept = Kept(TRANSACTIONAL)

@@ -1,132 +1,307 @@
-"""What records hold, on its way through aiokafka's own batches."""
+"""What records hold: any first records of a template are a batch that aiokafka reads back."""
 
 from __future__ import annotations
 
+import collections
 import gzip
-from typing import Any
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from aiokafka.errors import CorruptRecordException
-from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
-from aiokafka.structs import TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.kafka import BatchedRecords, ReceivedBatch
-from pytest_kafkaperf.load.payload import Payload
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.errors import LoadError
+from pytest_kafkaperf.load.kafka import CODECS, RecordBatch
+from pytest_kafkaperf.load.payload import Payload, Stamp, origin, tags_every_record
+from pytest_kafkaperf.scenario import TAG_BYTES, Scenario
 
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
+    from pytest_kafkaperf.load.payload import Template
 
-def scenario(**fields: Any) -> Scenario:
-    return Scenario.of({"record_size": 100, "consumers": 1, **fields})
-
-
-def builder_of(payload: Payload, dues_ns: list[int], *, first: int = 0, size: int = 1 << 20, codec: int = 0) -> Any:
-    builder = BatchBuilder(size, codec)
-    assert payload.fill(builder, first=first, dues_ns=dues_ns, timestamp_ms=1_700_000_000_000) == len(dues_ns)
-    return builder
-
-
-def received(data: bytes, *, fetch_offset: int = 0) -> list[ReceivedBatch]:
-    records = BatchedRecords(TopicPartition("t", 0), MemoryRecords(data), [], fetch_offset, None, None, True, 0)
-    return list(records)
+MIB = 1 << 20
+Row = tuple[bytes | None, bytes, list[tuple[str, bytes]]]
+"""Key, value, headers."""
 
 
-def values(builder: Any) -> list[bytes]:
-    return [record.value for record in MemoryRecords(bytes(builder._build())).next_batch()]
+def payload_of(*, seed: int = 1, **fields: Any) -> Payload:
+    return Payload(Scenario.of({"record_size": 100} | fields), seed=seed)
 
 
-@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_due_time_and_origin_come_back_from_a_batch(codec: int) -> None:
-    """End-to-end latency rests on this tag; with any compression."""
-    payload = Payload(scenario(), producer=3, seed=1)
-    dues_ns = [10**15 + 7 * k for k in range(50)]
-    (batch,) = received(bytes(builder_of(payload, dues_ns, first=1000, codec=codec)._build()))
-
-    assert batch.tags.dtype == np.int64
-    assert batch.tags[:, 0].tolist() == dues_ns
-    assert batch.tags[:, 1].tolist() == [(3 << 48) + 1000 + k for k in range(50)]
-    assert batch.size_bytes == 50 * 100
+def decoded(body: bytes | bytearray, count: int, codec: int = 0) -> list[Row]:
+    """As aiokafka reads it."""
+    batch: Any = MemoryRecords(RecordBatch(body, count, timestamp_ms=7, codec=codec)._build()).next_batch()
+    assert batch.validate_crc()
+    records = list(batch)
+    assert [(record.offset, record.timestamp) for record in records] == [(offset, 7) for offset in range(count)]
+    return [(record.key, record.value, list(record.headers)) for record in records]
 
 
-def test_the_origin_of_a_warm_up_record_names_its_producer() -> None:
-    """Indexes below zero must not spill into the producer's bits."""
-    (batch,) = received(bytes(builder_of(Payload(scenario(), producer=999, seed=1), [5], first=-1)._build()))
-
-    assert int(batch.tags[0, 1]) >> 48 == 999
-
-
-def test_a_fetch_that_begins_inside_a_batch_gives_the_rest_of_it() -> None:
-    """Brokers send whole batches; records read before must not count twice."""
-    data = bytes(builder_of(Payload(scenario(), producer=0, seed=1), list(range(10)))._build())
-    (batch,) = received(data, fetch_offset=4)
-
-    assert batch.tags[:, 0].tolist() == [4, 5, 6, 7, 8, 9]
-    assert batch.size_bytes == 600
+def values_of(payload: Payload, start: int = 0) -> list[bytes]:
+    """Those of one whole batch, untouched."""
+    template = payload.template(start)
+    return [value for _, value, _ in decoded(template.body, template.count)]
 
 
-def test_a_damaged_batch_is_an_error() -> None:
-    """Figures of corrupt data are none."""
-    data = bytearray(builder_of(Payload(scenario(), producer=0, seed=1), [1, 2, 3])._build())
-    data[-1] ^= 1
-
-    with pytest.raises(CorruptRecordException, match="wrong CRC"):
-        received(bytes(data))
-
-
-@pytest.mark.parametrize("consumers", [0, 1])
-@pytest.mark.parametrize("record_size", [16, 17, 100, 5000, 3 << 20])
-def test_every_value_has_the_asked_size(record_size: int, consumers: int) -> None:
-    """With the tag or without: bandwidth is counted by it."""
-    payload = Payload(scenario(record_size=record_size, consumers=consumers), producer=0, seed=1)
-
-    assert {len(value) for value in values(builder_of(payload, [1, 2, 3], size=1 << 24))} == {record_size}
+def batches(payload: Payload, used: Sequence[int]) -> Iterator[tuple[Template, int]]:
+    """One batch after the other, each of so many records at most."""
+    start = 0
+    for most in used:
+        template = payload.template(start)
+        count = min(most, template.count)
+        yield template, count
+        start = payload.after(start, template, count)
 
 
-def test_the_same_seed_makes_the_same_records_and_another_does_not() -> None:
-    """A round can be repeated byte by byte; producers do not send the same."""
+texts = st.text(max_size=5).filter(lambda text: text.isprintable())
+workloads = st.fixed_dictionaries(
+    {
+        "record_size": st.sampled_from([16, 17, 51, 52, 63, 64, 100, 3000, 8192])
+        | st.just({"20 B": 0.6, "70 B": 0.3, "900 B": 0.1}),
+        "batch_size": st.sampled_from([1, 300, 2000, 16 << 10]),
+        "payload": st.sampled_from(["random", "zeros"]),
+        "key": st.sampled_from(["none", "sequential"]),
+        "headers": st.dictionaries(texts.filter(bool), texts, max_size=3) | st.just({"h": "x" * 200}),
+        "consumers": st.sampled_from([0, 1]),
+    }
+)
 
-    def sent(producer: int, seed: int) -> list[bytes]:
-        return values(builder_of(Payload(scenario(consumers=0), producer=producer, seed=seed), [0] * 20))
 
-    assert sent(0, 1) == sent(0, 1)
-    assert sent(0, 1) != sent(0, 2)
-    assert sent(0, 1) != sent(1, 1)
+@given(fields=workloads, data=st.data())
+def test_any_first_records_of_a_template_are_a_batch(fields: dict[str, Any], data: st.DataObject) -> None:
+    """Keys, values, headers, tags: what the engine writes ahead and into it is what anybody reads."""
+    payload = payload_of(**fields)
+    start = data.draw(st.integers(0, len(payload.values) - 1))
+    template = payload.template(start)
+    count = data.draw(st.integers(1, template.count) | st.just(template.count))
+    first = data.draw(st.integers(-(2**47), 2**46))
+    indexes, dues_ns = np.arange(first, first + count), np.arange(count) * 3 + 10**18
+    keys = np.arange(count) - 5 if fields["key"] == "sequential" else None
+    stamp = Stamp(payload, producer=999)
+    rows = decoded(stamp.body(template, indexes=indexes, dues_ns=dues_ns, keys=keys), count)
+
+    every = fields["consumers"] > 0 or keys is not None
+    values = [payload.values[(start + place) % len(payload.values)] for place in range(count)]
+    for place, value in enumerate(values):
+        if place == 0 or every:
+            tag = struct.pack(">qq", int(dues_ns[place]), (999 << 48) | (int(indexes[place]) & (2**48 - 1)))
+            values[place] = tag + value[TAG_BYTES:]
+    assert [value for _, value, _ in rows] == values
+    assert [key for key, _, _ in rows] == [
+        None if keys is None else int(keys[place]).to_bytes(8, "big", signed=True) for place in range(count)
+    ]
+    assert {tuple(headers) for _, _, headers in rows} == {
+        tuple((name, text.encode()) for name, text in fields["headers"].items())
+    }
+    sizes = np.cumsum([len(value) + (0 if keys is None else 8) for value in values])
+    assert template.sizes[:count].tolist() == sizes.tolist()
+
+
+@given(fields=workloads)
+def test_a_template_holds_what_fits_into_a_batch_and_one_record_always(fields: dict[str, Any]) -> None:
+    """As with Kafka's own producer: a record larger than a batch travels alone."""
+    payload = payload_of(**fields)
+    template = payload.template(0)
+    size = RecordBatch(template.body, template.count, timestamp_ms=0).size()
+    longest = payload.largest + 8 + 300  # with its key, headers and lengths
+
+    assert template.ends[-1] == len(template.body)
+    assert size <= fields["batch_size"] or template.count == 1
+    assert size + longest > fields["batch_size"]
+
+
+def test_a_template_is_not_written_to() -> None:
+    """It serves for batches to come, and for other producers of the worker."""
+    payload = payload_of(consumers=1, key="sequential")
+    template = payload.template(0)
+    before = bytes(template.body)
+    indexes = np.arange(template.count)
+    for stamp in (Stamp(payload, producer=1), Stamp(payload, producer=2)):
+        stamp.body(template, indexes=indexes, dues_ns=indexes, keys=indexes)
+
+    assert payload.template(0).body == before
+
+
+@given(index=st.integers(-(2**47), 2**47 - 1), producer=st.integers(0, 999), due_ns=st.integers(0, 2**62))
+def test_tags_come_back(index: int, producer: int, due_ns: int) -> None:
+    """Indexes below zero, the warm-up's, must not spill into the producer's bits; one or many are the same."""
+    stamp = Stamp(payload_of(), producer=producer)
+    tag = stamp.tag(index, due_ns)
+    tags = stamp.tags(np.array([index, 3]), np.array([due_ns, 4]))
+
+    assert tags.tobytes() == tag + stamp.tag(3, 4)
+    due, named = struct.unpack(">qq", tag)
+    assert (due, origin(named)) == (due_ns, (producer, index))
+    producers, indexes = origin(tags[:, 1].astype(np.int64))
+    assert (producers.tolist(), indexes.tolist()) == ([producer, producer], [index, 3])
 
 
 @pytest.mark.parametrize(
-    ("record_size", "batch_size"), [(20, 16 << 10), (100, 16 << 10), (100, 1 << 20), (10_000, 1 << 20)]
+    ("fields", "every"),
+    [({}, False), ({"consumers": 1}, True), ({"key": "uniform:9"}, True), ({"client": "record"}, True)],
 )
-def test_records_do_not_compress(record_size: int, batch_size: int) -> None:
+def test_every_record_has_a_tag_where_its_batch_does_not_tell_which_it_is(
+    fields: dict[str, Any],
+    every: bool,  # noqa: FBT001
+) -> None:
+    """Records with keys do not follow each other in a batch, and a client that batches by itself chooses them."""
+    assert tags_every_record(Scenario.of(fields)) == every
+
+
+def test_values_that_are_too_short_for_a_tag_are_left_alone() -> None:
+    """Without consumers any size can be; keys are written all the same."""
+    payload = payload_of(record_size=TAG_BYTES - 1, key="sequential")
+    template, indexes = payload.template(0), np.arange(3)
+    rows = decoded(Stamp(payload, producer=1).body(template, indexes=indexes, dues_ns=5, keys=indexes), 3)
+
+    assert not payload.tagged
+    assert [value for _, value, _ in rows] == payload.values[:3]
+    assert [key for key, _, _ in rows] == [bytes(8), bytes(7) + b"\1", bytes(7) + b"\2"]
+
+
+@pytest.mark.parametrize("record_size", [16, 17, 100, 5000, 3 * MIB, 40 * MIB])
+def test_every_value_has_the_asked_size(record_size: int) -> None:
+    """With the tag or without: bandwidth is counted by it."""
+    payload = payload_of(record_size=record_size)
+
+    assert {len(value) for value in payload.values} == {record_size} == {payload.largest}
+    assert {len(value) for value in values_of(payload)} == {record_size}
+
+
+def test_the_same_seed_makes_the_same_records_and_another_does_not() -> None:
+    """A round can be repeated byte by byte, and rounds differ."""
+    assert values_of(payload_of(seed=1)) == values_of(payload_of(seed=1))
+    assert values_of(payload_of(seed=1)) != values_of(payload_of(seed=2))
+
+
+@pytest.mark.parametrize(
+    ("record_size", "batch_size"),
+    [(20, 16 << 10), (100, 16 << 10), (100, MIB), (10_000, MIB), ({"20 B": 0.9, "1 KiB": 0.1}, MIB)],
+)
+def test_records_do_not_compress(record_size: Any, batch_size: int) -> None:
     """Compression costs what it would cost on real data, and saves nothing that it would not."""
-    made = scenario(record_size=record_size, batch_size=batch_size, consumers=0)
-    payload = Payload(made, producer=0, seed=1)
-    data = b"".join(values(builder_of(payload, [0] * (batch_size // record_size), size=2 * batch_size)))
-
-    assert len(gzip.compress(data)) > 0.99 * len(data)
-    zstd = builder_of(payload, [0] * (batch_size // record_size), size=2 * batch_size, codec=CODECS["zstd"])
-    assert len(zstd._build()) > 0.97 * len(data)
-
-
-def test_a_batch_takes_what_fits_and_one_record_always() -> None:
-    """A record larger than a batch travels alone, as with Kafka's own producer."""
-    payload = Payload(scenario(consumers=0), producer=0, seed=1)
-    small, tiny = BatchBuilder(1000, 0), BatchBuilder(10, 0)
-
-    taken = payload.fill(small, first=0, dues_ns=[0] * 50, timestamp_ms=0)
-    assert 1 < taken < 10
-    assert small.record_count() == taken
-    assert payload.fill(tiny, first=0, dues_ns=[0] * 50, timestamp_ms=0) == 1
+    payload = payload_of(record_size=record_size, batch_size=batch_size)
+    for template, _ in batches(payload, [10**9] * 3):
+        data = b"".join(value for _, value, _ in decoded(template.body, template.count))
+        assert len(gzip.compress(data)) > 0.99 * len(data)
+        packed = RecordBatch(template.body, template.count, timestamp_ms=0, codec=CODECS["zstd"])
+        assert len(packed._build()) > 0.97 * len(data)
 
 
-def test_values_that_are_too_short_for_a_tag_are_counted_without_one() -> None:
-    """Somebody else may write to a topic."""
-    builder = BatchBuilder(1000, 0)
-    builder.append(timestamp=0, key=None, value=b"short")
-    builder.append(timestamp=0, key=b"key", value=None)
-    (batch,) = received(bytes(builder._build()))
+def test_zeros_are_zeros() -> None:
+    """The other extreme, for whoever wants to see what compression can do."""
+    assert set(values_of(payload_of(payload="zeros"))) == {bytes(100)}
 
-    assert batch.tags.shape == (0, 2)
-    assert batch.size_bytes == 5
+
+def test_few_templates_serve_for_all_batches_of_one_size() -> None:
+    """They are encoded once: the speed of the generator rests on that, whether batches are full or not."""
+    for used in ([10**9] * 1000, [1] * 1000, [7, 10**9] * 500):
+        payload = payload_of()
+        templates = {id(template) for template, _ in batches(payload, used)}
+        assert 50 < len(templates) < 100
+
+
+MIXES = [
+    {"100 B": 0.9, "10 KiB": 0.1},
+    {"16 B": 0.5, "20 B": 0.3, "1 KiB": 0.15, "4 KiB": 0.05},
+    {"1 KiB": 0.5, "100 KiB": 0.5},  # all of them would take half a GiB
+    {"100 B": 0.999, "10 MiB": 0.001},
+]
+
+
+@pytest.mark.parametrize("mix", MIXES, ids=str)
+def test_a_mix_of_sizes_is_as_asked_for_whatever_batches_hold(mix: dict[str, float]) -> None:
+    """Of full batches, and of those of one record at a low rate: each value follows the one before."""
+    shares = Scenario.of({"record_size": mix}).record_sizes
+    payload = payload_of(record_size=mix, batch_size=2000)
+    total = len(payload.values)
+    for most in (1, 7, 10**9):
+        sizes: list[int] = []
+        for template, count in batches(payload, [most] * total):
+            sizes += np.diff(template.sizes[:count], prepend=0).tolist()
+            if len(sizes) >= total:
+                break
+        counted = collections.Counter(sizes[:total])
+        assert {size: count / total for size, count in counted.items()} == pytest.approx(dict(shares), abs=1e-4)
+        assert sum(sizes[:total]) / total == pytest.approx(
+            sum(size * share for size, share in shares.items()), rel=0.01
+        )
+
+
+@pytest.mark.parametrize("mix", MIXES, ids=str)
+def test_a_mix_of_sizes_is_mixed_and_takes_a_bounded_memory(mix: dict[str, float]) -> None:
+    """No long run of one size, and the largest values come again rather than fill the worker."""
+    payload = payload_of(record_size=mix)
+    sizes = np.array([len(value) for value in payload.values])
+    kept = {id(value): len(value) for value in payload.values}
+
+    assert sum(kept.values()) <= 32 * MIB + payload.largest
+    halves = np.array_split(sizes, 2)
+    assert (halves[0] == sizes.min()).mean() == pytest.approx((halves[1] == sizes.min()).mean(), abs=0.05)
+    smallest = [value for value in payload.values if len(value) == sizes.min()]
+    assert len(set(smallest)) > 0.99 * len(smallest)  # of 16 random bytes none are the same
+
+
+def samples_file(folder: Path, content: bytes) -> dict[str, str]:
+    (folder / "samples").write_bytes(content)
+    return {"file": str(folder / "samples")}
+
+
+def sampled(samples: dict[str, str], **fields: Any) -> Payload:
+    return Payload(Scenario.of({"payload": samples} | fields), seed=1)
+
+
+@pytest.mark.parametrize(("delimiter", "between"), [(None, b"\n"), ("--", b"--"), ("é", "é".encode())])
+def test_samples_are_what_stands_between_delimiters(tmp_path: Path, delimiter: str | None, between: bytes) -> None:
+    """Empty ones, as at the end of a file, are none; each of the others comes equally often."""
+    values = [b"one sample of many", b"another\r", b"\0\xff", b"the longest of all of these samples"]
+    samples = samples_file(tmp_path, between.join([*values, b"", b""])) | (
+        {"delimiter": delimiter} if delimiter else {}
+    )
+    payload = sampled(samples)
+    rows = [row for template, count in batches(payload, [3] * 8) for row in decoded(template.body, template.count)[:3]]
+
+    assert sorted(payload.values) == sorted(values)
+    assert (payload.tagged, payload.largest) == (False, 35)
+    assert collections.Counter(value for _, value, _ in rows) == dict.fromkeys(values, 6)
+
+
+def test_samples_come_in_an_order_of_their_seed(tmp_path: Path) -> None:
+    """A file is often sorted; batches should not be."""
+    samples = samples_file(tmp_path, b"\n".join(b"%d" % number for number in range(100)))
+    first, again = sampled(samples), sampled(samples)
+
+    assert first.values == again.values != sorted(first.values, key=int)
+    assert Payload(Scenario.of({"payload": samples}), seed=2).values != first.values
+
+
+def test_samples_have_tags_where_all_have_room_for_one(tmp_path: Path) -> None:
+    """With consumers all must have: end-to-end time is written into each."""
+    long = samples_file(tmp_path, b"\n".join([b"x" * 16, b"y" * 40]))
+    assert sampled(long, consumers=1).tagged
+
+    short = samples_file(tmp_path, b"\n".join([b"x" * 15, b"y" * 40]))
+    assert not sampled(short).tagged
+    with pytest.raises(LoadError) as raised:
+        sampled(short, consumers=1)
+    assert str(raised.value) == (
+        f"the samples in file:{tmp_path}/samples have values of less than 16 B: with consumers, end-to-end timing "
+        "writes 16 B into each; use longer samples, or consumers=0"
+    )
+
+
+def test_samples_that_cannot_be_used_are_told_with_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker finds out first: it may be another machine."""
+    samples = samples_file(tmp_path, b"\n\n\n")
+    with pytest.raises(LoadError, match=rf"^no samples in {tmp_path}/samples: it holds nothing but delimiters$"):
+        sampled(samples)
+    with pytest.raises(LoadError, match=rf"^cannot read the samples in {tmp_path}/none: No such file or directory$"):
+        sampled({"file": str(tmp_path / "none")})
+    monkeypatch.setattr("pytest_kafkaperf.load.payload._MAX_SAMPLES_BYTES", 2)
+    with pytest.raises(LoadError, match=rf"^the samples in {tmp_path}/samples are too many: use at most 0 MiB$"):
+        sampled(samples)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import collections
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.board import Board
+from pytest_kafkaperf.load.audit import AuditTask
+from pytest_kafkaperf.load.board import Board, Cell
 from pytest_kafkaperf.load.pool import WorkerPool, _without_interrupt, _without_main
-from pytest_kafkaperf.load.worker import longest_s
+from pytest_kafkaperf.load.worker import _share, longest_s, settle_timeout_s, window_s
 from pytest_kafkaperf.run import _shares
 from pytest_kafkaperf.scenario import Scenario
 
@@ -19,6 +25,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kafkaperf.clusters import Cluster
+
+TASK = AuditTask(
+    bootstrap_servers="127.0.0.1:9",
+    client_config={},
+    topic="topic",
+    scenario=Scenario.of({}),
+    offsets={0: (0, 5)},
+    failed=[],
+    acknowledged=5,
+)
 
 _SCRIPT = """
 import sys
@@ -73,6 +89,30 @@ def test_a_pool_works_inside_its_block_only(tmp_path: Path) -> None:
     board = Board.create(tmp_path / "board", 1)
     with pytest.raises(RuntimeError, match="outside its `with` block"):
         WorkerPool(1).run([], board, check=lambda: None, progress=lambda _: None)
+    with pytest.raises(RuntimeError, match="outside its `with` block"):
+        WorkerPool(1).audit(TASK)
+
+
+def test_an_audit_that_cannot_read_the_log_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    """The round goes on without it: counts are known all the same. Nothing else is said."""
+    with WorkerPool(1) as pool:
+        reason = pool.audit(TASK)
+
+    assert isinstance(reason, str)
+    assert reason.startswith("the log could not be read: KafkaConnectionError(")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_boards_of_a_pool_are_one_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of the last round may still write on theirs; none is left behind."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with WorkerPool(2) as pool:
+        first, second = pool.board(groups=3), pool.board(groups=3)
+        assert first.path != second.path
+        with first, second:
+            first.tell(1, Cell.RECEIVED + 2, 5)
+            assert (first.received(), second.received()) == ([0, 0, 5], [0, 0, 0])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -82,6 +122,8 @@ def test_a_pool_works_inside_its_block_only(tmp_path: Path) -> None:
         ({"duration": 600}, 1200),
         ({"records": 100_000, "rate": 100}, 2000),
         ({"records": 100_000}, 3600),
+        ({"rate": "100 -> 900 records/s over 30 s"}, 60),
+        ({"rate": "100 -> 900 records/s over 30 s", "records": 24_000}, 80),
     ],
 )
 def test_sending_is_bounded_by_what_was_asked_for(fields: dict[str, Any], bound_s: float) -> None:
@@ -89,11 +131,46 @@ def test_sending_is_bounded_by_what_was_asked_for(fields: dict[str, Any], bound_
     assert longest_s(Scenario.of(fields)) == bound_s
 
 
-@pytest.mark.parametrize(("producers", "consumers"), [(1, 0), (1, 1), (5, 3), (1000, 1000)])
-def test_every_producer_and_consumer_is_in_one_worker(producers: int, consumers: int) -> None:
-    """Reading does not delay sending: they are in different processes."""
-    shares = _shares(Scenario.of({"producers": producers, "consumers": consumers}))
+@pytest.mark.parametrize(
+    ("fields", "bound_s"), [({}, 35), ({"producer_config": {"request_timeout_ms": 2000}}, 7)], ids=str
+)
+def test_settling_takes_no_longer_than_a_request_may(fields: dict[str, Any], bound_s: float) -> None:
+    """After that no answer will come: the client itself has given up."""
+    assert settle_timeout_s(Scenario.of(fields)) == bound_s
+
+
+@pytest.mark.parametrize(
+    ("fields", "length_s"),
+    [({"duration": 5}, 5), ({"records": 900, "rate": 100}, 9), ({"records": 900}, None), ({}, 5)],
+    ids=str,
+)
+def test_the_window_is_as_long_as_was_asked_for(fields: dict[str, Any], length_s: float | None) -> None:
+    """A closed loop of so many records ends with the last of them, whenever that is."""
+    assert window_s(Scenario.of(fields)) == length_s
+
+
+@pytest.mark.parametrize("producers", [1, 2, 5, 1000])
+@pytest.mark.parametrize(("consumers", "groups"), [(0, 1), (1, 1), (3, 1), (1, 4), (7, 3)])
+def test_every_producer_and_consumer_is_in_one_worker(producers: int, consumers: int, groups: int) -> None:
+    """Reading does not delay sending: they are in different processes, at most as many as cores of each kind."""
+    fields: dict[str, Any] = {"producers": producers} | ({"consumers": consumers} if consumers else {})
+    shares = _shares(Scenario.of(fields | ({"consumer_groups": groups} if consumers else {})))
 
     assert sorted(number for numbers, _ in shares for number in numbers) == list(range(producers))
-    assert sum(count for _, count in shares) == consumers
-    assert all(bool(numbers) != bool(count) for numbers, count in shares)
+    members = collections.Counter(group for _, members in shares for group in members)
+    assert members == (dict.fromkeys(range(groups), consumers) if consumers else {})
+    assert all(bool(numbers) != bool(members) for numbers, members in shares)
+    cores = os.cpu_count() or 1
+    assert sum(bool(numbers) for numbers, _ in shares) == min(producers, cores)
+    sizes = [len(numbers) for numbers, _ in shares if numbers]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(records=st.integers(1, 10**12), producers=st.integers(1, 1000))
+def test_records_are_shared_out_to_the_last(records: int, producers: int) -> None:
+    """The first producers make one more where they do not divide."""
+    shares = [_share(records, number, producers) for number in range(producers)]
+
+    assert sum(shares) == records
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] - shares[-1] <= 1

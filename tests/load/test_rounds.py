@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,19 +31,19 @@ def test_a_closed_loop_sends_exactly_the_asked_records(broker: Cluster, load: Lo
     assert (ran.metrics["lost"], ran.metrics["duplicated"], ran.metrics["errors"]) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("consumers", [1, 3, 7])
+@pytest.mark.parametrize("consumers", [1, 7])
 def test_an_open_loop_makes_its_rate_and_every_record_is_timed_end_to_end(
     broker: Cluster, load: Load, consumers: int
 ) -> None:
     """No record is skipped, by producers or consumers; more consumers than partitions included."""
-    ran = load(broker, rate=1000, duration=2, producers=3, consumers=consumers)
+    ran = load(broker, rate=2000, duration=1, producers=3, consumers=consumers)
 
     assert ran.faults == []
     assert sum(part.sent + part.missing for part in ran.produced) == 2000
     assert sum(part.latency.total for part in ran.produced) == 2000
     assert sum(part.delay.total for part in ran.produced) == 2000
-    longest_s = 2 + ran.metrics["produce.latency.max"]
-    assert 0.99 * 2000 / longest_s <= ran.metrics["produce.throughput"] <= 1.01 * 1000
+    longest_s = 1 + ran.metrics["produce.latency.max"]
+    assert 0.99 * 2000 / longest_s <= ran.metrics["produce.throughput"] <= 1.01 * 2000
     assert len(ran.consumed) == consumers
     assert sum(part.received for part in ran.consumed) == 2000
     assert sum(part.latency.total for part in ran.consumed) == 2000
@@ -67,7 +65,7 @@ def test_an_open_loop_can_end_by_its_number_of_records(broker: Cluster, load: Lo
 
 def test_linger_is_part_of_the_latency(broker: Cluster, load: Load) -> None:
     """A record waits for half of it on average: people tune it to see this."""
-    without, with_linger = (load(broker, rate=100, duration=1.5, linger=linger) for linger in (0, 0.1))
+    without, with_linger = (load(broker, rate=200, duration=0.8, linger=linger) for linger in (0, 0.1))
 
     difference_s = with_linger.metrics["produce.latency.p50"] - without.metrics["produce.latency.p50"]
     assert 0.02 < difference_s < 0.1
@@ -102,28 +100,6 @@ def test_records_that_the_broker_refuses_are_errors_with_their_reason(
     assert problem.startswith("no record of the window was acknowledged: MessageSizeTooLargeError (")
     assert ran.metrics["errors"] > 0
     assert ran.metrics["duplicated"] == 0
-
-
-def test_a_cluster_slower_than_the_rate_is_a_valid_round_with_high_latency(
-    broker: Cluster, load: Load, quota: Callable[..., AbstractContextManager[None]]
-) -> None:
-    """The load is what was asked for; what the cluster made of it is the result."""
-    with quota(broker, producer_byte_rate=400_000):
-        ran = load(broker, rate=1000, duration=2, record_size=1000)
-
-    assert ran.faults == []
-    assert ran.metrics["produce.throughput"] < 700
-    assert ran.metrics["produce.latency.max"] > 1
-    assert sum(part.latency.total for part in ran.produced) == 2000  # those never sent count, too
-    assert sum(part.missing + part.acknowledged for part in ran.produced) == 2000
-
-
-def test_a_rate_beyond_the_generator_is_never_the_clusters_fault(broker: Cluster, load: Load) -> None:
-    """No machine sends a billion records a second: the round is invalid, and ends in time."""
-    ran = load(broker, rate=1e9, duration=0.5, warmup=0)
-
-    (problem,) = ran.round.problems
-    assert problem.startswith("generator too slow: ")
 
 
 def test_rounds_follow_each_other_on_one_topic(broker: Cluster, capfd: pytest.CaptureFixture[str]) -> None:

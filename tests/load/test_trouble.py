@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
+from pytest_kafkaperf import run
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.admin import Admin
+from pytest_kafkaperf.load.assignment import Assignment
 from pytest_kafkaperf.load.pool import SILENCE_TIMEOUT_S
-from pytest_kafkaperf.measurement import RoundReport
-from pytest_kafkaperf.run import TOPIC_PREFIX, _with_log_growth, run_scenario
+from pytest_kafkaperf.run import TOPIC_PREFIX, _checked, run_scenario
 from pytest_kafkaperf.scenario import Scenario
 
 from .conftest import Once, Stall, within, workers
@@ -125,6 +127,52 @@ def test_a_worker_killed_between_two_rounds_is_told_too(broker: Cluster) -> None
     assert [one.problems for one in rounds] == [(), ("a worker process died: killed, out of memory, or crashed",)]
 
 
+def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Give the last worker of the first round an assignment that no scenario makes."""
+    assign = run._assign
+
+    def assigned(*arguments: Any, seed: int) -> list[Assignment]:
+        *others, last = assign(*arguments, seed=seed)
+        return [*others, dataclasses.replace(last, **changes) if seed == 1 else last]
+
+    monkeypatch.setattr(run, "_assign", assigned)
+
+
+@pytest.mark.broker
+def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_traceback(
+    broker: Cluster, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug, or a client library that has changed: whoever is told must be able to find it."""
+    break_last_worker(monkeypatch, board="/no/such/board")
+    with within(TOLD_WITHIN_S):
+        ran = load(broker, rate=500, duration=60, producers=2)
+
+    (problem,) = ran.round.problems
+    assert problem.startswith("worker 1 failed: FileNotFoundError: ")
+    assert problem.count("Traceback (most recent call last):") == 1
+    assert "board.py" in problem
+    assert workers() == []
+
+
+@pytest.mark.broker
+def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
+    broker: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others stop at once, their process and topic are sound: the next round is a valid one."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    scenario = Scenario.of({"rate": 500, "duration": 1, "warmup": 0.2, "rounds": 2, "producers": 2})
+    break_last_worker(monkeypatch, scenario=scenario.model_copy(update={"rate": "fast"}))
+    with within(TOLD_WITHIN_S):
+        first, second = run_scenario(scenario, broker)
+
+    (problem,) = first.problems
+    assert problem.startswith("worker 1 failed: ValueError: Invalid literal for Fraction: 'fast'\n")
+    assert problem.count("Traceback (most recent call last):") == 1
+    assert "producing.py" in problem
+    assert second.problems == ()
+    assert workers() == []
+
+
 @pytest.mark.broker
 def test_nothing_is_left_after_success(broker: Cluster, load: Load, boards: Callable[[], list[str]]) -> None:
     """Neither a process nor a topic nor a file."""
@@ -152,6 +200,7 @@ def test_nothing_is_left_after_ctrl_c(
 _SESSION = """
 import sys
 import psutil
+from pytest_kafkaperf import run
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
@@ -194,11 +243,11 @@ def test_a_cluster_that_is_not_there_is_told_with_its_address() -> None:
 def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
     """The rounds before it are kept."""
 
-    def never() -> RoundReport:
+    def never(*_: object) -> NoReturn:
         raise AssertionError("a round without offsets to compare with")
 
     admin = Admin(NOWHERE.bootstrap_servers, NOWHERE.client_config)
-    report = _with_log_growth(admin, "topic", Scenario.of({}), never)
+    report = _checked(admin, "topic", Scenario.of({}), never, never)
 
     assert report.broken
     (problem,) = report.problems

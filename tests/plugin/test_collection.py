@@ -16,6 +16,12 @@ pytestmark = pytest.mark.filterwarnings("error")
         ("kafka_scenario(rate='5 MB')", "cannot read '5 MB' as a record rate"),
         ("kafka_scenario(duration='5')", "'5' has no unit"),
         ("kafka_scenario(payload='text')", "use 'random', 'zeros', 'file:PATH'"),
+        ("kafka_scenario(producer_config={'max_reqest_size': 5})", "did you mean 'max_request_size'?"),
+        ("kafka_scenario(producer_config={'linger.ms': 5})", "'linger.ms' is decided by the field linger"),
+        (
+            "kafka_scenario(consumers=1, consumer_config={'min.bytes': 5})",
+            "unknown parameter 'min.bytes' of",
+        ),
         ("kafka_scenario('5k records/s')", "kafka_scenario takes fields by name"),
         ("kafka_threshold('produce.latency.p9 <= 25 ms')", "did you mean 'produce.latency.p99'"),
         ("kafka_threshold('produce.latency.p99 <= 25 MiB')", "cannot read '25 MiB' as a time"),

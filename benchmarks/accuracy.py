@@ -1,0 +1,158 @@
+"""Whether latency is what the way to the broker takes: `python benchmarks/accuracy.py`.
+
+Between one local broker and the load stands a proxy that delays what clients send by exactly d (`tests/proxy.py`, a
+process of its own). Measured p50 must rise by d, at 10 %, 50 % and 80 % of the highest rate that a closed loop reaches
+at the same d: the median of pairs of rounds without and with the delay, in turn. Then all requests are stopped for half
+a second: as many records must take longer than x as were due in the stall more than x before its end.
+
+The delays are measured with one partition, 16 KiB batches and a linger that is longer than the longest round trip, the
+same in all runs. A client has few requests on their way (Kafka's own producer five, as this one), so records that come
+faster than answers also wait for these. That is latency of the cluster, and is measured, but it grows with d and is not
+d. With such a linger nothing waits but for its linger, which takes as long without a delay as with one.
+
+The stall is measured without linger: whoever lingers when it begins would be in it, although due before. And at a low
+rate: of what is held up, the last must wait until the first are through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import statistics
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from pytest_kafkaperf import run
+from pytest_kafkaperf.histogram import Histogram, merged
+from pytest_kafkaperf.measurement import fold
+from pytest_kafkaperf.scenario import Scenario
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.proxy import ProxiedBroker, proxied_broker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kafkaperf.load.pool import Progress
+    from pytest_kafkaperf.measurement import Round, RoundReport
+
+DELAYS_S = (0.005, 0.02)
+FRACTIONS = (0.1, 0.5, 0.8)
+PAIRS = 5
+TOLERATED_S = 0.0003
+
+LOAD: dict[str, Any] = {"partitions": 1, "acks": 1, "batch_size": "16 KiB", "duration": 2, "warmup": 1}
+LINGER_S = 0.03
+
+STALL_RATE = 1000
+STALL_S = 0.5
+STALL_AFTER_S = 0.5
+STALLS = 5
+LIMITS_S = (0.05, 0.1)
+TOLERATED_RATIO = 0.02
+
+
+def main() -> int:
+    """Measure and print; 1 where something is beyond what is tolerated."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="of rounds without and with each delay, at each rate")
+    pairs = parser.parse_args().pairs
+    missed = 0
+    with proxied_broker() as broker:
+        highest_rate(broker, 0)  # warms the broker
+        print("    d        rate                  p50 at 0    p50 at d    p50 rises by d and (lowest to highest)")
+        for delay_s in DELAYS_S:
+            highest = highest_rate(broker, delay_s)
+            for fraction in FRACTIONS:
+                name = f"{delay_s * 1000:2.0f} ms {highest * fraction:10,.0f}/s, {fraction:3.0%} of max"
+                missed += show_rise(name, broker, delay_s, highest * fraction, pairs)
+        print(f"\n stall of {STALL_S * 1000:.0f} ms at {STALL_RATE:,} records/s, {STALLS} times: records above x")
+        missed += show_stalls(broker)
+    return int(missed > 0)
+
+
+def highest_rate(broker: ProxiedBroker, delay_s: float) -> float:
+    """Records/s that a closed loop reaches through the proxy: the median of some rounds."""
+    broker.proxy.delay(delay_s)
+    rounds = run.run_scenario(Scenario.of(LOAD | {"rounds": 3}), broker.proxied)
+    return statistics.median(one.metrics["produce.throughput"] for one in rounds)
+
+
+def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pairs: int) -> bool:
+    """Print by how much p50 rises with the delay; whether that is too far from it."""
+    order = [0.0, delay_s] * pairs
+
+    def set_delay(number: int, progress: Progress) -> None:
+        if progress.phase == "connecting":
+            broker.proxy.delay(order[number - 1])
+
+    scenario = Scenario.of(LOAD | {"rate": rate, "linger": LINGER_S, "rounds": len(order)})
+    rounds = run.run_scenario(scenario, broker.proxied, on_progress=set_delay)
+    p50_ms = [one.metrics["produce.latency.p50"] * 1000 for one in rounds]
+    without_ms, with_ms = p50_ms[::2], p50_ms[1::2]
+    excess_ms = [later - sooner - delay_s * 1000 for sooner, later in zip(without_ms, with_ms, strict=True)]
+    missed = abs(statistics.median(excess_ms)) > TOLERATED_S * 1000
+    print(
+        f" {name} {statistics.median(without_ms):8.2f} ms {statistics.median(with_ms):8.2f} ms "
+        f"{statistics.median(excess_ms):+8.3f} ms ({min(excess_ms):+.3f} to {max(excess_ms):+.3f})"
+        f"{_verdict(missed, rounds)}",
+        flush=True,
+    )
+    return missed
+
+
+def show_stalls(broker: ProxiedBroker) -> int:
+    """Print how many records took longer than x; for how many x that is too far from what was due in a stall."""
+    broker.proxy.delay(0)
+    reports: list[RoundReport] = []
+    stalled: set[int] = set()
+
+    def keep(report: RoundReport, scenario: Scenario) -> Round:
+        reports.append(report)
+        return fold(report, scenario)
+
+    def stall(number: int, progress: Progress) -> None:
+        if progress.phase == "measuring" and progress.elapsed_s > STALL_AFTER_S and number not in stalled:
+            stalled.add(number)
+            broker.proxy.stall(STALL_S)
+
+    scenario = Scenario.of(LOAD | {"rate": STALL_RATE, "linger": 0, "rounds": STALLS})
+    with mock.patch.object(run, "fold", keep):  # the only way to the whole histogram
+        rounds = run.run_scenario(scenario, broker.proxied, on_progress=stall)
+    missed = 0
+    for limit_s in LIMITS_S:
+        expected = STALL_RATE * (STALL_S - limit_s)
+        counts = [_above(_latency(report), limit_s) for report in reports]
+        change = statistics.median(counts) / expected - 1
+        missed += abs(change) > TOLERATED_RATIO
+        print(
+            f" x = {limit_s * 1000:3.0f} ms: {expected:,.0f} were due, {statistics.median(counts):,.0f} found "
+            f"({min(counts):,} to {max(counts):,}), {change:+.1%}{_verdict(abs(change) > TOLERATED_RATIO, rounds)}",
+            flush=True,
+        )
+    return missed
+
+
+def _latency(report: RoundReport) -> Histogram:
+    return merged([part.latency for worker in report.workers for part in worker.produced])
+
+
+def _above(latency: Histogram, limit_s: float) -> int:
+    """How many values are larger, by the histogram's own quantiles."""
+    ranks = range(1, latency.total + 1)
+    return latency.total - bisect.bisect_right(
+        ranks, limit_s, key=lambda rank: latency.quantile_s(rank / latency.total)
+    )
+
+
+def _verdict(missed: bool, rounds: Sequence[Round]) -> str:  # noqa: FBT001 - a column of the table
+    problems = dict.fromkeys(problem for one in rounds for problem in one.problems)
+    return (" NO" if missed else " ok") + "".join(f"\n      {problem}" for problem in problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Side by side with Kafka's own tools and with confluent-kafka, on one local broker: `python benchmarks/compare.py`.
+
+Contenders take turns (A B C, A B C, ...). A first turn of each warms the broker and is discarded. README.md says what
+each figure includes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import results
+from contenders import Arena, ContenderError, compete
+from kafka_tools import installed_tools
+from results import Outcome
+from rich.console import Console
+from workloads import WORKLOADS
+
+from pytest_kafkaperf.clusters import ClusterSpec, provision
+
+if TYPE_CHECKING:
+    from contenders import Figures
+    from workloads import Workload
+
+README = Path(__file__).parent / "README.md"
+
+_PAUSE_S = 2.0
+"""Between runs: the broker deletes the last topic's files meanwhile."""
+_BROKER_CONFIG = {"log.segment.delete.delay.ms": "1000"}
+"""Otherwise a deleted topic's files stay for a minute, and are written to disk while others run."""
+
+
+def main() -> int:
+    """Measure, print, and write if asked to; 1 where something could not be measured."""
+    options = _options()
+    console = Console()
+    chosen = [_scaled(workload, options.scale) for workload in WORKLOADS if workload.name in options.parts]
+    with provision(ClusterSpec(version=options.kafka_version, config=_BROKER_CONFIG), target="local") as cluster:
+        arena = Arena(cluster=cluster, tools=installed_tools(cluster.version))
+        outcomes = [_measure(workload, arena, options.repeats) for workload in chosen]
+    console.print(results.tables(outcomes))
+    if options.write:
+        results.write(README, outcomes, cluster=cluster, command=_command(), repeats=options.repeats)
+        console.print(f"written to {README}")
+    return int(any(outcome.failures for outcome in outcomes))
+
+
+def _measure(workload: Workload, arena: Arena, repeats: int) -> Outcome:
+    """All turns of one workload; who fails once is out, with the reason."""
+    runs: dict[str, list[Figures]] = {contender: [] for contender in workload.contenders}
+    failures: dict[str, str] = {}
+    with arena.backlog(workload) as backlog:
+        for turn in range(repeats + 1):
+            for contender in [name for name in workload.contenders if name not in failures]:
+                time.sleep(_PAUSE_S)
+                try:
+                    figures = compete(contender, arena, workload, backlog)
+                except ContenderError as error:
+                    failures[contender] = str(error)
+                    print(f"{workload.name}: {error}", flush=True)
+                    continue
+                if turn > 0:
+                    runs[contender].append(figures)
+                name = f"turn {turn} of {repeats}" if turn else "warm-up"
+                print(f"{workload.name}, {name}, {contender}: {_told(figures)}", flush=True)
+    return Outcome(
+        workload=workload, runs={name: runs[name] for name in runs if name not in failures}, failures=failures
+    )
+
+
+def _told(figures: Figures) -> str:
+    return ", ".join(f"{results.number(value, name)} {name}" for name, value in figures.items())
+
+
+def _scaled(workload: Workload, scale: float) -> Workload:
+    """The same with fewer or more records, a whole number for each producer."""
+    each = max(1, round(workload.records * scale / workload.producers))
+    return dataclasses.replace(workload, records=each * workload.producers)
+
+
+def _command() -> str:
+    return shlex.join(["python", "benchmarks/compare.py", *sys.argv[1:]])
+
+
+def _options() -> argparse.Namespace:
+    names = [workload.name for workload in WORKLOADS]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("parts", nargs="*", default=names, metavar="PART", help=f"of {', '.join(names)}; default: all")
+    parser.add_argument("--repeats", type=_count, default=5, help="turns, of which medians are shown; default: 5")
+    parser.add_argument("--scale", type=float, default=1.0, help="times the number of records; default: 1")
+    parser.add_argument("--kafka-version", help="the broker's and the tools' version, such as 4.1.0")
+    parser.add_argument("--write", action="store_true", help=f"replace the table in {README.name}")
+    options = parser.parse_args()
+    unknown = sorted(set(options.parts) - set(names))
+    if unknown:
+        parser.error(f"no such part: {', '.join(unknown)}; choose from {', '.join(names)}")
+    return options
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{count} is not a count; use at least 1")
+    return count
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted; nothing was written")

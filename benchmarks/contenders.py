@@ -1,0 +1,204 @@
+"""Who takes part: how each contender does a workload, and the figures that it gives."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import secrets
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from children import ChildError, run_together
+from kafka_tools import ToolError, read_consumed, read_produced
+from workloads import (
+    ACKS,
+    BATCH_BYTES,
+    CONSUMER_TOOL,
+    CPU,
+    FETCH_THROUGHPUT,
+    LIBRDKAFKA,
+    LIBRDKAFKA_TUNED,
+    LINGER_MS,
+    PARTITIONS,
+    PRODUCER_TOOL,
+    THROUGHPUT,
+)
+
+from pytest_kafkaperf.load.admin import Admin
+from pytest_kafkaperf.scenario import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafka_tools import Tools
+    from workloads import Workload
+
+    from pytest_kafkaperf.clusters import Cluster
+
+RUN_TIMEOUT_S = 300
+"""Bound of one run of one contender."""
+
+_FOLDER = Path(__file__).parent
+_PRODUCER_CONFIG = {"acks": str(ACKS), "batch.size": str(BATCH_BYTES), "linger.ms": str(LINGER_MS)}
+"""Of Kafka's own producer and of librdkafka alike."""
+
+Figures = dict[str, float]
+"""By the names in `workloads`: throughput in records a second, CPU in seconds per million records."""
+
+
+class ContenderError(Exception):
+    """A contender could not do the workload; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arena:
+    """What all contenders share: one broker, and the tools of its version."""
+
+    cluster: Cluster
+    tools: Tools
+
+    @contextlib.contextmanager
+    def topic(self) -> Iterator[str]:
+        """An empty topic, gone afterwards; ours makes its own in the same way."""
+        admin = Admin(self.cluster.bootstrap_servers, self.cluster.client_config)
+        name = f"kafkaperf-benchmark-{secrets.token_hex(4)}"
+        admin.create_topic(name, Scenario.of({"partitions": PARTITIONS}))
+        try:
+            yield name
+        finally:
+            admin.delete_topic(name)
+
+    @contextlib.contextmanager
+    def backlog(self, workload: Workload) -> Iterator[str | None]:
+        """The topic that rivals drain, filled once by Kafka's own producer; None where nothing is drained."""
+        if workload.action == "produce":
+            yield None
+            return
+        with self.topic() as topic:
+            run_together(_tool_commands(self, topic, workload), timeout_s=RUN_TIMEOUT_S)
+            yield topic
+
+
+def compete(contender: str, arena: Arena, workload: Workload, backlog: str | None) -> Figures:
+    """Let a contender do a workload once.
+
+    Raises:
+        ContenderError: it failed; says why.
+
+    """
+    try:
+        if backlog is not None and contender in _DRAINING:
+            return _DRAINING[contender](arena, workload, backlog)
+        if contender in _PRODUCING:
+            with arena.topic() as topic:
+                return _PRODUCING[contender](arena, workload, topic)
+        return _ours(arena, workload)
+    except (ChildError, ToolError) as error:
+        raise ContenderError(f"{contender} {error}") from error
+
+
+def _ours(arena: Arena, workload: Workload) -> Figures:
+    """The scenario that a test would declare, with a cold client as everybody has, and in a process of its own.
+
+    CPU covers more than the load, as it does for the tools: two starts of Python and more, making and deleting the
+    topic, comparing its offsets with what was acknowledged.
+    """
+    fields = {
+        "records": workload.records,
+        "record_size": workload.record_size_bytes,
+        "producers": workload.producers,
+        "partitions": PARTITIONS,
+        "acks": ACKS,
+        "batch_size": BATCH_BYTES,
+        "linger": f"{LINGER_MS} ms",
+        "warmup": 0,
+        "rounds": 1,
+    }
+    if workload.action == "drain":
+        fields |= {"consumers": 1, "consume": "backlog"}
+    command = [sys.executable, str(_FOLDER / "run_ours.py"), arena.cluster.bootstrap_servers, json.dumps(fields)]
+    ended = run_together([command], timeout_s=RUN_TIMEOUT_S)
+    told = json.loads(ended.outputs[0][-1].text)
+    if workload.action == "drain":
+        return {THROUGHPUT: told["metrics"]["consume.throughput"]}
+    return {
+        THROUGHPUT: told["metrics"]["produce.throughput"],
+        CPU: _by_million(ended.cpu_s + told["cpu_s"], workload),
+    }
+
+
+def _producer_tool(arena: Arena, workload: Workload, topic: str) -> Figures:
+    """One process a producer; several count from the first that began to send to the last that ended."""
+    ended = run_together(_tool_commands(arena, topic, workload), timeout_s=RUN_TIMEOUT_S)
+    produced = [read_produced(lines) for lines in ended.outputs]
+    span_s = max(each.ended_s for each in produced) - min(each.began_s for each in produced)
+    throughput = produced[0].rate if len(produced) == 1 else sum(each.records for each in produced) / span_s
+    return {THROUGHPUT: throughput, CPU: _by_million(ended.cpu_s, workload)}
+
+
+def _consumer_tool(arena: Arena, workload: Workload, topic: str) -> Figures:
+    group = f"{topic}-{secrets.token_hex(4)}"
+    command = arena.tools.consume(arena.cluster.bootstrap_servers, topic, records=workload.records, group=group)
+    ended = run_together([command], timeout_s=RUN_TIMEOUT_S)
+    figures = read_consumed(ended.outputs[0], records=workload.records)
+    return {THROUGHPUT: figures["nMsg.sec"], FETCH_THROUGHPUT: figures["fetch.nMsg.sec"]}
+
+
+def _librdkafka_produce(arena: Arena, workload: Workload, topic: str) -> Figures:
+    size_bytes = workload.record_size_bytes
+    return _librdkafka("produce", arena, workload, topic, record_size_bytes=size_bytes, config=_PRODUCER_CONFIG)
+
+
+def _librdkafka_drain(arena: Arena, workload: Workload, topic: str) -> Figures:
+    return {THROUGHPUT: _librdkafka("drain", arena, workload, topic, config={})[THROUGHPUT]}
+
+
+def _librdkafka_tuned_drain(arena: Arena, workload: Workload, topic: str) -> Figures:
+    """By default librdkafka stops fetching for a second whenever 100,000 messages are queued."""
+    config = {"queued.min.messages": "1000000"}
+    return {THROUGHPUT: _librdkafka("drain", arena, workload, topic, config=config)[THROUGHPUT]}
+
+
+def _librdkafka(action: str, arena: Arena, workload: Workload, topic: str, **more: Any) -> Figures:
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise ChildError("is not installed; run: pip install --group benchmarks")
+    assignment = {
+        "servers": arena.cluster.bootstrap_servers,
+        "topic": topic,
+        "records": workload.records,
+        **more,
+    }
+    command = [sys.executable, str(_FOLDER / "run_librdkafka.py"), action, json.dumps(assignment)]
+    ended = run_together([command], timeout_s=RUN_TIMEOUT_S)
+    told = json.loads(ended.outputs[0][-1].text)
+    return {THROUGHPUT: told["records"] / told["elapsed_s"], CPU: _by_million(ended.cpu_s, workload)}
+
+
+def _tool_commands(arena: Arena, topic: str, workload: Workload) -> list[list[str]]:
+    """A process a producer; each sends its equal part."""
+    command = arena.tools.produce(
+        arena.cluster.bootstrap_servers,
+        topic,
+        records=workload.records // workload.producers,
+        record_size_bytes=workload.record_size_bytes,
+        config=_PRODUCER_CONFIG,
+    )
+    return [command] * workload.producers
+
+
+def _by_million(cpu_s: float, workload: Workload) -> float:
+    return cpu_s / (workload.records / 1e6)
+
+
+_PRODUCING: dict[str, Callable[[Arena, Workload, str], Figures]] = {
+    PRODUCER_TOOL: _producer_tool,
+    LIBRDKAFKA: _librdkafka_produce,
+}
+_DRAINING: dict[str, Callable[[Arena, Workload, str], Figures]] = {
+    CONSUMER_TOOL: _consumer_tool,
+    LIBRDKAFKA: _librdkafka_drain,
+    LIBRDKAFKA_TUNED: _librdkafka_tuned_drain,
+}

@@ -1,0 +1,155 @@
+"""Whether a worker's memory stays flat, however many records it sends or reads: `python benchmarks/memory.py`.
+
+Runs 1 M, 10 M and 50 M records of 100 B as fast as they are acknowledged (acks=1), without and with one consumer,
+each in new worker processes, and samples their resident memory (RSS) from outside. Prints the peak of the largest
+worker, and its ratio to the one with 1 M records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import rich.box
+from children import ChildError, run_together
+from rich.console import Console
+from rich.table import Table
+from workloads import ACKS, BATCH_BYTES, LINGER_MS, PARTITIONS
+
+from pytest_kafkaperf.clusters import ClusterSpec, distribution, provision
+from pytest_kafkaperf.units import Unit, format_quantity
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+COUNTS = (1_000_000, 10_000_000, 50_000_000)
+RECORD_BYTES = 100
+FLAT_RATIO = 1.1
+"""More than this against the smallest count is growth."""
+
+_SAMPLE_S = 0.05
+_RECORDS_BY_SECOND = 50_000
+"""Slower than this and a run is taken for stuck."""
+_START_TIMEOUT_S = 120
+_BROKER_CONFIG = {"log.segment.delete.delay.ms": "1000", "log.retention.check.interval.ms": "2000"}
+_KEEP_LITTLE = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20)}
+"""By partition. Only where nobody reads: what a slow consumer has not read must stay."""
+_DISK_RATIO = 1.5
+"""Of what the records themselves take, for headers and for the topic that is being deleted."""
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Samples the resident memory of the workers below this process, for the length of a block."""
+
+    peaks: dict[int, int] = field(default_factory=dict)
+    """Bytes by process id."""
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread = field(init=False)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        workers: dict[int, psutil.Process] = {}
+        while not self._over.wait(_SAMPLE_S):
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):  # it may just have ended
+                    if process.pid not in workers and any("spawn_main" in part for part in process.cmdline()):
+                        workers[process.pid] = process
+            for pid, process in workers.items():
+                with contextlib.suppress(psutil.Error):
+                    self.peaks[pid] = max(self.peaks.get(pid, 0), process.memory_info().rss)
+
+
+def peak_bytes(servers: str, *, records: int, consumers: int) -> int:
+    """The most resident memory that a worker had.
+
+    Raises:
+        ChildError: the load failed.
+
+    """
+    scenario = {
+        "records": records,
+        "record_size": RECORD_BYTES,
+        "consumers": consumers,
+        "partitions": PARTITIONS,
+        "acks": ACKS,
+        "batch_size": BATCH_BYTES,
+        "linger": f"{LINGER_MS} ms",
+        "topic_config": {} if consumers else _KEEP_LITTLE,
+        "warmup": 0,
+        "rounds": 1,
+    }
+    script = str(Path(__file__).parent / "run_ours.py")
+    timeout_s = _START_TIMEOUT_S + records / _RECORDS_BY_SECOND
+    with Sampler() as sampler:
+        run_together([[sys.executable, script, servers, json.dumps(scenario)]], timeout_s=timeout_s)
+    return max(sampler.peaks.values())
+
+
+def main() -> int:
+    """Measure and print; 1 where memory grows, or a load failed."""
+    counts = _options().records
+    _refuse_full_disk(max(counts))
+    shown = Table(box=rich.box.SIMPLE_HEAD)
+    for column in ("records", "consumers", "peak of a worker", f"to {_text(counts[0])}"):
+        shown.add_column(column, justify="right")
+    flat = True
+    with provision(ClusterSpec(config=_BROKER_CONFIG), target="local") as cluster:
+        for consumers in (0, 1):
+            first: int | None = None
+            for records in counts:
+                try:
+                    peak = peak_bytes(cluster.bootstrap_servers, records=records, consumers=consumers)
+                except ChildError as error:
+                    print(f"{_text(records)}, consumers={consumers}: {error}")
+                    shown.add_row(_text(records), str(consumers), "-", "-")
+                    flat = False
+                    continue
+                first = first or peak
+                flat = flat and peak <= FLAT_RATIO * first
+                shown.add_row(_text(records), str(consumers), format_quantity(peak, Unit.BYTES), f"{peak / first:.2f}x")
+    Console().print(shown)
+    return int(not flat)
+
+
+def _text(records: int) -> str:
+    return format_quantity(records, Unit.RECORDS)
+
+
+def _refuse_full_disk(records: int) -> None:
+    needed = round(_DISK_RATIO * records * RECORD_BYTES)
+    cache = distribution.cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(cache).free
+    if free < needed:
+        sys.exit(
+            f"{cache} has {format_quantity(free, Unit.BYTES)} of room, and {records} records take up to "
+            f"{format_quantity(needed, Unit.BYTES)}; make room, or name fewer records by --records"
+        )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--records", type=int, nargs="+", default=COUNTS, help="counts to run, the smallest first")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Runs one scenario of pytest-kafkaperf in a process of its own: `python run_ours.py SERVERS SCENARIO_AS_JSON`.
+
+Prints `{"metrics": {name: value}, "cpu_s": seconds}` in one line. The load runs in the workers that `run_scenario`
+starts, as under pytest. `cpu_s` is what children cost that live on and nobody waits for (multiprocessing's resource
+tracker); the rest is known to whoever waits for this process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import psutil
+
+from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.run import run_scenario
+from pytest_kafkaperf.scenario import Scenario
+
+
+def main() -> None:
+    """Run the scenario and print its figures."""
+    servers, fields = sys.argv[1:]
+    (measured,) = run_scenario(Scenario.of(json.loads(fields)), Cluster(bootstrap_servers=servers))
+    if measured.problems:
+        sys.exit("\n".join(measured.problems))
+    for warning in measured.warnings:
+        print(warning, file=sys.stderr)
+    spent = [child.cpu_times() for child in psutil.Process().children()]
+    print(json.dumps({"metrics": dict(measured.metrics), "cpu_s": sum(each.user + each.system for each in spent)}))
+
+
+if __name__ == "__main__":
+    main()

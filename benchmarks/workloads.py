@@ -1,0 +1,131 @@
+"""What is measured, and what is claimed of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_kafkaperf.units import Unit
+
+PARTITIONS = 6
+ACKS = 1
+BATCH_BYTES = 16 * 1024
+LINGER_MS = 5
+"""The same for everybody, with no compression; whatever else is set is each side's own default."""
+
+OURS = "pytest-kafkaperf"
+PRODUCER_TOOL = "kafka-producer-perf-test"
+CONSUMER_TOOL = "kafka-consumer-perf-test"
+LIBRDKAFKA = "confluent-kafka"
+LIBRDKAFKA_TUNED = "confluent-kafka, tuned"
+"""Drains with a larger queue than its default, which makes it wait."""
+
+THROUGHPUT = "records/s"
+"""As each contender states it itself."""
+FETCH_THROUGHPUT = "fetch records/s"
+"""Of `kafka-consumer-perf-test`: `fetch.nMsg.sec`, which leaves the joining of the group out."""
+CPU = "CPU s/M records"
+"""User and system seconds of the whole client processes, their start-up included, by million records."""
+
+UNITS = {THROUGHPUT: Unit.RECORD_RATE, FETCH_THROUGHPUT: Unit.RECORD_RATE, CPU: Unit.CPU_COST}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One row of the table: a figure of ours against one of a rival."""
+
+    rival: str
+    figure: str = THROUGHPUT
+    rival_figure: str | None = None
+    """Where the rival gives it another name."""
+    at_least: float | None = None
+    """Bound of ours by theirs; a row without one only informs."""
+    at_most: float | None = None
+
+    def is_met(self, ratio: float) -> bool | None:
+        """Whether this ratio is within the bound; None where there is none."""
+        if self.at_least is not None:
+            return ratio >= self.at_least
+        return None if self.at_most is None else ratio <= self.at_most
+
+    def target(self) -> str:
+        """The bound, for people."""
+        if self.at_least is not None:
+            return f">= {self.at_least:.1f}x"
+        return "" if self.at_most is None else f"<= {self.at_most:.2f}x"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One thing that every contender does in turn."""
+
+    name: str
+    title: str
+    action: Literal["produce", "drain"]
+    records: int
+    """In all; each producer sends its equal part."""
+    record_size_bytes: int
+    producers: int = 1
+    claims: tuple[Claim, ...]
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """Ours first, then the rivals as the claims name them."""
+        return (OURS, *dict.fromkeys(claim.rival for claim in self.claims))
+
+
+def _against_tool(at_least: float) -> tuple[Claim, ...]:
+    return (
+        Claim(rival=PRODUCER_TOOL, at_least=at_least),
+        Claim(rival=PRODUCER_TOOL, figure=CPU, at_most=1 / 3),
+    )
+
+
+WORKLOADS = (
+    Workload(
+        name="produce-100B",
+        title="produce, 100 B",
+        action="produce",
+        records=3_000_000,
+        record_size_bytes=100,
+        claims=(*_against_tool(2.0), Claim(rival=LIBRDKAFKA, at_least=1.5), Claim(rival=LIBRDKAFKA, figure=CPU)),
+    ),
+    Workload(
+        name="produce-1KiB",
+        title="produce, 1 KiB",
+        action="produce",
+        records=500_000,
+        record_size_bytes=1024,
+        claims=_against_tool(1.0),
+    ),
+    Workload(
+        name="produce-10KiB",
+        title="produce, 10 KiB",
+        action="produce",
+        records=100_000,
+        record_size_bytes=10 * 1024,
+        claims=_against_tool(1.0),
+    ),
+    Workload(
+        name="produce-100B-x3",
+        title="produce, 100 B, 3 producers",
+        action="produce",
+        records=9_000_000,
+        record_size_bytes=100,
+        producers=3,
+        claims=_against_tool(1.5),
+    ),
+    Workload(
+        name="drain-100B",
+        title="drain, 100 B",
+        action="drain",
+        records=5_000_000,
+        record_size_bytes=100,
+        claims=(
+            Claim(rival=CONSUMER_TOOL, at_least=1.2),
+            Claim(rival=CONSUMER_TOOL, rival_figure=FETCH_THROUGHPUT),
+            Claim(rival=LIBRDKAFKA, at_least=1.5),
+            Claim(rival=LIBRDKAFKA_TUNED),
+        ),
+    ),
+)

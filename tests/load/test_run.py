@@ -1,0 +1,176 @@
+"""A round beside its log: what is compared, and when the log is looked into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+from pytest_kafkaperf import run
+from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.measurement import Audit, Produced, RoundReport, WorkerReport
+from pytest_kafkaperf.run import _audit, _checked
+from pytest_kafkaperf.scenario import Scenario
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.load.admin import Admin
+    from pytest_kafkaperf.load.audit import AuditTask
+    from pytest_kafkaperf.load.pool import WorkerPool
+
+FOUND = Audit(lost=1, duplicated=2, reordered=3)
+CLUSTER = Cluster(
+    bootstrap_servers="broker:9092",
+    client_config={"sasl_plain_password": "secret"},
+    brokers=1,
+    provider="external",
+    version="4.3",
+)
+
+
+@dataclass(slots=True)
+class Log:
+    """End offsets of a topic of two partitions, one pair a question; the last one stays. An error is raised."""
+
+    ends: list[tuple[int, int] | ClusterError]
+    asked: int = 0
+
+    def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        assert (topic, partitions) == ("topic", 2)
+        answer = self.ends[min(self.asked, len(self.ends) - 1)]
+        self.asked += 1
+        if isinstance(answer, ClusterError):
+            raise answer
+        return dict(enumerate(answer))
+
+
+@dataclass(slots=True)
+class Auditor:
+    """Notes what it is asked for."""
+
+    asked: list[dict[int, tuple[int, int]]] = field(default_factory=list)
+
+    def __call__(self, _: RoundReport, offsets: Any) -> Audit | str:
+        self.asked.append(dict(offsets))
+        return FOUND
+
+
+def report(**changes: Any) -> RoundReport:
+    """30 records acknowledged in each of two partitions."""
+    part = Produced(**{"acknowledged_by_partition": {0: 30, 1: 30}} | changes)
+    return RoundReport(workers=[WorkerReport(worker=0, produced=[part])], start_ns=1)
+
+
+def checked(log: Log, auditor: Auditor, load: RoundReport, **fields: Any) -> RoundReport:
+    scenario = Scenario.of({"partitions": 2} | fields)
+    return _checked(cast("Admin", log), "topic", scenario, lambda: load, auditor)
+
+
+def test_the_log_grows_by_what_was_acknowledged_and_nobody_looks_into_it() -> None:
+    """Two questions are enough, whatever was in the topic before."""
+    log, auditor = Log([(100, 7), (130, 37)]), Auditor()
+    done = checked(log, auditor, report())
+
+    assert done.log_growth == {0: 30, 1: 30}
+    assert (done.audit, auditor.asked, log.asked) == (None, [], 2)
+
+
+def test_followers_are_given_time_to_have_the_last_records() -> None:
+    """With acks=1 the leader acknowledges before them, and end offsets tell what they have."""
+    log, auditor = Log([(0, 0), (20, 30), (29, 30), (30, 30)]), Auditor()
+    done = checked(log, auditor, report(), acks=1)
+
+    assert (done.log_growth, done.audit, log.asked) == ({0: 30, 1: 30}, None, 4)
+
+
+def test_a_gap_that_does_not_close_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the round stands in the log is told: from its first offset to its last."""
+    monkeypatch.setattr(run, "_REPLICATION_TIMEOUT_S", 0)
+    log, auditor = Log([(100, 7), (129, 37)]), Auditor()
+    done = checked(log, auditor, report())
+
+    assert (done.log_growth, done.audit) == ({0: 29, 1: 30}, FOUND)
+    assert auditor.asked == [{0: (100, 129), 1: (7, 37)}]
+
+
+@pytest.mark.parametrize(
+    ("change", "ends"), [({"unknown": 1}, (30, 30)), ({"disordered": 1}, (30, 30)), ({}, (31, 30))]
+)
+def test_any_doubt_is_looked_into(change: dict[str, Any], ends: tuple[int, int]) -> None:
+    """Counts that agree may hide a record that is lost and another that is there twice."""
+    auditor = Auditor()
+
+    assert checked(Log([(0, 0), ends]), auditor, report(**change)).audit == FOUND
+    assert auditor.asked == [{0: (0, ends[0]), 1: (0, ends[1])}]
+
+
+def test_the_ends_of_transactions_are_waited_for_and_are_no_doubt() -> None:
+    """They come after the records, and take offsets."""
+    log, auditor = Log([(0, 0), (30, 30), (32, 30)]), Auditor()
+    done = checked(log, auditor, report(markers_by_partition={0: 2}))
+
+    assert (done.log_growth, done.audit, log.asked) == ({0: 32, 1: 30}, None, 3)
+
+
+def test_nothing_is_compared_with_acks_0() -> None:
+    """Nobody said that a record is in the log, or when it will be."""
+    log = Log([(0, 0)])
+
+    assert checked(log, Auditor(), report(), acks=0).log_growth is None
+    assert log.asked == 1
+
+
+def test_a_cluster_that_is_lost_ends_the_run_before_a_round_and_not_after_it() -> None:
+    """What was measured stands; what cannot be compared is left out."""
+    lost = ClusterError("could not read the end offsets")
+    before = checked(Log([lost]), Auditor(), report())
+    after = checked(Log([(0, 0), lost]), Auditor(), report())
+
+    assert (before.broken, before.problems, before.workers) == (True, (str(lost),), ())
+    assert (after.broken, after.log_growth, after.audit, after.acknowledged()) == (False, None, None, {0: 30, 1: 30})
+
+
+@dataclass(slots=True)
+class Pool:
+    """Notes what it is asked to audit."""
+
+    task: AuditTask | None = None
+
+    def audit(self, task: AuditTask) -> Audit | str:
+        self.task = task
+        return FOUND
+
+
+def audited(pool: Pool, load: RoundReport, offsets: dict[int, tuple[int, int]]) -> Audit | str:
+    scenario = Scenario.of({"partitions": 2})
+    return _audit(load, offsets, pool=cast("WorkerPool", pool), cluster=CLUSTER, topic="topic", scenario=scenario)
+
+
+def test_an_audit_knows_what_was_acknowledged_and_what_failed() -> None:
+    """By name, where the fate is unknown; the password it connects with is in no text of it."""
+    pool = Pool()
+    load = report(producer=3, unknown=3, unknown_indexes=[np.array([4, 5]), np.array([9])])
+
+    assert audited(pool, load, {0: (100, 131), 1: (7, 38)}) == FOUND
+    assert pool.task is not None
+    assert [(producer, indexes.tolist()) for producer, indexes in pool.task.failed] == [(3, [4, 5]), (3, [9])]
+    assert (pool.task.acknowledged, pool.task.offsets) == (60, {0: (100, 131), 1: (7, 38)})
+    assert (pool.task.bootstrap_servers, pool.task.client_config) == ("broker:9092", dict(CLUSTER.client_config))
+    assert "secret" not in repr(pool.task)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "end", "reason"),
+    [
+        (0, 20_000_000, "20000001 records are too many to be looked at one by one"),
+        (1 << 21, 30, "2097152 records of unknown fate are too many to be looked for one by one"),
+    ],
+)
+def test_too_many_records_are_not_looked_at(unknown: int, end: int, reason: str) -> None:
+    """They would fill the memory of the worker: the reason goes into the report."""
+    pool = Pool()
+
+    assert audited(pool, report(unknown=unknown), {0: (5, end + 5), 1: (0, 1)}) == reason
+    assert pool.task is None
