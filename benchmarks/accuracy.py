@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import os
 import statistics
 import sys
 from pathlib import Path
@@ -62,6 +63,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=PAIRS, help="of rounds without and with each delay, at each rate")
     pairs = parser.parse_args().pairs
     missed = 0
+    print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     with proxied_broker() as broker:
         highest_rate(broker, 0)  # warms the broker
         print("    d        rate                  p50 at 0    p50 at d    p50 rises by d and (lowest to highest)")
@@ -83,7 +85,7 @@ def highest_rate(broker: ProxiedBroker, delay_s: float) -> float:
 
 
 def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pairs: int) -> bool:
-    """Print by how much p50 rises with the delay; whether that is too far from it."""
+    """Print by how much p50 rises with the delay; whether that is too far from it. Invalid rounds do not count."""
     order = [0.0, delay_s] * pairs
 
     def set_delay(number: int, progress: Progress) -> None:
@@ -92,14 +94,17 @@ def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pai
 
     scenario = Scenario.of(LOAD | {"rate": rate, "linger": LINGER_S, "rounds": len(order)})
     rounds = run.run_scenario(scenario, broker.proxied, on_progress=set_delay)
-    p50_ms = [one.metrics["produce.latency.p50"] * 1000 for one in rounds]
-    without_ms, with_ms = p50_ms[::2], p50_ms[1::2]
-    excess_ms = [later - sooner - delay_s * 1000 for sooner, later in zip(without_ms, with_ms, strict=True)]
+    pairs_of_rounds = zip(rounds[::2], rounds[1::2], strict=True)
+    valid = [(_p50_ms(sooner), _p50_ms(later)) for sooner, later in pairs_of_rounds if not _invalid(sooner, later)]
+    if not valid:
+        print(f" {name}: no valid pair of rounds{_left_out(rounds)}", flush=True)
+        return True
+    excess_ms = [with_ms - without_ms - delay_s * 1000 for without_ms, with_ms in valid]
     missed = abs(statistics.median(excess_ms)) > TOLERATED_S * 1000
+    without_ms, with_ms = (statistics.median(column) for column in zip(*valid, strict=True))
     print(
-        f" {name} {statistics.median(without_ms):8.2f} ms {statistics.median(with_ms):8.2f} ms "
-        f"{statistics.median(excess_ms):+8.3f} ms ({min(excess_ms):+.3f} to {max(excess_ms):+.3f})"
-        f"{_verdict(missed, rounds)}",
+        f" {name} {without_ms:8.2f} ms {with_ms:8.2f} ms {statistics.median(excess_ms):+8.3f} ms "
+        f"({min(excess_ms):+.3f} to {max(excess_ms):+.3f}) {'NO' if missed else 'ok'}{_left_out(rounds)}",
         flush=True,
     )
     return missed
@@ -123,18 +128,31 @@ def show_stalls(broker: ProxiedBroker) -> int:
     scenario = Scenario.of(LOAD | {"rate": STALL_RATE, "linger": 0, "rounds": STALLS})
     with mock.patch.object(run, "fold", keep):  # the only way to the whole histogram
         rounds = run.run_scenario(scenario, broker.proxied, on_progress=stall)
+    valid = [_latency(report) for report, one in zip(reports, rounds, strict=True) if not one.problems]
+    if not valid:
+        print(f" no valid round{_left_out(rounds)}", flush=True)
+        return 1
     missed = 0
     for limit_s in LIMITS_S:
         expected = STALL_RATE * (STALL_S - limit_s)
-        counts = [_above(_latency(report), limit_s) for report in reports]
+        counts = [_above(latency, limit_s) for latency in valid]
         change = statistics.median(counts) / expected - 1
         missed += abs(change) > TOLERATED_RATIO
         print(
             f" x = {limit_s * 1000:3.0f} ms: {expected:,.0f} were due, {statistics.median(counts):,.0f} found "
-            f"({min(counts):,} to {max(counts):,}), {change:+.1%}{_verdict(abs(change) > TOLERATED_RATIO, rounds)}",
+            f"({min(counts):,} to {max(counts):,}), {change:+.1%} {'NO' if abs(change) > TOLERATED_RATIO else 'ok'}"
+            f"{_left_out(rounds)}",
             flush=True,
         )
     return missed
+
+
+def _p50_ms(one: Round) -> float:
+    return one.metrics["produce.latency.p50"] * 1000
+
+
+def _invalid(*rounds: Round) -> bool:
+    return any(one.problems for one in rounds)
 
 
 def _latency(report: RoundReport) -> Histogram:
@@ -149,9 +167,10 @@ def _above(latency: Histogram, limit_s: float) -> int:
     )
 
 
-def _verdict(missed: bool, rounds: Sequence[Round]) -> str:  # noqa: FBT001 - a column of the table
-    problems = dict.fromkeys(problem for one in rounds for problem in one.problems)
-    return (" NO" if missed else " ok") + "".join(f"\n      {problem}" for problem in problems)
+def _left_out(rounds: Sequence[Round]) -> str:
+    """Why rounds do not count: the engine itself calls them invalid."""
+    problems = [problem for one in rounds for problem in one.problems]
+    return f"\n    left out for {len(problems)} of {len(rounds)} rounds: {problems[0]}" if problems else ""
 
 
 if __name__ == "__main__":

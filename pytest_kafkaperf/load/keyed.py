@@ -50,6 +50,8 @@ class KeyedProducer(BatchProducer):
         self._bound = max(fewest, int(_GATHERED_BYTES / record_bytes))
         self._since_ns = 0
         """When there was room again after there had been none."""
+        self._foreseen_ns = 0
+        """When a batch could close at the earliest, as was known then: with mixed sizes a batch of fewer may follow."""
 
     async def _closed_loop(self, window: Window) -> None:
         taken, measured_from, left = 0, None, window.records
@@ -80,9 +82,12 @@ class KeyedProducer(BatchProducer):
                 self._gather(np.arange(taken, due), schedule.due_between(taken, due - taken))
                 taken = self._next = due
             blocked = await self._send_due(now, end_ns)
+            if any(self._slots.free(partition) for partition in blocked):
+                continue  # there is room again since a transaction ended meanwhile: nobody would tell later
             no_more = self._gathering.total >= self._bound
             closing_ns = self._next_closing_ns(schedule, taken if no_more else stop, blocked)
             await self._until(alarm, closing_ns, blocked=bool(blocked))
+            self._foreseen_ns = now_ns() if closing_ns is None else min(closing_ns, now_ns())
             if no_more:
                 self._since_ns = now_ns()
 
@@ -131,7 +136,9 @@ class KeyedProducer(BatchProducer):
                 dues_ns,
                 now=now,
                 measured=int((indexes >= 0).sum()),
-                closing_ns=min(int(dues_ns[-1]) if full else now, int(dues_ns[0]) + self._linger_ns),
+                closing_ns=min(
+                    max(int(dues_ns[-1]), self._foreseen_ns) if full else now, int(dues_ns[0]) + self._linger_ns
+                ),
                 keys=keys,
             )
             self.ledger.judge_generator(batch, max(room_ns, self._since_ns, self._begun_ns), end_ns)

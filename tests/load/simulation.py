@@ -200,6 +200,7 @@ class Simulation:
         for where, queue in list(self._accumulator._batches.items()):
             while queue:
                 batch = queue.popleft()
+                batch.drain_ready()
                 one = _decoded(bytes(batch.get_data_buffer()), where.partition, self.now_ns)
                 self.deliver(one, batch.done, batch.failure)
         self._accumulator._batches.clear()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 
-@pytest.mark.parametrize("fields", [{}, {"rate": 2000}, {"key": "uniform:100", "rate": 2000}])
+@pytest.mark.parametrize("fields", [{}, {"key": "uniform:100", "rate": 2000}])
 def test_producers_share_processes_where_there_are_more_of_them_than_cores(
     broker: Cluster, load: Load, log: Log, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:

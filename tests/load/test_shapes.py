@@ -70,14 +70,6 @@ def test_records_are_due_as_the_shape_says(
         assert due(min(second, 1.5)) - 1 <= total <= due(min(second + 1, 1.5)) + 1
 
 
-def test_a_scenario_that_names_a_shape_lasts_as_long_as_it(broker: Cluster, load: Load) -> None:
-    """The number of records can end it earlier."""
-    ran = load(broker, rate="100 -> 1000 records/s over 60 s", records=150, consumers=1)
-
-    assert ran.faults == []
-    assert sum(part.received for part in ran.consumed) == 150
-
-
 def test_a_series_counts_every_record_warm_up_at_negative_seconds(broker: Cluster, load: Load, log: Log) -> None:
     """Plots begin before the window, and nothing is missing in them, consumers' groups included."""
     ran = load(broker, rate=1000, duration=0.7, warmup=1.2, consumers=1, consumer_groups=2)
