@@ -157,6 +157,14 @@ class Simulation:
             self.now_ns = max(self.now_ns, instant_ns)
             happen()
 
+    def stall(self, instant_ns: int, length_ns: int) -> None:
+        """The producer's process stands still for so long."""
+
+        def stand_still() -> None:
+            self.now_ns += length_ns
+
+        self.at(instant_ns, stand_still)
+
     def at(self, instant_ns: int, happen: Callable[[], None]) -> None:
         """Something will happen."""
         heapq.heappush(self._events, (instant_ns, next(self._order), happen))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from aiokafka.errors import RequestTimedOutError
 from aiokafka.partitioner import murmur2
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.keys import parse_keys
@@ -26,6 +26,17 @@ KEYED = {"client": "batch", "key": "uniform:1000"}
 SINGLE = {"client": "record"}
 KINDS = [pytest.param(BATCH, id="batch"), pytest.param(KEYED, id="keyed"), pytest.param(SINGLE, id="single")]
 BATCHED = KINDS[:2]
+MIXED = {"20 B": 0.8, "2 KiB": 0.2}
+EXAMPLE: dict[str, Any] = {
+    "rate": 5000,
+    "records": 50,
+    "warmup": 0,
+    "linger": 0.002,
+    "batch_size": 1000,
+    "record_size": MIXED,
+    "producers": 2,
+    "transaction_size": None,
+}
 
 
 def simulated(fields: dict[str, Any], **conditions: Any) -> Simulation:
@@ -291,6 +302,32 @@ def test_a_batch_that_fails_aborts_its_transaction_only(monkeypatch: pytest.Monk
     assert report.acknowledged == 900
 
 
+@pytest.mark.parametrize("kind", [*KINDS, pytest.param(KEYED | {"record_size": MIXED}, id="mixed")])
+@pytest.mark.parametrize("load", [{}, {"linger": 0.2}], ids=str)
+def test_a_generator_that_stands_still_is_late_with_what_was_due_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any], load: dict[str, Any]
+) -> None:
+    """There was room all along: the first 400 ms of 500 are more than it may be late, less what it lingers for."""
+    simulation = simulated({"rate": 1000, "duration": 2} | kind | load)
+    simulation.stall(START_NS + NS_PER_S // 2, NS_PER_S // 2)
+    report = simulation.run(monkeypatch)
+
+    lingers_ms = 0 if kind is SINGLE else round(simulation.scenario.linger * 1000)
+    assert 395 - lingers_ms <= report.late <= 405 + lingers_ms
+    assert (report.sent, report.acknowledged, report.behind) == (2000, 2000, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_generator_that_stands_still_is_late_with_the_rest_of_its_transaction(
+    monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
+) -> None:
+    """The next one begins after that: what it holds had no room before, whoever is to blame. It is enough to tell."""
+    simulation = simulated({"rate": 1000, "duration": 2, "transaction_size": 400} | kind)
+    simulation.stall(START_NS + NS_PER_S // 2, NS_PER_S // 2)
+
+    assert 100 < simulation.run(monkeypatch).late <= 405
+
+
 workloads = st.fixed_dictionaries(
     {
         "rate": st.sampled_from([None, 100, 5000, 300_000]),
@@ -298,7 +335,7 @@ workloads = st.fixed_dictionaries(
         "warmup": st.sampled_from([0, 0.01]),
         "linger": st.sampled_from([0, 0.002, 0.3]),
         "batch_size": st.sampled_from([1, 1000, 16 << 10]),
-        "record_size": st.sampled_from([16, 100, 3000]) | st.just({"20 B": 0.8, "2 KiB": 0.2}),
+        "record_size": st.sampled_from([16, 100, 3000]) | st.just(MIXED),
         "partitions": st.integers(1, 5),
         "producers": st.integers(1, 3),
         "key": st.sampled_from(["none", "uniform:3", "zipf:1000", "sequential"]),
@@ -314,6 +351,27 @@ workloads = st.fixed_dictionaries(
     failing=st.sampled_from([0, 0, 7]),
     give_up_s=st.none() | st.sampled_from([-0.005, 0.05, 1]),
     number=st.integers(0, 2),
+)
+@example(  # a batch of fewer records than the one before, whose records were no full batch until then
+    fields=EXAMPLE | {"rate": 100, "warmup": 0.01, "linger": 0.3, "partitions": 2, "key": "uniform:3"},
+    latencies_ms=[1],
+    failing=0,
+    give_up_s=1,
+    number=0,
+)
+@example(  # room that comes while a transaction ends
+    fields=EXAMPLE | {"records": 1000, "batch_size": 1, "partitions": 4, "key": "zipf:1000", "transaction_size": 70},
+    latencies_ms=[20, 900],
+    failing=0,
+    give_up_s=None,
+    number=1,
+)
+@example(  # given up while a transaction ends
+    fields=EXAMPLE | {"rate": 100, "batch_size": 1, "partitions": 1, "key": "uniform:3", "transaction_size": 1},
+    latencies_ms=[20],
+    failing=0,
+    give_up_s=0.05,
+    number=0,
 )
 @settings(max_examples=25)
 def test_any_load_accounts_for_each_record(

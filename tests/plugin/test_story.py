@@ -45,14 +45,14 @@ def test_a_regression_fails_the_build_and_only_a_regression(
 ) -> None:
     """The promise of the whole plugin: a broker made slower by a real quota fails, the same broker without passes."""
     project.test(GUARD)
-    first = project.run(on_broker, "--kafka-update-baselines", "test_perf.py")
+    first = project.run_steadily(on_broker, "--kafka-update-baselines", "test_perf.py")
     assert (first.status, first.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), first.out
     (file,) = first.baselines
     assert Path(file).parts[1:] == ("test_perf.py", "test_guard.json")
     assert "baselines written: 1 in kafka-baselines (commit them)" in first.out
 
     with quota(broker, producer_byte_rate=300_000):  # of 1 MB a second
-        slow = project.run(on_broker)
+        slow = project.run_steadily(on_broker)
     assert (slow.status, slow.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slow.out
     assert slow.junit.attrib["failures"] == "1"
     assert slow.junit.attrib["errors"] == "0"
@@ -63,7 +63,7 @@ def test_a_regression_fails_the_build_and_only_a_regression(
     assert "produce.throughput >= baseline - 30%" in slow.out
     assert "Traceback" not in slow.out
 
-    again = project.run(on_broker)
+    again = project.run_steadily(on_broker)
     assert again.status == pytest.ExitCode.OK, again.out
     assert again.verdicts["test_guard"] in ("PASSED", "IMPROVED")
     assert again.baselines == first.baselines
