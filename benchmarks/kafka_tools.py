@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.clusters import distribution, java
+from pytest_kafkaperf.clusters import distribution, jars, java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,18 +133,6 @@ def read_consumed(lines: Sequence[Line], *, records: int) -> dict[str, float]:
 
 
 def _fetch(version: str, jar: Path) -> None:
-    from jgo.config import GlobalSettings  # noqa: PLC0415 - only where the jar is missing
-    from jgo.constants import MAVEN_CENTRAL_URL  # noqa: PLC0415
-    from jgo.maven import MavenContext  # noqa: PLC0415
-
-    repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
-        context = MavenContext(repo_cache=Path(scratch), local_repos=[], remote_repos=repositories)
-        tools = context.project("org.apache.kafka", "kafka-tools").at_version(version).artifact()
-        fetched = Path(tools.resolve())
-        with zipfile.ZipFile(fetched) as opened:
-            damaged = opened.testzip()
-        if damaged is not None:
-            raise ToolError(f"{fetched.name} came damaged (in {damaged}); try again")
-        shutil.move(fetched, jar)
+        jars.fetch_one(f"org.apache.kafka:kafka-tools:{version}", scratch=Path(scratch) / "fetched").rename(jar)

@@ -24,8 +24,14 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.settings import Settings
 
 _OPTIONS: dict[str, tuple[str, str]] = {
-    "cluster": ("auto|local|HOST:PORT[,...]", "where the brokers are: started here, or an existing cluster"),
+    "cluster": (
+        "auto|local|docker|HOST:PORT[,...]",
+        "where the brokers are: started here (auto: in Docker where a daemon answers), or an existing cluster",
+    ),
+    "client-config": ("FILE", "client.properties of an existing cluster, as Kafka's own tools take it"),
     "version": ("VERSION", "Kafka version of the brokers that are started, for example 4.1.0"),
+    "image": ("IMAGE", "Docker image of the brokers that are started, for example confluentinc/cp-kafka:8.0.0"),
+    "brokers": ("N", "number of brokers that are started, or that an existing cluster must have"),
     "rounds": ("N", "rounds of every scenario"),
     "duration": ("TIME", "length of every round, for example '10 s'; replaces 'records', too"),
     "warmup": ("TIME", "load before each round, for example '2 s'"),
@@ -54,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kafkaperf", "Kafka performance regression tests")
     for name, (metavar, text) in _OPTIONS.items():
         group.addoption(f"--kafka-{name}", metavar=metavar, default=None, help=text)
-        parser.addini(f"kafka_{name}", text, default="")
+        parser.addini(f"kafka_{name.replace('-', '_')}", text, default="")
     text = "accept today's figures as the baselines"
     group.addoption(_UPDATE, nargs="?", const="all", default=None, metavar="all", help=text)
     parser.addini("kafka_update_baselines", text, default="")
@@ -83,9 +89,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = _read_settings(config)
     from pytest_kafkaperf.environment import default_environment_key  # noqa: PLC0415 - only where a header is shown
 
-    provider = "local" if settings.cluster in ("auto", "local") else "external"
-    started = f", Kafka {settings.version}" if provider == "local" else ""
-    cluster = f"{settings.cluster} ({provider}{started})"
+    provider, cluster = _describe_cluster(settings)
     lines = [
         (
             f"kafkaperf: cluster {cluster}, baselines {settings.shown(settings.baselines)}, "
@@ -120,7 +124,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     from pytest_kafkaperf import clusters  # noqa: PLC0415
 
     target = _read_settings(config).cluster
-    notices = dict.fromkeys(clusters.first_fetch(case.spec, target=target) for case in cases)
+    notices = dict.fromkeys(clusters.first_fetch(spec, target=target) for spec in {case.spec for case in cases})
     return [f"kafkaperf: {notice}" for notice in notices if notice]
 
 
@@ -261,6 +265,16 @@ def _read_settings(config: pytest.Config) -> Settings:
     return settings
 
 
+def _describe_cluster(settings: Settings) -> tuple[str, str]:
+    """The provider, and where load would go, for people."""
+    from pytest_kafkaperf.target import choose, read_target  # noqa: PLC0415
+
+    target = read_target(settings.cluster)
+    if settings.cluster.strip() == "auto":
+        return target.name, f"{target.name} (auto: {choose()[1]})"
+    return target.name, settings.cluster
+
+
 def _open_session(config: pytest.Config) -> Session:
     if _session not in config.stash:
         from pytest_kafkaperf.session import Session  # noqa: PLC0415
@@ -282,7 +296,7 @@ def _read_case(item: pytest.Item) -> str | None:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     try:
         case = read_case(item.nodeid, marks, parameters, settings, folder=item.path.parent)
-        clusters.check(case.spec, target=settings.cluster)
+        clusters.check(settings.cluster, settings.client_config)
     except UsageError as error:
         return "\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())
     item.stash[_case] = case

@@ -52,7 +52,7 @@ def run_scenario(
         ClusterError: the topic could not be created.
 
     """
-    admin = Admin(cluster.bootstrap_servers, cluster.client_config)
+    admin = Admin(cluster.bootstrap_servers, cluster.access)
     shares = _shares(scenario)
     rounds: list[Round] = []
     with _topic(admin, scenario, rounds) as topic, WorkerPool(len(shares)) as pool:
@@ -139,7 +139,7 @@ def _audit(
     return pool.audit(
         AuditTask(
             bootstrap_servers=cluster.bootstrap_servers,
-            client_config=dict(cluster.client_config),
+            access=cluster.access,
             topic=topic,
             scenario=scenario,
             offsets=offsets,
@@ -177,7 +177,7 @@ def _assign(
             worker=worker,
             board=board.path,
             bootstrap_servers=cluster.bootstrap_servers,
-            client_config=dict(cluster.client_config),
+            access=cluster.access,
             topic=topic,
             group=group,
             scenario=scenario,

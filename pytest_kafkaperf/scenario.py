@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -108,6 +109,14 @@ def _compression(value: Any) -> Any:
     return None if value == "none" else value
 
 
+def _topic(name: str) -> str:
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise ValueError("a topic's name has 1 to 249 of the characters a-z A-Z 0-9 . _ - and is not '.' or '..'")
+    if name.startswith("__"):
+        raise ValueError("names that begin with '__' are those of internal topics; load on one would harm the cluster")
+    return name
+
+
 def _config(value: Any) -> Any:
     """Kafka's configuration is text; Python's True and 5 are what people write."""
     if not isinstance(value, Mapping):
@@ -131,7 +140,12 @@ RecordSize = Annotated[int | Sizes, PlainValidator(parse_sizes), PlainSerializer
 Payload = Annotated[Literal["random", "zeros"] | Samples, PlainValidator(_payload), PlainSerializer(_dump_payload)]
 Key = Annotated[Keys, PlainValidator(_key), PlainSerializer(str)]
 Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
+Topic = Annotated[str, AfterValidator(_topic)]
 
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""As Kafka's own class `Topic` has it."""
+_OF_THE_TOPIC = ("partitions", "replication_factor", "topic_config")
+"""What a topic that exists has already."""
 _LENGTHS = frozenset({"records", "duration"})
 _DEFAULT_DURATION_S = 5.0
 _DEFAULT_SIZE = 100
@@ -186,10 +200,12 @@ class Scenario(MarkerFields):
     """Whether consumers get records of open and aborted transactions."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
     """Further parameters of aiokafka's consumer, in its spelling (see `client_config`)."""
+    topic: Topic | None = None
+    """A topic that exists: written and read, and never created, changed or deleted; None: the run makes its own."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
-    """Partitions of the topic."""
+    """Partitions of the topic; of one that exists, those that the cluster tells before the load."""
     replication_factor: Count = Field(default=1, ge=1, le=100)
-    """Replicas of each partition."""
+    """Replicas of each partition; of a topic that exists as with `partitions`."""
     topic_config: Config = Field(default_factory=dict)
     """Properties of the topic, in Kafka's words."""
     warmup: Annotated[Seconds, Field(le=3600)] = 2.0
@@ -203,6 +219,7 @@ class Scenario(MarkerFields):
             *self._problems_of_records(),
             *self._problems_of_producers(),
             *self._problems_of_consumers(),
+            *self._problems_of_topic(),
             *PRODUCER.problems(self.producer_config),
             *CONSUMER.problems(self.consumer_config),
         ]
@@ -302,6 +319,14 @@ class Scenario(MarkerFields):
             )
         if self.consumers and self.acks == 0:
             yield "acks=0 with consumers: what was lost cannot be told from what is late; use acks=1 or 'all'"
+
+    def _problems_of_topic(self) -> Iterator[str]:
+        given = [name for name in _OF_THE_TOPIC if name in self.model_fields_set]
+        if self.topic is not None and given:
+            yield (
+                f"{', '.join(given)} with topic {self.topic!r}: a topic that exists has its own, and is never changed; "
+                f"leave {'it' if len(given) == 1 else 'them'} out, or leave topic out for one that the run creates"
+            )
 
 
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:

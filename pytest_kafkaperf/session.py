@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import importlib.metadata
 from typing import TYPE_CHECKING, Any
@@ -64,7 +63,9 @@ class Session:
             else:
                 return cluster
         with contextlib.ExitStack() as stack:
-            cluster = stack.enter_context(clusters.provision(spec, target=self.settings.cluster))
+            cluster = stack.enter_context(
+                clusters.provision(spec, target=self.settings.cluster, client_properties=self.settings.client_config)
+            )
             self._clusters[spec] = cluster, stack.pop_all()
         return cluster
 
@@ -169,12 +170,8 @@ def as_cluster(given: object) -> Cluster:
             "'HOST:PORT', or an object with 'bootstrap_servers'"
         )
     clusters.parse_target(servers)
-    known = {field.name for field in dataclasses.fields(clusters.Cluster)} - {
-        "bootstrap_servers",
-        "check",
-        "pids",
-    }
-    extra = {name: getattr(given, name) for name in known if hasattr(given, name)}
+    taken = ("client_config", "brokers", "version")
+    extra = {name: getattr(given, name) for name in taken if hasattr(given, name)}
     return clusters.Cluster(bootstrap_servers=servers, **extra)
 
 

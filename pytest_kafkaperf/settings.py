@@ -11,7 +11,7 @@ from pytest_kafkaperf.errors import UsageError, nearest
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
-CLUSTER_OPTIONS = ("version",)
+CLUSTER_OPTIONS = ("version", "image", "brokers")
 """Options that set a field of every cluster."""
 DEFAULT_VERSION = "4.3.1"
 """The Kafka that is started where none is named: the newest that resolves."""
@@ -28,6 +28,8 @@ class Settings:
     ini: Mapping[str, str]
     root: Path
     cluster: str
+    client_config: Path | None
+    """The client properties of a running cluster."""
     baselines: Path
     update: str | None
     environment: str | None
@@ -94,6 +96,7 @@ def read_settings(
         ini=written,
         root=root,
         cluster=either.get("cluster", "auto"),
+        client_config=path("client-config", None),
         baselines=path("baselines", "kafka-baselines") or root,
         update=update,
         environment=None if environment is None else environment_key(environment),

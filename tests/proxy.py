@@ -18,22 +18,22 @@ import contextlib
 import gc
 import json
 import os
-import random
 import select
-import signal
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from pytest_kafkaperf.clusters import Cluster, broker, distribution, java, local
-from pytest_kafkaperf.clusters.broker import Broker
+import javaproperties
+
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, java, local
+from pytest_kafkaperf.clusters.broker import Process
 from pytest_kafkaperf.clusters.runs import PROPERTIES, run_folder
 from pytest_kafkaperf.load.readiness import wait_ready
 from pytest_kafkaperf.settings import DEFAULT_VERSION
@@ -42,13 +42,8 @@ HOST = "127.0.0.1"
 
 _ANSWER_TIMEOUT_S = 10
 """Bound of starting the proxy, of one command, and of its end."""
-_STOP_TIMEOUT_S = 30
 _READY_TIMEOUT_S = 60
 _READY_PAUSE_S = 0.02
-_PORTS = range(15_000, 30_000)
-"""Below those that Linux takes for outgoing connections: one of them could hold the port of a stopped broker."""
-_PORT_ATTEMPTS = 100
-_HEAP = "512m"
 
 _NS_PER_S = 1_000_000_000
 _CHUNK_BYTES = 1 << 18
@@ -148,44 +143,35 @@ def proxy_to(port: int) -> Iterator[Proxy]:
 class ProxiedBroker:
     """A broker that can be stopped and started again, on the same ports and with the same data."""
 
-    def __init__(self, proxy: Proxy, port: int, start: Callable[[], contextlib.AbstractContextManager[Broker]]) -> None:
+    def __init__(self, proxy: Proxy, port: int, process: Process) -> None:
         self.proxy = proxy
         self.direct = _as_external(port)
         """The broker itself."""
         self.proxied = _as_external(proxy.port)
         """The same broker through the proxy."""
-        self._start = start
-        self._running = ExitStack()
-        self._broker: Broker | None = None
+        self._process = process
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._running.close()
+        self._process.remove()
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
-        self._broker = self._running.enter_context(self._start())
+        self._process.start()
         wait_ready(
             self.direct.bootstrap_servers,
             brokers=1,
             timeout_s=_READY_TIMEOUT_S,
             pause_s=_READY_PAUSE_S,
-            still_possible=self._broker.check,
+            still_possible=self._process.check,
         )
 
-    def stop(self, how: signal.Signals) -> None:
-        """End it by a signal, and wait until it is gone: SIGTERM is an orderly end, SIGKILL is none."""
-        assert self._broker is not None
-        self._broker.process.send_signal(how)
-        self._broker.process.wait(_STOP_TIMEOUT_S)
-        self._running.close()
-
-    def restart(self, how: signal.Signals) -> None:
-        """Stop and start it."""
-        self.stop(how)
+    def restart(self, *, kill: bool) -> None:
+        """Stop it, in order or at once, and start it."""
+        self._process.stop(kill=kill)
         self.start()
 
 
@@ -199,43 +185,27 @@ def proxied_broker(**config: str) -> Iterator[ProxiedBroker]:
     cache = distribution.cache_folder()
     runtime = java.find()
     kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=cache)
-    direct, controller, behind = _free_ports(3)
-    ports = local._Ports(broker=direct, controller=controller)
+    (behind,) = local.free_ports(1)
     with run_folder(cache / "runs") as folder, proxy_to(behind) as proxy:
-        local._lay_out(folder, kafka=kafka, ports=ports, config=config)
-        _add_listener(folder / PROPERTIES, port=behind, advertised=proxy.port)
-        command = local._command(runtime, kafka, heap=_HEAP, folder=folder)
-        with ProxiedBroker(proxy, direct, lambda: broker.running(command, folder=folder)) as started:
+        spec = ClusterSpec(config=config)
+        plan = local.Layout(spec=spec, runtime=runtime, kafka=kafka, security=None, folder=folder).plan()
+        (process,) = plan.servers.values()
+        assert isinstance(process, Process)
+        _add_listener(folder / "broker-1" / PROPERTIES, port=behind, advertised=proxy.port)
+        with ProxiedBroker(proxy, int(plan.bootstrap_servers.rpartition(":")[2]), process) as started:
             yield started
 
 
 def _add_listener(properties: Path, *, port: int, advertised: int) -> None:
-    values = dict(line.split("=", 1) for line in properties.read_text(encoding="ascii").splitlines())
+    values = javaproperties.loads(properties.read_text(encoding="latin-1"))
     values["listeners"] += f",PROXIED://{HOST}:{port}"
     values["advertised.listeners"] += f",PROXIED://{HOST}:{advertised}"
     values["listener.security.protocol.map"] += ",PROXIED:PLAINTEXT"
-    properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()), encoding="ascii")
+    properties.write_text(javaproperties.dumps(values), encoding="latin-1")
 
 
 def _as_external(port: int) -> Cluster:
     return Cluster(bootstrap_servers=f"{HOST}:{port}", brokers=1, provider="external", version=DEFAULT_VERSION)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now, and that no client is given while a broker restarts."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            _bind_somewhere(each)
-        return [each.getsockname()[1] for each in sockets]
-
-
-def _bind_somewhere(unbound: socket.socket) -> None:
-    for _ in range(_PORT_ATTEMPTS):
-        with contextlib.suppress(OSError):
-            unbound.bind((HOST, random.choice(_PORTS)))
-            return
-    raise AssertionError(f"none of {_PORT_ATTEMPTS} ports in {_PORTS} was free")
 
 
 # What follows runs in the proxy's own process.

@@ -3,7 +3,7 @@
     with provision(ClusterSpec(), target="local") as cluster:
         ...  # cluster.bootstrap_servers
 
-Importing this package loads no provider: jgo, aiokafka and psutil come in when a cluster starts.
+Importing this package loads no provider: jgo, docker, aiokafka and psutil come in when a cluster starts.
 """
 
 from __future__ import annotations
@@ -12,59 +12,76 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import External, Local, parse_target, read_target
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.target import Docker, External, Local, parse_target, read_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["Cluster", "ClusterSpec", "check", "first_fetch", "parse_target", "provision"]
 
 
 @contextmanager
-def provision(spec: ClusterSpec, *, target: str = "auto") -> Iterator[Cluster]:
-    """Give a cluster that is ready, and leave nothing of it behind.
+def provision(spec: ClusterSpec, *, target: str = "auto", client_properties: Path | None = None) -> Iterator[Cluster]:
+    """Give a cluster that is ready, and leave nothing of it behind. Call it where no event loop runs.
 
-    `target` is the text of `--kafka-cluster`. Call it where no event loop runs.
+    Args:
+        spec: what is asked for.
+        target: the text of `--kafka-cluster`.
+        client_properties: the file of `--kafka-client-config`, for named servers.
 
     Raises:
         UsageError: what is asked for cannot be; nothing was started.
         ClusterError: the cluster did not start, or cannot be reached.
 
     """
-    check(spec, target=target)
+    check(target, client_properties)
     match read_target(target):
         case Local():
-            from pytest_kafkaperf.clusters.local import start  # noqa: PLC0415 - psutil, filelock: not on import
+            from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - psutil, filelock: not on import
 
-            with start(spec) as cluster:
+            with local.start(spec) as cluster:
+                yield cluster
+        case Docker():
+            from pytest_kafkaperf.clusters import docker  # noqa: PLC0415 - as above
+
+            with docker.start(spec) as cluster:
                 yield cluster
         case External(servers):
             from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - as above
 
-            yield reach(spec, servers)
+            yield reach(spec, servers, client_properties)
 
 
-def check(spec: ClusterSpec, *, target: str = "auto") -> None:
-    """Refuse what `provision` cannot give on this target, before anything starts.
+def check(target: str, client_properties: Path | None) -> None:
+    """Refuse options that do not go together, before anything starts.
 
     Raises:
         UsageError: names what was asked for and what to do.
 
     """
-    if isinstance(read_target(target), Local) and spec.brokers > 1:
+    found = read_target(target)
+    if client_properties is not None and not isinstance(found, External):
         raise UsageError(
-            f"brokers={spec.brokers}: 'local' starts one broker in this version; use brokers=1, "
-            f"or name a running cluster of {spec.brokers} brokers by --kafka-cluster=HOST:PORT"
+            f"--kafka-client-config={client_properties} with brokers that the session starts ({found.name}): it is "
+            "for a running cluster; name one by --kafka-cluster=HOST:PORT, or leave it out"
         )
 
 
 def first_fetch(spec: ClusterSpec, *, target: str = "auto") -> str | None:
     """What a session will fetch before this cluster can start, for people; None when all is there."""
-    if not isinstance(read_target(target), Local):
-        return None
-    from pytest_kafkaperf.clusters.distribution import is_installed  # noqa: PLC0415 - as above
+    match read_target(target):
+        case Local():
+            from pytest_kafkaperf.clusters.distribution import is_installed  # noqa: PLC0415 - as above
 
-    version = spec.version or DEFAULT_VERSION
-    return None if is_installed(version) else f"fetching Kafka {version} on its first use, about 50 MB"
+            version = spec.version or DEFAULT_VERSION
+            return None if is_installed(version) else f"fetching Kafka {version} on its first use, about 50 MB"
+        case Docker():
+            from pytest_kafkaperf.clusters.docker import image_of, is_pulled  # noqa: PLC0415 - as above
+
+            image = image_of(spec)
+            return None if is_pulled(image) else f"pulling {image} on its first use"
+        case External():
+            return None

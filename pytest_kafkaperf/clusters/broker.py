@@ -1,95 +1,113 @@
-"""One broker process: start, liveness, log, end."""
+"""One broker process: start, pause, end, and how it ended."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from pytest_kafkaperf.errors import ClusterLostError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-_STOP_TIMEOUT_S = 10
-"""For an orderly end; the data is thrown away, so there is nothing to wait longer for."""
+_STOP_TIMEOUT_S = 30
+"""For an orderly end, in which a broker hands its partitions over; then it is killed."""
 _KILL_TIMEOUT_S = 10
 _TAIL_BYTES = 16 * 1024
 _TAIL_LINES = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broker:
-    """A broker that was started; whether it still runs, `check` tells."""
+class Process:
+    """A broker as a child process, in a process group of its own.
 
-    process: subprocess.Popen[bytes]
-    log: Path
+    Of its own, so that Ctrl-C in the terminal reaches pytest alone, which then ends the broker in order.
+    """
+
+    def __init__(
+        self, broker: int, command: Sequence[str | Path], *, folder: Path, redact: Callable[[str], str] = str
+    ) -> None:
+        self._name = f"broker {broker}"
+        self._command = command
+        self._folder = folder
+        self._redact = redact
+        self._log = folder / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs, or ran last; None before the first start."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start it; the log of an earlier start is kept."""
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - Kafka, on the Java that was found
+                self._command,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def stop(self, *, kill: bool) -> None:
+        """End its group; nothing happens where it has ended."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        try:
+            if not kill:
+                os.killpg(process.pid, signal.SIGTERM)
+                os.killpg(process.pid, signal.SIGCONT)  # a stopped process takes SIGTERM only once it goes on
+                process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:  # after Ctrl-C in the wait, too
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(_KILL_TIMEOUT_S)
+
+    def pause(self) -> None:
+        """Stop it by SIGSTOP."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on by SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def remove(self) -> None:
+        """Kill it: its data goes with its folder, so there is nothing to end in order."""
+        self.stop(kill=True)
 
     def check(self) -> None:
-        """Cheap: one look at the process.
+        """One look at the process.
 
         Raises:
             ClusterLostError: the process has ended; names how, and the last lines of its log.
 
         """
-        status = self.process.poll()
+        status = None if self._process is None else self._process.poll()
         if status is not None:
-            raise ClusterLostError(f"broker (pid {self.process.pid}) {_how_it_ended(status)}; {self._last_words()}")
+            raise ClusterLostError(f"{self._name} (pid {self.pid}) {_how_it_ended(status)}; {self._last_words()}")
 
     def log_tail(self) -> str:
         """The end of the broker's log; empty where it has not written any."""
         try:
-            with self.log.open("rb") as file:
-                file.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+            with self._log.open("rb") as file:
+                file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
                 text = file.read().decode("utf-8", errors="replace")
         except FileNotFoundError:
             return ""
-        return "\n".join(text.splitlines()[-_TAIL_LINES:])
+        return self._redact("\n".join(text.splitlines()[-_TAIL_LINES:]))
 
     def _last_words(self) -> str:
         tail = self.log_tail()
         return f"the end of its log:\n{tail}" if tail else "its log is empty"
 
-
-@contextmanager
-def running(command: Sequence[str | Path], *, folder: Path) -> Iterator[Broker]:
-    """Start a broker in a process group of its own, and end that group.
-
-    Of its own, so that Ctrl-C in the terminal reaches pytest alone, which then ends the broker in order.
-    """
-    log = folder / "broker.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - Kafka, on the Java that was found
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield Broker(process=process, log=log)
-    finally:
-        _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    try:
-        os.killpg(process.pid, signal.SIGTERM)
-        os.killpg(process.pid, signal.SIGCONT)  # a stopped process takes SIGTERM only once it goes on
-        process.wait(_STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:  # after Ctrl-C in the wait, too
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(_KILL_TIMEOUT_S)
+    def _signal(self, number: signal.Signals) -> None:
+        self.check()
+        if self._process is not None:
+            os.killpg(self._process.pid, number)
 
 
 def _how_it_ended(status: int) -> str:

@@ -5,44 +5,53 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.access import Access, read_client_properties
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.readiness import wait_ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 _TIMEOUT_S = 15
 _PAUSE_S = 0.5
 
-_NOT_APPLIED = ("version", "config", "heap")
+_NOT_APPLIED = ("version", "image", "config", "security", "heap")
 """What a spec says about a broker to start; the same test file runs on both kinds of cluster."""
 
 
-def reach(spec: ClusterSpec, servers: Sequence[str]) -> Cluster:
+def reach(spec: ClusterSpec, servers: Sequence[str], client_properties: Path | None) -> Cluster:
     """Give the cluster at these servers once it is ready.
 
     Raises:
+        UsageError: the client properties cannot be used.
         ClusterError: it cannot be reached, or has fewer brokers than the spec asks for.
 
     """
     from pytest_kafkaperf.load.features import version_of  # noqa: PLC0415 - brings in aiokafka
 
     named = ",".join(servers)
+    access = Access() if client_properties is None else read_client_properties(client_properties)
     try:
-        sight = wait_ready(named, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S)
+        sight = wait_ready(named, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S, access=access)
     except ClusterError as error:
-        raise ClusterError(
-            f"{error}. Check the address and the port in --kafka-cluster, that the brokers are up, "
-            "and that their listener is a PLAINTEXT one: TLS and SASL come in a later version"
-        ) from None
+        raise ClusterError(f"{error}. {_advice(access, client_properties)}") from None
     return Cluster(
         bootstrap_servers=named,
         brokers=sight.brokers,
         provider="external",
         version=version_of(sight.features),
+        access=access,
         facts=MappingProxyType(_facts(spec, sight.features.get("metadata.version"))),
     )
+
+
+def _advice(access: Access, client_properties: Path | None) -> str:
+    what = "Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is"
+    if client_properties is None:
+        return f"{what} a PLAINTEXT one; how to log in elsewhere, --kafka-client-config=FILE tells"
+    return f"{what} a {access.protocol} one as in {client_properties}"
 
 
 def _facts(spec: ClusterSpec, metadata_version: int | None) -> dict[str, str]:

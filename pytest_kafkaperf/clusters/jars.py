@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,12 +19,41 @@ _ATTEMPTS = 3
 def fetch(version: str, *, scratch: Path) -> list[Path]:
     """Fetch the jars that a broker of this version needs, and one that writes its log to standard error.
 
-    Everything goes below `scratch`, not into the user's own Maven folder: jgo downloads straight to the final
-    name, so what an interrupted run leaves there would count as complete ever after.
+    Raises:
+        ClusterError: jgo is not installed, or no such version.
+        Unreachable: there is no network.
+
+    """
+    return _fetched(
+        f"Kafka {version}",
+        lambda context: _resolve(context, version),
+        scratch=scratch,
+        advice=f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}",
+    )
+
+
+def fetch_one(coordinate: str, *, scratch: Path) -> Path:
+    """Fetch one jar, without what it depends on, by its `GROUP:ARTIFACT:VERSION`.
 
     Raises:
-        ClusterError: jgo is not installed, there is no network, or no such version.
+        ClusterError: jgo is not installed, or no repository has it.
+        Unreachable: there is no network.
 
+    """
+    group, artifact, version = coordinate.split(":")
+    return _fetched(
+        coordinate,
+        lambda context: _whole([context.project(group, artifact).at_version(version).artifact()]),
+        scratch=scratch,
+        advice="Look at the repositories in jgo's settings file",
+    )[0]
+
+
+def _fetched(what: str, resolve: Callable[[Any], list[Path]], *, scratch: Path, advice: str) -> list[Path]:
+    """Let jgo fetch, again where the network answers and then fails.
+
+    Everything goes below `scratch`, not into the user's own Maven folder: jgo downloads straight to the final
+    name, so what an interrupted run leaves there would count as complete ever after.
     """
     try:
         import requests  # noqa: PLC0415 - comes with jgo
@@ -32,8 +62,7 @@ def fetch(version: str, *, scratch: Path) -> list[Path]:
         from jgo.maven import MavenContext  # noqa: PLC0415
     except ImportError:
         raise ClusterError(
-            f"fetching Kafka {version} for a local broker needs the package jgo; "
-            "run: pip install 'pytest-kafkaperf[local]'"
+            f"fetching {what} for a local broker needs the package jgo; run: pip install 'pytest-kafkaperf[local]'"
         ) from None
     # jgo's own settings file may name a mirror: `[repositories]`, `central = ...`.
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
@@ -42,7 +71,7 @@ def fetch(version: str, *, scratch: Path) -> list[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
         context = MavenContext(repo_cache=scratch, local_repos=[], remote_repos=repositories)
         try:
-            return _resolve(context, version)
+            return resolve(context)
         except requests.RequestException as error:
             online = any(scratch.rglob("*.pom"))
             if attempt == _ATTEMPTS or not online:
@@ -50,8 +79,7 @@ def fetch(version: str, *, scratch: Path) -> list[Path]:
         # What jgo raises for an artifact that no repository has, and for a page that is no answer of one.
         except (RuntimeError, ElementTree.ParseError) as error:
             raise ClusterError(
-                f"Kafka {version} is not to be had from {looked}: {str(error).partition(' in remote ')[0]}. "
-                f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}"
+                f"{what} is not to be had from {looked}: {str(error).partition(' in remote ')[0]}. {advice}"
             ) from error
     raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
@@ -75,6 +103,10 @@ def _resolve(context: Any, version: str) -> list[Path]:
     needed = [*inputs, *(each for each in transitive if each.scope in ("compile", "runtime"))]
     artifacts = [each.artifact for each in needed]
     artifacts += [_log_writer(context, each) for each in artifacts if each.artifactId == "slf4j-api"]
+    return _whole(artifacts)
+
+
+def _whole(artifacts: list[Any]) -> list[Path]:
     jars = [Path(artifact.resolve()) for artifact in artifacts]
     for jar in jars:
         _refuse_damaged(jar)

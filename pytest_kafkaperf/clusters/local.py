@@ -1,37 +1,42 @@
-"""The provider `local`: one real broker, KRaft combined mode, as a child process of the session."""
+"""The provider `local`: real brokers, KRaft combined mode, as child processes of the session."""
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import os
+import random
 import shutil
 import socket
-import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.clusters import broker, distribution, java
+import javaproperties
+
+from pytest_kafkaperf.access import Access
+from pytest_kafkaperf.clusters import distribution, java
+from pytest_kafkaperf.clusters.broker import Process
+from pytest_kafkaperf.clusters.launch import Plan, launched
+from pytest_kafkaperf.clusters.properties import CLIENT, LISTENERS, Node, broker_properties, new_uuid
 from pytest_kafkaperf.clusters.runs import PROPERTIES, run_folder
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.errors import ClusterError, ClusterLostError
-from pytest_kafkaperf.load.readiness import wait_ready
+from pytest_kafkaperf.clusters.security import Security, protection
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of
+from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pytest_kafkaperf.clusters.broker import Broker
     from pytest_kafkaperf.clusters.distribution import Distribution
     from pytest_kafkaperf.clusters.java import Java
 
-_READY_TIMEOUT_S = 60
-_READY_PAUSE_S = 0.05
-_START_ATTEMPTS = 3
-"""A free port can be taken by someone else before the broker binds it; then it is tried with others."""
-_PORT_TAKEN = ("java.net.BindException", "Address already in use", "failed to bind")
+_HOST = "127.0.0.1"
+_KEYSTORE = "keystore.pem"
+_PORTS = range(15_000, 30_000)
+"""Below those that systems take for outgoing connections: one of these could hold the port of a stopped broker."""
+_PORT_ATTEMPTS = 100
 
 _JVM_OPTIONS = (
     # Those of Kafka's own bin/kafka-run-class.sh, KAFKA_JVM_PERFORMANCE_OPTS.
@@ -43,178 +48,129 @@ _JVM_OPTIONS = (
     "-Djava.awt.headless=true",
     # A broker without memory must end, and make the round INVALID, not limp on.
     "-XX:+ExitOnOutOfMemoryError",
+    # The JVM's own statistics stay in memory: nothing is left of a broker that was killed.
+    "-XX:-UsePerfData",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
 
-_OWN_CONFIG = {
-    # One broker, so one replica of the internal topics.
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    # 50 partitions each are created at the first use, in the middle of somebody's warm-up.
-    "offsets.topic.num.partitions": "5",
-    "transaction.state.log.num.partitions": "5",
-    "share.coordinator.state.topic.num.partitions": "5",
-    # Consumers of a test start at once: there is nobody to wait 3 s for.
-    "group.initial.rebalance.delay.ms": "0",
-    # A misspelt topic is an error.
-    "auto.create.topics.enable": "false",
-}
-"""What differs from Kafka's defaults; a spec's `config` overrides it."""
-
 
 @contextmanager
 def start(spec: ClusterSpec) -> Iterator[Cluster]:
-    """Start a broker that is ready, and leave neither a process nor a file of it.
+    """Start brokers that are ready, and leave neither a process nor a file of them.
 
     Raises:
-        ClusterError: no Java, no Kafka, or the broker did not start; says what to do.
+        ClusterError: no Java, no Kafka, or a broker did not start; says what to do.
 
     """
     cache = distribution.cache_folder()
     runtime = java.find()
     kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
-    with (
-        run_folder(cache / "runs") as folder,
-        _started(spec, runtime=runtime, kafka=kafka, folder=folder) as (started, servers),
-    ):
-        yield Cluster(
-            bootstrap_servers=servers,
-            brokers=1,
-            provider="local",
-            version=kafka.version,
-            facts=MappingProxyType(_facts(spec, runtime)),
-            pids=(started.process.pid,),
-            check=started.check,
-        )
-
-
-def _facts(spec: ClusterSpec, runtime: Java) -> dict[str, str]:
-    config = {f"config.{name}": value for name, value in sorted(spec.config.items())}
-    return {"java": runtime.description, "heap": spec.heap, **config}
-
-
-@contextmanager
-def _started(spec: ClusterSpec, *, runtime: Java, kafka: Distribution, folder: Path) -> Iterator[tuple[Broker, str]]:
-    for attempt in range(1, _START_ATTEMPTS + 1):
-        with ExitStack() as stack:
-            ports = _free_ports()
-            cluster_id = _lay_out(folder, kafka=kafka, ports=ports, config=spec.config)
-            command = _command(runtime, kafka, heap=spec.heap, folder=folder)
-            started = stack.enter_context(broker.running(command, folder=folder))
-            servers = f"127.0.0.1:{ports.broker}"
-            try:
-                wait_ready(
-                    servers,
-                    brokers=1,
-                    timeout_s=_READY_TIMEOUT_S,
-                    pause_s=_READY_PAUSE_S,
-                    still_possible=started.check,
-                    cluster_id=cluster_id,
-                )
-            except ClusterLostError as error:
-                if attempt < _START_ATTEMPTS and any(sign in str(error) for sign in _PORT_TAKEN):
-                    continue
-                raise ClusterError(f"Kafka {kafka.version} did not start: {error}") from None
-            except ClusterError as error:
-                raise ClusterError(
-                    f"Kafka {kafka.version} did not start: {error}; the end of its log:\n{started.log_tail()}"
-                ) from None
-            yield started, servers
-            return
+    security = None if spec.security is None else Security.make(spec.security, [_HOST, "localhost"])
+    with run_folder(cache / "runs") as folder:
+        layout = Layout(spec=spec, runtime=runtime, kafka=kafka, security=security, folder=folder)
+        with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as (fleet, servers):
+            yield Cluster(
+                bootstrap_servers=servers,
+                brokers=spec.brokers,
+                provider="local",
+                version=kafka.version,
+                access=Access() if security is None else security.access,
+                facts=MappingProxyType({"java": runtime.description, **facts_of(spec), **_not_applied(spec)}),
+                fleet=fleet,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ports:
-    broker: int
-    controller: int
+class Layout:
+    """What brokers need on disk and on their command line."""
+
+    spec: ClusterSpec
+    runtime: Java
+    kafka: Distribution
+    security: Security | None
+    folder: Path
+
+    def plan(self) -> Plan:
+        """Lay the brokers out, on ports that are free now."""
+        nodes = _nodes(self.spec.brokers)
+        cluster_id = new_uuid()
+        return Plan(
+            servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
+            bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
+            cluster_id=cluster_id,
+        )
+
+    def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Process:
+        home = self.folder / f"broker-{node.id}"
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.copytree(self.kafka.storage, home / "data")
+        (home / "tmp").mkdir()
+        meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.id), "directory.id": new_uuid()}
+        _write(home / "data" / "meta.properties", meta)
+        keystore = home / _KEYSTORE
+        if self.security is not None and self.security.keystore is not None:
+            keystore.touch(mode=0o600)
+            keystore.write_text(self.security.keystore, encoding="ascii")
+        properties = broker_properties(
+            node,
+            nodes,
+            log_folder=str(home / "data"),
+            protection=protection(self.security, keystore=str(keystore)),
+            config=self.spec.config,
+        )
+        _write(home / PROPERTIES, properties)
+        redact = str if self.security is None else self.security.redact
+        return Process(node.id, self._command(home), folder=home, redact=redact)
+
+    def _command(self, home: Path) -> list[str | Path]:
+        return [
+            self.runtime.path,
+            f"-Xms{self.spec.heap}",
+            f"-Xmx{self.spec.heap}",
+            *_JVM_OPTIONS,
+            f"-Djava.io.tmpdir={home / 'tmp'}",  # the native compression libraries unpack there
+            "-cp",
+            os.pathsep.join(map(str, self.kafka.classpath)),
+            "kafka.Kafka",
+            home / PROPERTIES,
+        ]
 
 
-def _free_ports() -> _Ports:
-    """Two loopback ports that are free now."""
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        return _Ports(broker=first.getsockname()[1], controller=second.getsockname()[1])
+def _not_applied(spec: ClusterSpec) -> dict[str, str]:
+    """The same test file runs with every provider; what has no meaning here is told."""
+    return {} if spec.image is None else {"not applied": "image"}
 
 
-def _lay_out(folder: Path, *, kafka: Distribution, ports: _Ports, config: Mapping[str, str]) -> str:
-    """Write configuration and a formatted data folder; gives the cluster's id.
-
-    The id is a new one, so that a broker of another session, on a port that it was quicker to take, is not
-    mistaken for this one.
-    """
-    shutil.rmtree(folder / "data", ignore_errors=True)
-    shutil.copytree(kafka.storage, folder / "data")
-    (folder / "tmp").mkdir(exist_ok=True)
-    cluster_id = _uuid()
-    meta = {
-        "version": "1",
-        "cluster.id": cluster_id,
-        "node.id": str(distribution.NODE_ID),
-        "directory.id": _uuid(),
-    }
-    (folder / "data" / "meta.properties").write_text(_as_properties(meta), encoding="ascii")
-    (folder / PROPERTIES).write_text(
-        _as_properties({**_OWN_CONFIG, **config, **_identity(folder, ports)}), encoding="ascii"
-    )
-    return cluster_id
+def _nodes(brokers: int) -> list[Node]:
+    """As many brokers, on loopback ports that are free now."""
+    ports = iter(free_ports(brokers * len(LISTENERS)))
+    nodes = []
+    for number in range(1, brokers + 1):
+        addresses = {listener: f"{_HOST}:{next(ports)}" for listener in LISTENERS}
+        nodes.append(Node(id=number, bound=addresses, advertised=addresses))
+    return nodes
 
 
-def _identity(folder: Path, ports: _Ports) -> dict[str, str]:
-    """The properties that make this broker this one, `spec.OWN_PROPERTIES`."""
-    return {
-        "process.roles": "broker,controller",
-        "node.id": str(distribution.NODE_ID),
-        "controller.quorum.voters": f"{distribution.NODE_ID}@127.0.0.1:{ports.controller}",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{ports.broker},CONTROLLER://127.0.0.1:{ports.controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.broker}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "log.dirs": str(folder / "data"),
-    }
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that are free now, and that no client is given while a broker restarts."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            _bind_somewhere(each)
+        return [each.getsockname()[1] for each in sockets]
 
 
-def _command(runtime: Java, kafka: Distribution, *, heap: str, folder: Path) -> list[str | Path]:
-    return [
-        runtime.path,
-        f"-Xms{heap}",
-        f"-Xmx{heap}",
-        *_JVM_OPTIONS,
-        f"-Djava.io.tmpdir={folder / 'tmp'}",  # the native compression libraries unpack there
-        "-cp",
-        os.pathsep.join(map(str, kafka.classpath)),
-        "kafka.Kafka",
-        folder / PROPERTIES,
-    ]
+def _bind_somewhere(unbound: socket.socket) -> None:
+    for _ in range(_PORT_ATTEMPTS):
+        with contextlib.suppress(OSError):
+            unbound.bind((_HOST, random.choice(_PORTS)))  # noqa: S311 - not a secret
+            return
+    raise ClusterError(f"none of {_PORT_ATTEMPTS} ports that were tried, from {_PORTS[0]} to {_PORTS[-1]}, is free")
 
 
-def _uuid() -> str:
-    """A UUID as Kafka writes it: base64 without padding; Kafka refuses a leading `-`."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
-        if not text.startswith("-"):
-            return text
-
-
-def _as_properties(values: Mapping[str, str]) -> str:
-    return "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
-
-
-def _escaped(value: str) -> str:
-    """As `java.util.Properties` reads it: printable ASCII as it is, UTF-16 units for the rest."""
-    if value.startswith(" "):
-        return "\\" + _escaped_rest(value)
-    return _escaped_rest(value)
-
-
-def _escaped_rest(value: str) -> str:
-    units = value.encode("utf-16-be", errors="surrogatepass")
-    codes = [int.from_bytes(units[i : i + 2]) for i in range(0, len(units), 2)]
-    return "".join(
-        chr(code) if ord(" ") <= code <= ord("~") and code != ord("\\") else f"\\u{code:04x}" for code in codes
-    )
+def _write(path: Path, properties: Mapping[str, str]) -> None:
+    """Only the user may read it: it can hold passwords."""
+    path.touch(mode=0o600)
+    path.write_text(javaproperties.dumps(properties, timestamp=False), encoding="latin-1")

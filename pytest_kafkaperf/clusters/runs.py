@@ -8,6 +8,7 @@ the clocks that their times are read from can be set, and a container that share
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
 import time
@@ -27,7 +28,7 @@ PREFIX = "kafkaperf-"
 """What the names of run folders begin with."""
 
 PROPERTIES = "server.properties"
-"""The broker's configuration in a run folder; its path on a command line tells whose broker a process is."""
+"""A broker's configuration; its path, below a run folder, on a command line tells whose broker a process is."""
 
 _SWEEP_TIMEOUT_S = 60
 """How long to wait for another session that is sweeping."""
@@ -51,6 +52,19 @@ def run_folder(runs: Path) -> Iterator[Path]:
         yield folder
     finally:
         _remove(folder, lock)
+
+
+def is_alive(folder: Path) -> bool:
+    """Whether the session that has this run folder lives."""
+    lock = _owner_lock(folder)
+    if not Path(lock.lock_file).exists():
+        return False
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    lock.release()
+    return False
 
 
 def _claim(runs: Path) -> tuple[Path, FileLock]:
@@ -88,14 +102,18 @@ def _sweep(runs: Path) -> None:
 
 
 def _end_brokers(folder: Path) -> None:
-    properties = str(folder / PROPERTIES)
-    brokers = [process for process in psutil.process_iter(["cmdline"]) if properties in (process.info["cmdline"] or ())]
+    brokers = [process for process in psutil.process_iter(["cmdline"]) if _runs_from(folder, process.info["cmdline"])]
     for broker in brokers:
         with contextlib.suppress(psutil.Error):
             broker.kill()  # compares the time of creation, so that it never hits a process that came later
     deadline = time.monotonic() + _KILL_TIMEOUT_S
     while not all(map(_has_ended, brokers)) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
+
+
+def _runs_from(folder: Path, command_line: list[str] | None) -> bool:
+    last = (command_line or [""])[-1]
+    return last.startswith(f"{folder}{os.sep}") and last.endswith(PROPERTIES)
 
 
 def _has_ended(process: psutil.Process) -> bool:

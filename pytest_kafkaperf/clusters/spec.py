@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
+from pytest_kafkaperf.access import Access, read_access
+from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.fields import MarkerFields
 from pytest_kafkaperf.scenario import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from pytest_kafkaperf.clusters.fleet import Fleet
 
 OWN_PROPERTIES = (
     "advertised.listeners",
@@ -35,6 +39,10 @@ OWN_PROPERTIES = (
 )
 """Broker properties that a provider sets itself: another value would keep the cluster from coming up."""
 
+MAX_BROKERS = 100
+"""Far more than a machine can run; a misplaced port is not a number of brokers."""
+
+_IMAGE = re.compile(r"[\w.:@/-]+")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 _PROPERTY = re.compile(r"[\w.-]+")
@@ -46,12 +54,16 @@ class ClusterSpec(MarkerFields):
     Hashable, so that it can be the key of that sharing.
     """
 
-    brokers: int = Field(default=1, ge=1)
+    brokers: int = Field(default=1, ge=1, le=MAX_BROKERS)
     """Number of brokers."""
     version: str | None = None
     """Kafka's version, such as `4.1.0`; None: the plugin's default."""
+    image: str | None = None
+    """Docker image, such as `confluentinc/cp-kafka:8.0.0`; None: `apache/kafka` of the version."""
     config: Config = Field(default_factory=dict)
     """Broker properties, on top of the provider's own, in Kafka's words."""
+    security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None
+    """How clients get in; None: plaintext."""
     heap: str = "512m"
     """The broker's Java heap, as in `-Xmx`."""
 
@@ -61,6 +73,13 @@ class ClusterSpec(MarkerFields):
         if version is not None and not _VERSION.fullmatch(version):
             raise ValueError("a Kafka version has three numbers, such as '4.1.0'")
         return version
+
+    @field_validator("image")
+    @classmethod
+    def _image_as_docker_takes_it(cls, image: str | None) -> str | None:
+        if image is not None and not _IMAGE.fullmatch(image):
+            raise ValueError("an image is named as docker does, such as 'apache/kafka:4.1.0'")
+        return image
 
     @field_validator("heap")
     @classmethod
@@ -84,7 +103,7 @@ class ClusterSpec(MarkerFields):
         return config
 
     def __hash__(self) -> int:
-        return hash((self.brokers, self.version, frozenset(self.config.items()), self.heap))
+        return hash((self.brokers, self.version, self.image, frozenset(self.config.items()), self.security, self.heap))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +118,70 @@ class Cluster:
     """`local`, `docker` or `external`."""
     version: str = "unknown"
     """Kafka's version (of a foreign cluster the first two numbers), or `unknown` where it does not tell."""
-    client_config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """What an aiokafka client needs besides the servers: keyword arguments."""
+    client_config: Mapping[str, Any] = field(default_factory=dict)
+    """What an aiokafka client needs besides the servers: keyword arguments. To make a cluster of your own, Java's names
+    (`security.protocol`, ...) do, too."""
+    access: Access = field(default_factory=Access, repr=False, compare=False)
+    """The same as a value that crosses into other processes; read from `client_config` where it is not given."""
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """More for the fingerprint: `java`, `heap`, and `config.NAME` for each property of the spec; of a foreign
     cluster `metadata.version`, and `not applied` for the fields of the spec that it is not given."""
-    pids: tuple[int, ...] = ()
-    """The brokers' processes on this machine, where the session owns them."""
-    check: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
-    """Raises `ClusterLostError` with the reason when a broker that the session owns is gone; cheap."""
+    fleet: Fleet | None = field(default=None, repr=False, compare=False)
+    """The brokers, where the session owns them."""
+
+    def __post_init__(self) -> None:
+        """Let `access` and `client_config` say the same."""
+        if self.client_config and self.access == Access():
+            access = read_access(self.client_config, origin="client_config", folder=Path.cwd())
+            object.__setattr__(self, "access", access)
+        object.__setattr__(self, "client_config", self.access.arguments())
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The brokers' processes on this machine, where the session owns them."""
+        servers = () if self.fleet is None else self.fleet.servers.values()
+        return tuple(server.pid for server in servers if server.pid is not None)
+
+    def check(self) -> None:
+        """Raise `ClusterLostError` with the reason when a broker that the session owns is gone; cheap."""
+        if self.fleet is not None:
+            self.fleet.check()
+
+    def stop_broker(self, broker: int, *, kill: bool = False) -> None:
+        """End a broker in order, or at once; returns when it is gone. Brokers are numbered from 1.
+
+        Raises:
+            UsageError: there is no such broker, it is stopped already, or the session does not own it.
+            ClusterError: it did not end.
+
+        """
+        self._owned().stop(broker, kill=kill)
+
+    def start_broker(self, broker: int) -> None:
+        """Start a broker that was stopped, and wait until it is ready; raises as `stop_broker` does."""
+        self._owned().start(broker)
+
+    def pause_broker(self, broker: int) -> None:
+        """Let a broker stand still, its connections open; raises as `stop_broker` does."""
+        self._owned().pause(broker)
+
+    def resume_broker(self, broker: int) -> None:
+        """Let a broker go on that was paused; raises as `stop_broker` does."""
+        self._owned().resume(broker)
+
+    def _owned(self) -> Fleet:
+        if self.fleet is None:
+            raise UsageError(
+                f"the brokers at {self.bootstrap_servers} are not this session's to stop or to start; "
+                "use --kafka-cluster=local or docker"
+            )
+        return self.fleet
+
+
+def facts_of(spec: ClusterSpec) -> dict[str, str]:
+    """What a spec says of brokers that the session starts, for the fingerprint."""
+    security = {} if spec.security is None else {"security": spec.security}
+    return {"heap": spec.heap, **security, **{f"config.{name}": value for name, value in sorted(spec.config.items())}}
 
 
 def _is_own(name: str) -> bool:

@@ -1,10 +1,11 @@
-"""Topics: made for a test, counted, and removed again. Every request is bounded."""
+"""Topics and groups: made for a test, counted, and removed again. Every request is bounded."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
 import contextlib
+import datetime
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,15 +15,28 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.load.grants import Operation, Resource, refusal
+from pytest_kafkaperf.load.kafka import AIOKafkaClient, metadata
+from pytest_kafkaperf.load.kafka import admin as requests
+from pytest_kafkaperf.load.names import PREFIX, stale_groups, stale_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
+    from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.scenario import Scenario
 
 TIMEOUT_S = 20
 """Bound of each call here, the wait for its effect included."""
+SWEEP_TIMEOUT_S = 10
+"""Bound of removing what runs that crashed have left behind."""
 _TICK_S = 0.05
+UNREACHABLE = (
+    kafka_errors.KafkaConnectionError,
+    kafka_errors.NodeNotReadyError,
+    kafka_errors.RequestTimedOutError,
+)
+"""How aiokafka tells that a broker is down, or silent."""
 
 T = TypeVar("T")
 
@@ -30,9 +44,10 @@ T = TypeVar("T")
 class Admin:
     """What a test needs of the cluster besides load; connects for each call."""
 
-    def __init__(self, bootstrap_servers: str, client_config: Mapping[str, Any]) -> None:
+    def __init__(self, bootstrap_servers: str, access: Access) -> None:
         self._servers = bootstrap_servers
-        self._config = dict(client_config)
+        self._access = access
+        self._config = access.arguments()
 
     def create_topic(self, topic: str, scenario: Scenario) -> None:
         """Create the topic of a scenario and wait until each partition has a leader.
@@ -51,6 +66,28 @@ class Admin:
 
         """
         self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
+
+    def delete_groups(self, groups: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
+        """Delete consumer groups of a run, which have no members any more; one that is not there is fine.
+
+        Raises:
+            ClusterError: refused by the cluster, or not done in time.
+
+        """
+        self._call(self._delete_groups(groups), "delete consumer groups", timeout_s)
+
+    def sweep(self) -> list[str]:
+        """Remove topics and groups that runs left behind whose time is over by more than an hour; gives their names.
+
+        Only what is named exactly as a run names it; see `names`. What the cluster does not let this client see or
+        remove stays.
+
+        Raises:
+            ClusterError: the cluster did not answer in time.
+
+        """
+        now = datetime.datetime.now(datetime.UTC)
+        return self._call(self._sweep(now), "look for what crashed runs left behind", SWEEP_TIMEOUT_S)
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """The offset after the last record, by partition.
@@ -72,10 +109,39 @@ class Admin:
             response = await admin.create_topics([new], timeout_ms=TIMEOUT_S * 1000)
             for _, code, *message in response.topic_errors:
                 if code:
-                    reason = next(filter(None, message), kafka_errors.for_code(code).__name__)
-                    raise ClusterError(f"the cluster refused the topic of this scenario: {reason}")
-            while not _has_leaders(await admin.describe_topics([topic]), scenario.partitions):
+                    raise await self._refused(admin, code, next(filter(None, message), ""), scenario)
+            while not _has_leaders(await self._described(admin, topic), scenario.partitions):
                 await asyncio.sleep(_TICK_S)
+
+    async def _refused(self, admin: Any, code: int, message: str, scenario: Scenario) -> ClusterError:
+        """Why a topic could not be created, and what to do."""
+        error = kafka_errors.for_code(code)
+        told = message or error.__name__
+        if error in (kafka_errors.TopicAuthorizationFailedError, kafka_errors.ClusterAuthorizationFailedError):
+            return ClusterError(
+                f"the run cannot create its topic: {refusal(_ON_OWN_TOPICS, _OWN_TOPICS, self._access, self._servers)}; "
+                "or name a topic that exists by topic='NAME'"
+            )
+        if error is kafka_errors.InvalidReplicationFactorError:
+            brokers = len((await admin.describe_cluster())["brokers"])
+            wanted = scenario.replication_factor
+            return ClusterError(
+                f"replication_factor={wanted} needs {wanted} brokers, and the cluster at {self._servers} has {brokers} "
+                f"({told}); use replication_factor={brokers} or less, or a cluster of {wanted} brokers"
+            )
+        if error is kafka_errors.InvalidConfigurationError:
+            given = ", ".join(f"{name}={value}" for name, value in scenario.topic_config.items())
+            told = f"{told}; look at topic_config ({given})" if given else told
+        elif error is kafka_errors.PolicyViolationError:
+            told = f"its policy for new topics forbids it: {told}"
+        return ClusterError(f"the cluster refused the topic of this scenario: {told}")
+
+    async def _described(self, admin: Any, topic: str) -> list[dict[str, Any]]:
+        described: list[dict[str, Any]] = await admin.describe_topics([topic])
+        if any(one["error_code"] == kafka_errors.TopicAuthorizationFailedError.errno for one in described):
+            refused = refusal([Operation.DESCRIBE], _OWN_TOPICS, self._access, self._servers)
+            raise ClusterError(f"the run cannot see the topic that it created: {refused}")
+        return described
 
     async def _delete_topic(self, topic: str) -> None:
         async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
@@ -84,6 +150,51 @@ class Admin:
                 error = kafka_errors.for_code(code)
                 if error not in (kafka_errors.NoError, kafka_errors.UnknownTopicOrPartitionError):
                     raise ClusterError(f"the cluster refused to delete topic {topic!r}: {error.__name__}")
+
+    async def _delete_groups(self, groups: Sequence[str]) -> None:
+        async with self._client() as client:
+            while True:
+                answers = await _ask_to_delete(client, groups)
+                unsure = [group for group, error in answers.items() if error in _ASK_AGAIN]
+                refused = {group: error for group, error in answers.items() if error not in (None, *_ASK_AGAIN)}
+                if refused:
+                    raise ClusterError(self._group_refusal(refused))
+                if not unsure:
+                    return
+                groups = unsure
+                await asyncio.sleep(_TICK_S)
+
+    def _group_refusal(self, refused: Mapping[str, type[Exception] | None]) -> str:
+        group, error = next(iter(refused.items()))
+        if error is kafka_errors.GroupAuthorizationFailedError:
+            reason = refusal([Operation.DELETE], _OWN_GROUPS, self._access, self._servers)
+        elif error is kafka_errors.NonEmptyGroup:
+            reason = "it has members still"
+        else:
+            reason = str(error and error.__name__)
+        more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+        return f"could not delete consumer group {group!r}{more}: {reason}"
+
+    async def _sweep(self, now: datetime.datetime) -> list[str]:
+        async with self._client() as client:
+            topics = stale_topics(await _topics(client), now)
+            groups = stale_groups(await _groups(client), now)
+            answers = await _ask_to_delete(client, groups) if groups else {}
+        swept = [group for group, error in answers.items() if error is None]
+        if topics:
+            async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
+                response = await admin.delete_topics(topics, timeout_ms=SWEEP_TIMEOUT_S * 1000)
+            swept += [topic for topic, code in response.topic_error_codes if not code]
+        return swept
+
+    @contextlib.asynccontextmanager
+    async def _client(self) -> AsyncIterator[Any]:
+        client = AIOKafkaClient(bootstrap_servers=self._servers, **self._config)
+        try:
+            await client.bootstrap()
+            yield client
+        finally:
+            await client.close()
 
     async def _end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=self._servers, **self._config)
@@ -104,7 +215,7 @@ class Admin:
                 return await work
         except (TimeoutError, kafka_errors.KafkaError) as error:
             elapsed_s = time.monotonic() - started_s
-            reason = f"no answer in {elapsed_s:.0f} s" if isinstance(error, TimeoutError) else repr(error)
+            reason = f"no answer in {elapsed_s:.0f} s" if isinstance(error, TimeoutError) else str(error)
             raise ClusterError(f"could not {what} on {self._servers}: {reason}") from None
 
 
@@ -118,6 +229,50 @@ async def _stopping(client: Any) -> Any:
         with contextlib.suppress(kafka_errors.KafkaError, TimeoutError):
             async with asyncio.timeout(2):
                 await stop()
+
+
+_OWN_TOPICS = Resource(kind="topic", name=PREFIX, prefixed=True)
+_OWN_GROUPS = Resource(kind="group", name=PREFIX, prefixed=True)
+_ON_OWN_TOPICS = (Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
+"""What a run does with its topics."""
+_ASK_AGAIN: tuple[type[Exception], ...] = (
+    kafka_errors.NotCoordinatorForGroupError,
+    kafka_errors.GroupLoadInProgressError,
+    kafka_errors.GroupCoordinatorNotAvailableError,
+)
+
+
+async def _ask_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:
+    """Why each group was not deleted, None where it is gone: every broker is asked, its coordinator alone knows it."""
+    answers: dict[str, type[Exception] | None] = dict.fromkeys(groups, kafka_errors.NotCoordinatorForGroupError)
+    for broker in client.cluster.brokers():
+        try:
+            response = await client.send(broker.nodeId, requests.DeleteGroupsRequest(list(groups)))
+        except UNREACHABLE:  # it is down, and another one is the coordinator now
+            continue
+        for group, code in response.results:
+            error = kafka_errors.for_code(code)
+            if error in (kafka_errors.NoError, kafka_errors.GroupIdNotFound):
+                answers[group] = None
+            elif error is not kafka_errors.NotCoordinatorForGroupError:
+                answers[group] = error
+    return answers
+
+
+async def _topics(client: Any) -> list[str]:
+    """All topics that this client may see."""
+    answer = await client.send(client.get_random_node(), metadata.MetadataRequest(allow_auto_topic_creation=False))
+    return [topic["topic"] for topic in answer.to_object()["topics"]]
+
+
+async def _groups(client: Any) -> list[str]:
+    """All groups that this client may see; those of a coordinator that does not answer wait for the next time."""
+    found: list[str] = []
+    for broker in client.cluster.brokers():
+        with contextlib.suppress(*UNREACHABLE):
+            answer = await client.send(broker.nodeId, requests.ListGroupsRequest())
+            found += [group for group, *_ in answer.groups]
+    return found
 
 
 def _has_leaders(descriptions: list[dict[str, Any]], partitions: int) -> bool:

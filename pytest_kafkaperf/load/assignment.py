@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
+from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.scenario import Scenario
 
 
@@ -18,7 +17,7 @@ class Assignment:
     board: str
     """Path of the board that all workers and the controller share."""
     bootstrap_servers: str
-    client_config: Mapping[str, Any] = field(repr=False)
+    access: Access
     topic: str
     group: str
     """Name of the consumer groups, but for their numbers; and of transactional producers."""

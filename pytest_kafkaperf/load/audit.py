@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.kafka import adapt, make_reader
 from pytest_kafkaperf.load.notes import Notes
@@ -35,7 +35,7 @@ class AuditTask:
     """What to look at. A plain picklable value."""
 
     bootstrap_servers: str
-    client_config: Mapping[str, Any] = field(repr=False)
+    access: Access
     topic: str
     scenario: Scenario
     offsets: Mapping[int, tuple[int, int]]
@@ -102,7 +102,7 @@ def _reordered(names: Int64s) -> int:
 async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
     found: dict[int, list[tuple[Int64s, Int64s]]] = {partition: [] for partition in task.offsets}
     ends = {TopicPartition(task.topic, partition): end for partition, (_, end) in task.offsets.items()}
-    client = make_reader(task.bootstrap_servers, task.client_config)
+    client = make_reader(task.bootstrap_servers, task.access.arguments())
     async with asyncio.timeout(TIMEOUT_S):
         try:
             await client.start()

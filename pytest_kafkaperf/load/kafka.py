@@ -19,7 +19,7 @@ For robustness:
 - `aiokafka.conn.AIOKafkaConnection.send`: broken connections are told as what clients recover from. Used in worker
   processes only.
 - `MessageAccumulator.reenqueue`: batches that failed together keep their order.
-- `AIOKafkaClient`, `aiokafka.protocol`: requests of their own for `readiness` and `features`.
+- `AIOKafkaClient`, `aiokafka.protocol`: requests of their own for `readiness`, `features`, `admin` and `preflight`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.producer import message_accumulator, producer, sender
-from aiokafka.protocol import api, metadata, types
+from aiokafka.protocol import admin, api, coordination, metadata, transaction, types
 from aiokafka.record import control_record, default_records
 from aiokafka.record.util import calc_crc32c, decode_varint, encode_varint
 from aiokafka.structs import TopicPartition
@@ -44,7 +44,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.client_config import IN_FLIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from aiokafka.structs import RecordMetadata
 
@@ -65,9 +65,11 @@ __all__ = [
     "RecordBatch",
     "Sender",
     "adapt",
+    "admin",
     "api",
     "batches_in_flight",
     "control_record",
+    "coordination",
     "crc32c",
     "decode_varint",
     "default_records",
@@ -80,6 +82,7 @@ __all__ = [
     "make_reader",
     "metadata",
     "submit",
+    "transaction",
     "types",
 ]
 
@@ -296,7 +299,7 @@ def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords])
 def make_producer(
     scenario: Scenario,
     bootstrap_servers: str,
-    client_config: Mapping[str, Any],
+    client_config: dict[str, Any],
     *,
     transactional_id: str,
     largest: int,
@@ -311,7 +314,7 @@ def make_producer(
     in_flight = config.pop(IN_FLIGHT, _IN_FLIGHT)
     room = max(_MAX_REQUEST_BYTES, 2 * (largest + scenario.batch_size))
     made = aiokafka.AIOKafkaProducer(
-        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000, "max_request_size": room} | config,
+        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000, "max_request_size": room} | client_config | config,
         bootstrap_servers=bootstrap_servers,
         acks=scenario.acks,
         compression_type=scenario.compression,
@@ -319,7 +322,6 @@ def make_producer(
         linger_ms=0 if batches else round(scenario.linger * 1000),
         enable_idempotence=scenario.idempotence,
         transactional_id=transactional_id if scenario.transaction_size else None,
-        **client_config,
     )
     if batches:
         made._sender.allow(in_flight)  # noqa: SLF001
@@ -327,30 +329,29 @@ def make_producer(
 
 
 def make_consumer(
-    scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: Mapping[str, Any]
+    scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
 ) -> aiokafka.AIOKafkaConsumer:
     """A member of a consumer group that reads what comes from now on; not started."""
     return aiokafka.AIOKafkaConsumer(
         topic,
         **{"heartbeat_interval_ms": _HEARTBEAT_MS, "request_timeout_ms": REQUEST_TIMEOUT_S * 1000}
+        | client_config
         | dict(scenario.consumer_config),
         bootstrap_servers=bootstrap_servers,
         group_id=group,
         auto_offset_reset="latest",
         enable_auto_commit=False,
         isolation_level=scenario.isolation_level,
-        **client_config,
     )
 
 
-def make_reader(bootstrap_servers: str, client_config: Mapping[str, Any]) -> aiokafka.AIOKafkaConsumer:
+def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokafka.AIOKafkaConsumer:
     """A consumer without a group that reads from where it is told to; not started."""
     return aiokafka.AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         auto_offset_reset="none",
         enable_auto_commit=False,
-        request_timeout_ms=REQUEST_TIMEOUT_S * 1000,
-        **client_config,
+        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000} | client_config,
     )
 
 

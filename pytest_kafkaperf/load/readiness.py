@@ -14,6 +14,8 @@ from pytest_kafkaperf.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from pytest_kafkaperf.access import Access
+
 _ANSWER_TIMEOUT_S = 3
 """Bound of one connection and of one request."""
 _MIN_LOOK_S = 1
@@ -38,7 +40,7 @@ def wait_ready(
     pause_s: float,
     still_possible: Callable[[], None] = lambda: None,
     cluster_id: str | None = None,
-    client_config: Mapping[str, Any] | None = None,
+    access: Access | None = None,
 ) -> Sight:
     """Look until every broker is seen and takes connections.
 
@@ -49,20 +51,21 @@ def wait_ready(
         pause_s: between looks.
         still_possible: called between looks; raises where waiting has become pointless.
         cluster_id: the cluster to see; another one that answers is not ready, it is the wrong one.
-        client_config: what an aiokafka client needs besides the servers.
+        access: how to get in; None: plaintext.
 
     Raises:
         ClusterError: not ready in time; names the servers, what was seen last, and the bound.
 
     """
     deadline = time.monotonic() + timeout_s
+    client_config = {} if access is None else access.arguments()
     # With a factory the runner leaves the calling thread's own event loop, if a test has set one, alone.
     with _complaints() as complaints, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         while True:
             still_possible()
             left_s = max(deadline - time.monotonic(), _MIN_LOOK_S)
             try:
-                return runner.run(_look(servers, brokers, cluster_id, client_config or {}, left_s))
+                return runner.run(_look(servers, brokers, cluster_id, client_config, left_s))
             except _NotReady as error:
                 if time.monotonic() >= deadline:
                     reason = "; ".join([str(error), *complaints])
@@ -82,7 +85,8 @@ async def _look(
 
     from pytest_kafkaperf.load.kafka import AIOKafkaClient  # noqa: PLC0415 - aiokafka again
 
-    client = AIOKafkaClient(bootstrap_servers=servers, request_timeout_ms=_ANSWER_TIMEOUT_S * 1000, **client_config)
+    config = {**client_config, "bootstrap_servers": servers, "request_timeout_ms": _ANSWER_TIMEOUT_S * 1000}
+    client = AIOKafkaClient(**config)
     try:
         async with asyncio.timeout(timeout_s):
             await client.bootstrap()

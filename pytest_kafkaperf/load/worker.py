@@ -111,7 +111,7 @@ class _Worker:
         each stop takes its whole bound.
         """
         assignment, scenario = self._assignment, self._scenario
-        servers, config = assignment.bootstrap_servers, assignment.client_config
+        servers, config = assignment.bootstrap_servers, assignment.access.arguments()
         payload = Payload(scenario, seed=assignment.seed) if assignment.producers else None
         largest = payload.largest if payload else 0
         try:

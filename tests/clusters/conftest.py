@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
 
-from pytest_kafkaperf.clusters import distribution, java
+from pytest_kafkaperf.clusters import Cluster, distribution, java
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _PROVISION = """
 import json, sys
 from pytest_kafkaperf.clusters import ClusterSpec, provision
 from pytest_kafkaperf.settings import DEFAULT_VERSION
-with provision(ClusterSpec.of(json.loads(sys.argv[1]))) as cluster:
+with provision(ClusterSpec.of(json.loads(sys.argv[1])), target="local") as cluster:
     print(json.dumps({
         "pid": cluster.pids[0], "servers": cluster.bootstrap_servers, "version": cluster.version,
         "modules": sorted(sys.modules),
@@ -133,6 +135,20 @@ def _gone(pid: int) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def topics_of(cluster: Cluster) -> set[str]:
+    """The topics of a cluster, without Kafka's own."""
+
+    async def listed() -> set[str]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, **cluster.client_config)
+        await admin.start()
+        try:
+            return {topic for topic in await admin.list_topics() if not topic.startswith("__")}
+        finally:
+            await admin.close()
+
+    return asyncio.run(listed())
 
 
 @pytest.fixture

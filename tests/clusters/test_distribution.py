@@ -101,7 +101,7 @@ def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path: Path, monke
     occupied.touch()
     monkeypatch.setenv(distribution.CACHE_VARIABLE, str(occupied))
 
-    with pytest.raises(ClusterError) as raised, provision(ClusterSpec()):
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="local"):
         pass
 
     assert str(raised.value) == (

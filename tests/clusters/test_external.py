@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
-    "a PLAINTEXT one: TLS and SASL come in a later version"
+    "a PLAINTEXT one; how to log in elsewhere, --kafka-client-config=FILE tells"
 )
 
 
@@ -27,7 +27,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    with provision(ClusterSpec()) as cluster:
+    with provision(ClusterSpec(), target="local") as cluster:
         yield cluster.bootstrap_servers
 
 

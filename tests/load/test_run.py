@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 FOUND = Audit(lost=1, duplicated=2, reordered=3)
 CLUSTER = Cluster(
     bootstrap_servers="broker:9092",
-    client_config={"sasl_plain_password": "secret"},
+    client_config={
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "secret",
+    },
     brokers=1,
     provider="external",
     version="4.3",
@@ -157,7 +161,7 @@ def test_an_audit_knows_what_was_acknowledged_and_what_failed() -> None:
     assert pool.task is not None
     assert [(producer, indexes.tolist()) for producer, indexes in pool.task.failed] == [(3, [4, 5]), (3, [9])]
     assert (pool.task.acknowledged, pool.task.offsets) == (60, {0: (100, 131), 1: (7, 38)})
-    assert (pool.task.bootstrap_servers, pool.task.client_config) == ("broker:9092", dict(CLUSTER.client_config))
+    assert (pool.task.bootstrap_servers, pool.task.access) == ("broker:9092", CLUSTER.access)
     assert "secret" not in repr(pool.task)
 
 

@@ -16,6 +16,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from pytest_kafkaperf import run
+from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.admin import Admin
@@ -246,7 +247,7 @@ def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
     def never(*_: object) -> NoReturn:
         raise AssertionError("a round without offsets to compare with")
 
-    admin = Admin(NOWHERE.bootstrap_servers, NOWHERE.client_config)
+    admin = Admin(NOWHERE.bootstrap_servers, NOWHERE.access)
     report = _checked(admin, "topic", Scenario.of({}), never, never)
 
     assert report.broken
@@ -257,10 +258,10 @@ def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
 @pytest.mark.broker
 def test_deleting_a_topic_that_is_not_there_is_fine(broker: Cluster) -> None:
     """A run that was refused its topic cleans up all the same."""
-    Admin(broker.bootstrap_servers, {}).delete_topic(f"{TOPIC_PREFIX}never-made")
+    Admin(broker.bootstrap_servers, broker.access).delete_topic(f"{TOPIC_PREFIX}never-made")
 
 
 def test_deleting_is_bounded_and_told() -> None:
     """A topic that stays behind is somebody's to remove."""
     with within(TOLD_WITHIN_S), pytest.raises(ClusterError, match=r"^could not delete topic 'topic' on 127"):
-        Admin("127.0.0.1:9", {}).delete_topic("topic", timeout_s=5)
+        Admin("127.0.0.1:9", Access()).delete_topic("topic", timeout_s=5)

@@ -63,7 +63,7 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / "pytest.ini").exists():
-            self.write("pytest.ini", "[pytest]\n")
+            self.write("pytest.ini", "[pytest]\nkafka_cluster = local\n")
 
     def write(self, name: str, text: str) -> Project:
         """Write a file of the project."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from pytest_kafkaperf.errors import UsageError, nearest
 
-_WORDS = ("auto", "local")
+_WORDS = ("auto", "local", "docker")
+_ALIKE = 0.7
+"""Of a misspelt word; `broker1` is a host, and not far from `docker`."""
 _EXAMPLE = "broker1:9092,broker2:9092 or [::1]:9092"
 _MAX_PORT = 65_535
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+):(?P<port>\d+)")
@@ -16,13 +19,23 @@ _BARE_IPV6 = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*")
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A broker that the session starts and stops."""
+    """Brokers that the session starts as processes."""
+
+    name = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Docker:
+    """Brokers that the session starts as containers."""
+
+    name = "docker"
 
 
 @dataclass(frozen=True, slots=True)
 class External:
     """Named servers, which the session only uses."""
 
+    name = "external"
     servers: tuple[str, ...]
     """`HOST:PORT` each."""
 
@@ -37,25 +50,43 @@ def parse_target(text: str) -> str:
     match read_target(text):
         case External(servers):
             return ",".join(servers)
-        case Local():
+        case _:
             return text.strip()
 
 
-def read_target(text: str) -> Local | External:
-    """Read the text of `--kafka-cluster`; `auto` is `local` in this version.
+Target = Local | Docker | External
+
+
+def read_target(text: str) -> Target:
+    """Read the text of `--kafka-cluster`; `auto` looks for a Docker daemon, once a process.
 
     Raises:
         UsageError: names what was given, what is valid, and an example.
 
     """
-    word = text.strip()
-    if word in _WORDS:
-        return Local()
-    if word == "docker":
-        raise UsageError(
-            "--kafka-cluster=docker comes in a later version; use --kafka-cluster=local, "
-            "which needs no Docker, or name a running cluster by --kafka-cluster=HOST:PORT"
-        )
+    match text.strip():
+        case "auto":
+            return choose()[0]
+        case "local":
+            return Local()
+        case "docker":
+            return Docker()
+        case word:
+            return _servers(word, text)
+
+
+@cache
+def choose() -> tuple[Target, str]:
+    """What `auto` is here, and why, for people."""
+    from pytest_kafkaperf import daemon  # noqa: PLC0415 - only where nothing is named
+
+    found = daemon.look()
+    if found.reason is None:
+        return Docker(), f"a Docker daemon answers at {found.address}"
+    return Local(), f"no Docker daemon at {found.address}: {found.reason}"
+
+
+def _servers(word: str, text: str) -> External:
     return External(tuple(_server(part.strip(), text) for part in word.split(",")))
 
 
@@ -69,10 +100,10 @@ def _server(server: str, text: str) -> str:
 
 
 def _what_is_wrong(server: str) -> str:
-    valid = f"valid are 'auto', 'local' and HOST:PORT[,HOST:PORT...], such as {_EXAMPLE}"
+    valid = f"valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], such as {_EXAMPLE}"
     if not server:
         return f"a server is missing; {valid}"
-    near = nearest(server, _WORDS)
+    near = nearest(server, _WORDS, cutoff=_ALIKE)
     if near.startswith("did you mean"):
         return f"{near} {valid}"
     if _BARE_IPV6.fullmatch(server):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.clusters import parse_target
 from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.target import parse_target
 
-VALID = "valid are 'auto', 'local' and HOST:PORT[,HOST:PORT...], such as broker1:9092,broker2:9092 or [::1]:9092"
+VALID = (
+    "valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], such as broker1:9092,broker2:9092 or [::1]:9092"
+)
 
 
 @pytest.mark.parametrize(
@@ -15,6 +17,7 @@ VALID = "valid are 'auto', 'local' and HOST:PORT[,HOST:PORT...], such as broker1
     [
         ("auto", "auto"),
         (" local ", "local"),
+        ("docker", "docker"),
         ("broker-1.example:9092", "broker-1.example:9092"),
         ("a:9092, b:9093", "a:9092,b:9093"),
         ("[::1]:9092", "[::1]:9092"),
@@ -45,14 +48,3 @@ def test_a_target_that_cannot_be_is_refused_with_what_is_valid(text: str, proble
         parse_target(text)
 
     assert str(raised.value) == f"--kafka-cluster={text}: {problem}"
-
-
-def test_docker_is_refused_for_now() -> None:
-    """What a later version brings gives a clear error now."""
-    with pytest.raises(UsageError) as raised:
-        parse_target("docker")
-
-    assert str(raised.value) == (
-        "--kafka-cluster=docker comes in a later version; use --kafka-cluster=local, which needs no Docker, "
-        "or name a running cluster by --kafka-cluster=HOST:PORT"
-    )

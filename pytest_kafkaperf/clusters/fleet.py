@@ -1,0 +1,108 @@
+"""The brokers that a session owns: which are to run, whether they do, and what a test does to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from pytest_kafkaperf.errors import UsageError
+
+
+class Server(Protocol):
+    """One broker, as a process or as a container. Its data outlives a stop."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process on this machine, where it is one."""
+
+    def start(self) -> None:
+        """Start it; it is not ready at once."""
+
+    def stop(self, *, kill: bool) -> None:
+        """End it, in order or at once, and return when it is gone."""
+
+    def pause(self) -> None:
+        """Let it stand still: its connections stay open, and nothing is answered."""
+
+    def resume(self) -> None:
+        """Let it go on."""
+
+    def check(self) -> None:
+        """Raise `ClusterLostError` with the reason when it is gone; cheap."""
+
+    def remove(self) -> None:
+        """End it at once, and remove what it leaves; does nothing where that was done."""
+
+    def log_tail(self) -> str:
+        """The last lines of its log, without secrets."""
+
+
+class Fleet:
+    """All brokers of one cluster, by id. Its methods may be called from any thread, one broker from one at a time.
+
+    `await_ready(n)` waits until `n` brokers are ready, within a bound.
+    """
+
+    def __init__(self, servers: Mapping[int, Server], await_ready: Callable[[int], None]) -> None:
+        self.servers = servers
+        self._await_ready = await_ready
+        self._down: set[int] = set()
+        self.disturbed = False
+        """Whether anything was done to a broker: the next test deserves another cluster."""
+        self.events: list[tuple[int, str]] = []
+        """What was done, each with its instant on the monotonic clock, in ns."""
+
+    def check(self) -> None:
+        """Raise `ClusterLostError` when a broker that is to run is gone."""
+        for broker, server in self.servers.items():
+            if broker not in self._down:
+                server.check()
+
+    def stop(self, broker: int, *, kill: bool) -> None:
+        """End a broker that runs."""
+        server = self._server(broker)
+        if broker in self._down:
+            raise UsageError(f"broker {broker} is stopped already; start it first: start_broker({broker})")
+        self._down.add(broker)
+        self._note(f"broker {broker} {'killed' if kill else 'stopped'}")
+        server.stop(kill=kill)
+
+    def start(self, broker: int) -> None:
+        """Start a broker that was stopped, and wait until it is ready."""
+        server = self._server(broker)
+        if broker not in self._down:
+            raise UsageError(f"broker {broker} runs already; stop it first: stop_broker({broker})")
+        self._note(f"broker {broker} started")
+        server.start()
+        self._down.discard(broker)
+        self._await_ready(len(self.servers) - len(self._down))
+        self._note(f"broker {broker} ready again")
+
+    def pause(self, broker: int) -> None:
+        """Let a broker stand still."""
+        server = self._running(broker)
+        self._note(f"broker {broker} paused")
+        server.pause()
+
+    def resume(self, broker: int) -> None:
+        """Let a broker go on."""
+        server = self._running(broker)
+        server.resume()
+        self._note(f"broker {broker} resumed")
+
+    def _running(self, broker: int) -> Server:
+        server = self._server(broker)
+        if broker in self._down:
+            raise UsageError(f"broker {broker} is stopped; start it first: start_broker({broker})")
+        return server
+
+    def _server(self, broker: int) -> Server:
+        server = self.servers.get(broker)
+        if server is None:
+            raise UsageError(f"no broker {broker!r} in this cluster; its brokers are {sorted(self.servers)}")
+        return server
+
+    def _note(self, text: str) -> None:
+        self.disturbed = True
+        self.events.append((time.monotonic_ns(), text))

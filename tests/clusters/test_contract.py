@@ -1,0 +1,83 @@
+"""What every provider gives: one suite for local brokers, for containers, and for the cluster of someone else."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from pytest_kafkaperf.load.readiness import wait_ready
+from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.run import run_scenario
+from pytest_kafkaperf.scenario import Scenario
+
+from .conftest import topics_of
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+SECURED = "sasl_scram+tls"
+_OWNED = [
+    pytest.param(
+        provider,
+        brokers,
+        security,
+        id=f"{provider}-{brokers}-{security or 'plaintext'}",
+        marks=[pytest.mark.docker] if provider == "docker" else [],
+    )
+    for provider in ("local", "docker")
+    for brokers in (1, 3)
+    for security in (None, SECURED)
+]
+
+
+@contextmanager
+def started(provider: str, brokers: int, security: str | None) -> Iterator[Cluster]:
+    spec = ClusterSpec.of({"brokers": brokers, "security": security, "heap": "300m"})
+    with provision(spec, target=provider) as cluster:
+        yield cluster
+
+
+def load(cluster: Cluster) -> Round:
+    scenario = Scenario.of(
+        {
+            "records": 5000,
+            "warmup": 0,
+            "rounds": 1,
+            "consumers": 1,
+            "replication_factor": min(3, cluster.brokers),
+            "idempotence": True,
+        }
+    )
+    (one,) = run_scenario(scenario, cluster)
+    return one
+
+
+@pytest.mark.parametrize(("provider", "brokers", "security"), _OWNED)
+def test_a_cluster_lives_its_life(provider: str, brokers: int, security: str | None) -> None:
+    """Start, ready, topics, load, a broker that stops and comes back, stop, and nothing left behind."""
+    with started(provider, brokers, security) as cluster:
+        assert (cluster.provider, cluster.brokers) == (provider, brokers)
+        addresses = cluster.bootstrap_servers.split(",")
+        assert len(addresses) == brokers
+        assert {address.rpartition(":")[0] for address in addresses} == {"127.0.0.1"}
+        sight = wait_ready(cluster.bootstrap_servers, brokers=brokers, timeout_s=30, pause_s=0.1, access=cluster.access)
+        assert sight.brokers == brokers
+
+        first = load(cluster)
+        assert first.problems == ()
+        assert first.metrics["lost"] == first.metrics["duplicated"] == first.metrics["errors"] == 0
+
+        cluster.stop_broker(brokers, kill=True)
+        cluster.check()  # on purpose: nothing is lost
+        cluster.start_broker(brokers)
+        again = load(cluster)
+        assert again.metrics["lost"] == again.metrics["duplicated"] == again.metrics["errors"] == 0
+
+        assert topics_of(cluster) == set()
+
+    for address in addresses:
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", int(address[10:])), 1):
+            pass
