@@ -9,9 +9,11 @@ from typing import Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.errors import ScenarioError
+from pytest_kafkaperf.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS
 from pytest_kafkaperf.samples import Samples
 from pytest_kafkaperf.scenario import Scenario, merge
 from pytest_kafkaperf.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
+from pytest_kafkaperf.target import External, read_target
 from pytest_kafkaperf.threshold import Threshold, parse_threshold
 
 
@@ -38,6 +40,7 @@ class Case:
     """Source and fields, from the farthest to the closest."""
     folder: Path = field(repr=False)
     """Where the test's file is: relative paths start there."""
+    settings: Settings = field(repr=False)
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Case:
         """The case with the arguments of a `kafka_perf()` call, which only the command line outranks.
@@ -49,7 +52,7 @@ class Case:
         *farther, command_line = self.levels
         levels = (*farther, ("call", overrides), command_line)
         scenario, sources = _scenario(levels, self.folder)
-        _refuse_unmeasured(self.thresholds, scenario)
+        _refuse_unmeasured(self.thresholds, scenario, self.settings, self.spec)
         return Case(
             nodeid=self.nodeid,
             scenario=scenario,
@@ -58,6 +61,7 @@ class Case:
             sources=sources,
             levels=levels,
             folder=self.folder,
+            settings=self.settings,
         )
 
 
@@ -101,9 +105,9 @@ def read_case(
     spec = attempt(_spec, marks, settings)
     stop_on_problems()
     scenario, sources = declared
-    attempt(_refuse_unmeasured, thresholds, scenario)
+    attempt(_refuse_unmeasured, thresholds, scenario, settings, spec)
     stop_on_problems()
-    measured = scenario.metrics()
+    measured = _measured(scenario, settings, spec)
     return Case(
         nodeid=nodeid,
         scenario=scenario,
@@ -112,6 +116,7 @@ def read_case(
         sources=sources,
         levels=levels,
         folder=folder,
+        settings=settings,
     )
 
 
@@ -167,18 +172,32 @@ def _spec(marks: Sequence[Mark], settings: Settings) -> ClusterSpec:
         raise ScenarioError(f"kafka_cluster: {error}") from None
 
 
-def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario) -> None:
-    measured = scenario.metrics()
+def _refuse_unmeasured(
+    thresholds: Sequence[Threshold], scenario: Scenario, settings: Settings, spec: ClusterSpec
+) -> None:
+    measured = _measured(scenario, settings, spec)
     for threshold in thresholds:
         name = threshold.metric.name
         if name not in measured:
             raise ScenarioError(
-                f"threshold {threshold.expression!r}: this scenario does not measure {name}; {_missing(name, scenario)}"
+                f"threshold {threshold.expression!r}: {name} is not measured here; {_missing(name, scenario)}"
             )
 
 
+def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
+    """What a round gives on the cluster that is named; an application's own fixture may bring another one."""
+    measured = {*scenario.metrics(), *EVENT_METRICS}
+    if isinstance(read_target(settings.cluster), External):
+        return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
+    return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
+
+
 def _missing(name: str, scenario: Scenario) -> str:
+    if name in HOST_METRICS:
+        return "it needs brokers that the session starts: --kafka-cluster=local or docker"
     match name.split("."):
+        case ["broker", *_]:
+            return "it needs --kafka-jmx, or --kafka-metrics-url with a running cluster"
         case ["e2e" | "lag", *_] if scenario.consumers:
             return "it needs consume='live'"
         case ["consume" | "e2e" | "lag", *_]:

@@ -54,8 +54,8 @@ class LoadError(KafkaPerfError):
     """A round of load that could not be run to its end."""
 
 
-def nearest(given: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Name the valid choices nearest to `given`, or all of them when none has a similarity of `cutoff` (0 to 1).
+def nearest(given: str, valid: Iterable[str]) -> str:
+    """Name the valid choices nearest to `given`, or all of them when none is near.
 
     >>> nearest("acs", ["acks", "rate"])
     "did you mean 'acks'?"
@@ -65,7 +65,7 @@ def nearest(given: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str:
     import difflib  # noqa: PLC0415 - costs start-up time, and errors are rare
 
     choices = sorted(valid)
-    near = [repr(choice) for choice in difflib.get_close_matches(given, choices, n=3, cutoff=cutoff)]
+    near = [repr(choice) for choice in difflib.get_close_matches(given, choices, n=3, cutoff=0.6)]
     if near:
         return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"
     return f"valid are {', '.join(map(repr, choices))}"

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from pytest_kafkaperf.brokers import BrokerCurves, Readings, Sample, State, Use, events
 from pytest_kafkaperf.histogram import Histogram, merged
-from pytest_kafkaperf.metrics import QUANTILES
+from pytest_kafkaperf.metrics import CATALOGUE, LOAD_METRICS, QUANTILES
 from pytest_kafkaperf.rate import peak_rate
+from pytest_kafkaperf.recovery import dip, recovery_s
 from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Curves, Series
 from pytest_kafkaperf.series import merged as merged_series
+from pytest_kafkaperf.units import Unit, format_quantity
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.scenario import Scenario
@@ -116,6 +119,10 @@ class Round:
     warnings: tuple[str, ...] = ()
     series: Mapping[str, Curves] = field(default_factory=dict)
     """Over time, for plots, warm-up included: `produce` and, with consumers, `consume`."""
+    brokers: BrokerCurves | None = None
+    """What brokers used and told on the same time line; None where nothing is known of them."""
+    uses: Mapping[str, Use] = field(default_factory=dict)
+    """What each broker used in the window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +153,12 @@ class RoundReport:
     """Offsets that the topic's log gained, by partition; None where it cannot be told."""
     audit: Audit | str | None = None
     """What the log really holds, or why it could not be looked at; None where counts leave no doubt."""
+    samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)
+    """Readings of the brokers, by broker."""
+    states: Sequence[tuple[int, State]] = ()
+    """What the topic's partitions were like, each with its instant."""
+    actions: Sequence[tuple[int, str]] = ()
+    """What was done to brokers, each with its instant."""
     broken: bool = False
     """The cluster or the workers are gone: no further round can run."""
 
@@ -216,13 +229,77 @@ def fold(report: RoundReport, scenario: Scenario) -> Round:
         problems += _load_problems(report, produced, scenario)
         problems += _reading_problems(produced, consumed, scenario)
     warnings += _produce_warnings(report.workers, produced, scenario)
-    ordered = {name: metrics[name] for name in scenario.metrics() if name in metrics}
+    series = _series(report, scenario)
+    seen = _seen_of_brokers(report, series)
+    found = [] if report.start_ns is None else _events(report, report.start_ns)
+    metrics |= seen.metrics
+    warnings += [text for _, text in found]
+    if report.start_ns is not None and series:
+        metrics |= _recovery(found, report.start_ns, series["produce"], warnings)
+    measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
     return Round(
-        metrics=ordered,
+        metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
         problems=tuple(problems),
         warnings=tuple(dict.fromkeys(warnings)),
-        series=_series(report, scenario),
+        series=series,
+        brokers=seen.curves,
+        uses=seen.uses,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What readings of the brokers say of a round."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curves: BrokerCurves | None = None
+    uses: Mapping[str, Use] = field(default_factory=dict)
+
+
+def _seen_of_brokers(report: RoundReport, series: Mapping[str, Curves]) -> _Seen:
+    if report.start_ns is None or not series or not any(report.samples.values()):
+        return _Seen()
+    readings, end_ns = Readings.of(report.samples), _end_ns(report)
+    first_ns = report.start_ns + round(series["produce"]["first_s"] * NS_PER_S)
+    return _Seen(
+        metrics=readings.metrics(start_ns=report.start_ns, end_ns=end_ns),
+        curves=readings.curves(start_ns=report.start_ns, first_ns=first_ns, end_ns=end_ns),
+        uses={str(broker): use for broker, use in readings.uses(report.start_ns, end_ns).items()},
+    )
+
+
+def _end_ns(report: RoundReport) -> int:
+    """When the last of the round was over: of acknowledgements and of what was received."""
+    instants = [part.last_ack_ns for part in report.produced] + [part.last_ns for part in report.consumed]
+    return max((instant for instant in instants if instant is not None), default=report.start_ns or 0)
+
+
+def _events(report: RoundReport, start_ns: int) -> list[tuple[int, str]]:
+    """What happened to brokers and partitions from the start on, each with its instant, in the order of time."""
+    before = [one for one in report.states if one[0] < start_ns][-1:]
+    moved = events([*before, *(one for one in report.states if one[0] >= start_ns)], start_ns)
+    done = [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in report.actions]
+    return sorted([*moved, *(one for one in done if one[0] >= start_ns)])
+
+
+def _recovery(
+    found: Sequence[tuple[int, str]], start_ns: int, produced: Curves, warnings: list[str]
+) -> dict[str, float]:
+    """How long what happened first could be felt; the dip goes into the warnings."""
+    if not found:
+        return {}
+    event_s = (found[0][0] - start_ns) / NS_PER_S
+    recovery = recovery_s(produced, event_s)
+    if recovery is None:
+        return {}
+    lowest = dip(produced, event_s)
+    if recovery and lowest is not None:
+        rate = format_quantity(lowest[0], Unit.RECORD_RATE)
+        warnings.append(
+            f"latency was out of the ordinary for {recovery:.1f} s from {event_s:.1f} s on, and throughput fell to "
+            f"{rate} at {lowest[1]:.0f} s"
+        )
+    return {"recovery": recovery}
 
 
 def _series(report: RoundReport, scenario: Scenario) -> dict[str, Curves]:

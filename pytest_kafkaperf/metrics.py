@@ -36,6 +36,27 @@ def _latencies(family: str, meaning: str) -> list[Metric]:
     ]
 
 
+def _broker(name: str, unit: Unit, meaning: str, *, better: Better = "lower", can_be_zero: bool = False) -> Metric:
+    return Metric(name=f"broker.{name}", unit=unit, better=better, meaning=meaning, can_be_zero=can_be_zero)
+
+
+_PARTS = {
+    "time": "in all",
+    "queue": "in the request queue",
+    "local": "at the leader",
+    "remote": "waiting for followers, or for data",
+    "send": "sending the answer",
+}
+
+
+def _request_times(kind: str, meaning: str) -> list[Metric]:
+    """Kafka counts whole milliseconds, so these can be zero."""
+    return [
+        _broker(f"{kind}.{part}", Unit.SECONDS, f"time of {meaning} {where}, mean", can_be_zero=True)
+        for part, where in _PARTS.items()
+    ]
+
+
 CATALOGUE: dict[str, Metric] = {
     metric.name: metric
     for metric in [
@@ -120,8 +141,50 @@ CATALOGUE: dict[str, Metric] = {
             better="lower",
             meaning="user and system seconds of the worker processes in the window, per million records",
         ),
+        Metric(
+            name="recovery",
+            unit=Unit.SECONDS,
+            better="lower",
+            can_be_zero=True,
+            meaning=(
+                "from what was done to a broker, or a leader that moved, until latency was as before; in rounds with "
+                "such an event"
+            ),
+        ),
+        _broker("cpu", Unit.CORES, "CPU of all brokers together, mean"),
+        _broker("cpu.max", Unit.CORES, "CPU of the busiest broker in its busiest second"),
+        _broker("memory", Unit.BYTES, "resident memory of all brokers together, the most seen"),
+        _broker("disk.read", Unit.BYTE_RATE, "read from disk by all brokers", can_be_zero=True),
+        _broker("disk.write", Unit.BYTE_RATE, "written to disk by all brokers", can_be_zero=True),
+        _broker("network.in", Unit.BYTE_RATE, "received by all brokers; local: all of the loopback", can_be_zero=True),
+        _broker("network.out", Unit.BYTE_RATE, "sent by all brokers; local: all of the loopback", can_be_zero=True),
+        _broker(
+            "handlers.idle",
+            Unit.RATIO,
+            "idle share of the request handlers of the busiest broker",
+            better="higher",
+            can_be_zero=True,
+        ),
+        _broker(
+            "under_replicated", Unit.COUNT, "partitions with replicas out of sync, the most seen", can_be_zero=True
+        ),
+        _broker("isr_shrinks", Unit.COUNT, "how often replicas fell out of sync", can_be_zero=True),
+        *_request_times("produce", "produce requests"),
+        *_request_times("fetch", "consumers' fetch requests"),
     ]
 }
+
+
+HOST_METRICS = tuple(
+    f"broker.{name}" for name in ("cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
+)
+"""What is measured of brokers that the session starts, from outside."""
+JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and name not in HOST_METRICS)
+"""What brokers tell of themselves, through the JMX exporter."""
+EVENT_METRICS = ("recovery",)
+"""What is measured in rounds in which something happened to a broker."""
+LOAD_METRICS = tuple(name for name in CATALOGUE if not name.startswith("broker.") and name not in EVENT_METRICS)
+"""What the load itself gives."""
 
 
 def metric(name: str) -> Metric:

@@ -7,6 +7,7 @@ standard library that pytest has loaded already.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ _OPTIONS: dict[str, tuple[str, str]] = {
         "where the brokers are: started here (auto: in Docker where a daemon answers), or an existing cluster",
     ),
     "client-config": ("FILE", "client.properties of an existing cluster, as Kafka's own tools take it"),
+    "metrics-url": ("URL[,URL...]", "JMX exporters of an existing cluster's brokers, as Prometheus reads them"),
     "version": ("VERSION", "Kafka version of the brokers that are started, for example 4.1.0"),
     "image": ("IMAGE", "Docker image of the brokers that are started, for example confluentinc/cp-kafka:8.0.0"),
     "brokers": ("N", "number of brokers that are started, or that an existing cluster must have"),
@@ -67,6 +69,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "fail tests that are INCONCLUSIVE, for example without a baseline"
     group.addoption("--kafka-strict", action="store_true", default=None, help=text)
     parser.addini("kafka_strict", text, type="bool", default=False)
+    text = "let the brokers that are started tell of their work, through the JMX exporter: broker.handlers.idle, ..."
+    group.addoption("--kafka-jmx", action="store_true", default=None, help=text)
+    parser.addini("kafka_jmx", text, type="bool", default=False)
     parser.addini("kafka_thresholds", "limits for every test that has those metrics", type="linelist", default=[])
 
 
@@ -144,31 +149,48 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf_session: Session) -
 
 
 @pytest.fixture
-def kafka_perf(
-    request: pytest.FixtureRequest, _kafkaperf_session: Session, kafka_cluster: object
-) -> Callable[..., Result]:
+def kafka_perf(request: pytest.FixtureRequest, _kafkaperf_session: Session, kafka_cluster: object) -> KafkaPerf:
     """Run the scenario of the markers; arguments override its fields. Fails the test on a broken limit."""
-    node, session = request.node, _kafkaperf_session
-    finished: list[Result] = []
+    return KafkaPerf(request.node, _kafkaperf_session, kafka_cluster)
 
-    def run(**overrides: object) -> Result:
+
+class KafkaPerf:
+    """What the `kafka_perf` fixture gives: call it to run the scenario."""
+
+    def __init__(self, node: pytest.Item, session: Session, cluster: object) -> None:
+        self._node = node
+        self._session = session
+        self._cluster = cluster
+        self._planned: list[tuple[str | float, Callable[[], object]]] = []
+        self._finished = False
+
+    def at(self, time: str | float, action: Callable[..., object], *arguments: object, **named: object) -> None:
+        """Do something in every round, so long after its window opened: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
+
+        It is done in a thread of its own. What it raises makes the round INVALID.
+        """
+        self._planned.append((time, functools.partial(action, *arguments, **named)))
+
+    def __call__(self, **overrides: object) -> Result:
+        """Run the scenario, with these fields instead of the markers', and fail the test on a broken limit."""
+        from pytest_kafkaperf.actions import planned  # noqa: PLC0415
         from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
         from pytest_kafkaperf.session import as_cluster  # noqa: PLC0415
 
-        if finished:
+        node, session = self._node, self._session
+        if self._finished:
             pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
         try:
             case = node.stash[_case].with_overrides(overrides) if overrides else node.stash[_case]
+            actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             with _progress(node, case) as line:
-                result = session.run(case, as_cluster(kafka_cluster), line.update if line else _ignore)
+                result = session.run(case, as_cluster(self._cluster), line.update if line else _ignore, actions)
         except KafkaPerfError as error:
             pytest.fail(str(error), pytrace=False)
-        finished.append(result)
+        self._finished = True
         _add_properties(node, result)
         _fail_on(session.failure(result))
         return result
-
-    return run
 
 
 @pytest.fixture
@@ -250,7 +272,7 @@ def _read_settings(config: pytest.Config) -> Settings:
     from pytest_kafkaperf.errors import UsageError  # noqa: PLC0415
     from pytest_kafkaperf.settings import read_settings  # noqa: PLC0415
 
-    names = [*_OPTIONS, "update-baselines", "strict"]
+    names = [*_OPTIONS, "update-baselines", "strict", "jmx"]
     try:
         settings = read_settings(
             {name: config.getoption(f"kafka_{name.replace('-', '_')}") for name in names},
@@ -296,7 +318,7 @@ def _read_case(item: pytest.Item) -> str | None:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     try:
         case = read_case(item.nodeid, marks, parameters, settings, folder=item.path.parent)
-        clusters.check(settings.cluster, settings.client_config)
+        clusters.check(settings.cluster, settings.client_config, settings.metrics_urls)
     except UsageError as error:
         return "\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())
     item.stash[_case] = case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import functools
 import itertools
 import os
@@ -12,16 +13,25 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.access import Access
+from pytest_kafkaperf.actions import Acting, Action
+from pytest_kafkaperf.clusters.probes import Watcher
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.load import audit as auditing
 from pytest_kafkaperf.load.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.load.assignment import Assignment
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask
+from pytest_kafkaperf.load.board import now_ns
 from pytest_kafkaperf.load.ledger import MAX_NAMED
-from pytest_kafkaperf.load.pool import WorkerPool
+from pytest_kafkaperf.load.names import PREFIX, SUFFIX_BYTES, group_names, round_name, run_name
+from pytest_kafkaperf.load.pool import READY_TIMEOUT_S, WorkerPool
+from pytest_kafkaperf.load.preflight import Names, Preflight
+from pytest_kafkaperf.load.watching import TopicWatch
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.measurement import Audit, Round, RoundReport, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.load.board import Board
@@ -31,36 +41,51 @@ if TYPE_CHECKING:
 Offsets = Mapping[int, tuple[int, int]]
 """First and last (exclusive) offset, by partition."""
 
-TOPIC_PREFIX = "kafkaperf-"
+TOPIC_PREFIX = PREFIX
 """Of every topic and group that a run creates; only those are ever removed."""
 
 _HASTY_TIMEOUT_S = 5
 """Bound of removing the topic after a run that ended early: the cluster may be gone, or a user waits."""
+_HASTY_GROUPS_TIMEOUT_S = 3
+"""The same of its groups, before that."""
 _REPLICATION_TIMEOUT_S = 10
 """Bound of waiting for followers to have what the leader has acknowledged."""
 _REPLICATION_TICK_S = 0.1
 
 
 def run_scenario(
-    scenario: Scenario, cluster: Cluster, *, on_progress: Callable[[int, Progress], None] = lambda *_: None
+    scenario: Scenario,
+    cluster: Cluster,
+    *,
+    actions: Sequence[Action] = (),
+    on_progress: Callable[[int, Progress], None] = lambda *_: None,
 ) -> list[Round]:
-    """Run all rounds of a scenario on a topic of its own.
+    """Run all rounds of a scenario, on a topic of its own or on the one that it names.
+
+    `actions` are done in every round, each at its time.
 
     The list is shorter than `scenario.rounds` when a round left nothing to run the others on.
 
     Raises:
-        ClusterError: the topic could not be created.
+        ClusterError: the topic could not be created, or the load would not do on it.
 
     """
+    scenario = resolve_scenario(scenario, cluster)
     admin = Admin(cluster.bootstrap_servers, cluster.access)
     shares = _shares(scenario)
     rounds: list[Round] = []
-    with _topic(admin, scenario, rounds) as topic, WorkerPool(len(shares)) as pool:
+    run = run_name(_over(scenario), secrets.token_bytes(SUFFIX_BYTES))
+    with contextlib.ExitStack() as stack:
+        topic = stack.enter_context(_topic(admin, scenario, run, rounds))
+        _check(scenario, cluster, topic, run)
+        stack.enter_context(_groups(admin, scenario, run, rounds))
+        pool = stack.enter_context(WorkerPool(len(shares)))
         for number in range(1, scenario.rounds + 1):
             board = pool.board(groups=scenario.consumer_groups)
-            assignments = _assign(shares, scenario, cluster, topic, board, seed=number)
+            assignments = _assign(shares, scenario, cluster, topic, board, run=run, seed=number)
             watch = functools.partial(on_progress, number)
-            load = functools.partial(pool.run, assignments, board, check=cluster.check, progress=watch)
+            alone = functools.partial(pool.run, assignments, board, check=cluster.check)
+            load = functools.partial(_watched, alone, cluster, topic, actions, watch)
             audit = functools.partial(_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
             report = _checked(admin, topic, scenario, load, audit)
             rounds.append(fold(report, scenario))
@@ -69,20 +94,98 @@ def run_scenario(
     return rounds
 
 
+def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
+    """The scenario with what it takes over from a topic that exists: its partitions and replicas.
+
+    Raises:
+        ClusterError: there is no such topic, or it cannot be seen.
+
+    """
+    return Preflight(cluster.bootstrap_servers, cluster.access).resolve(scenario)
+
+
+def _over(scenario: Scenario) -> datetime.datetime:
+    """When a run that begins now is over at the latest, by the bounds of all that it waits for."""
+    load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
+    round_s = load_s + 3 * DRAIN_TIMEOUT_S + _REPLICATION_TIMEOUT_S + auditing.TIMEOUT_S
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=scenario.rounds * round_s)
+
+
+def _check(scenario: Scenario, cluster: Cluster, topic: str, run: str) -> None:
+    """Refuse what would go wrong under load."""
+    first = round_name(run, 1)
+    Preflight(cluster.bootstrap_servers, cluster.access).check(
+        scenario,
+        Names(topic=topic, group=f"{first}-0", transactional_id=f"{first}-0"),
+        guarded=scenario.topic is not None or cluster.provider == "external" or cluster.access != Access(),
+    )
+
+
 @contextlib.contextmanager
-def _topic(admin: Admin, scenario: Scenario, rounds: list[Round]) -> Iterator[str]:
-    name = f"{TOPIC_PREFIX}{secrets.token_hex(6)}"
+def _topic(admin: Admin, scenario: Scenario, run: str, rounds: list[Round]) -> Iterator[str]:
+    """The topic of the load: one that exists, which is left as it is, or one of the run's own."""
+    if scenario.topic is not None:
+        yield scenario.topic
+        return
     try:
-        admin.create_topic(name, scenario)
-        yield name
+        admin.create_topic(run, scenario)
+        yield run
     finally:
         ended_early = len(rounds) < scenario.rounds
         try:
-            admin.delete_topic(name, timeout_s=_HASTY_TIMEOUT_S if ended_early else TIMEOUT_S)
+            admin.delete_topic(run, timeout_s=_HASTY_TIMEOUT_S if ended_early else TIMEOUT_S)
         except ClusterError as error:
-            if rounds and not rounds[-1].problems:
-                warnings = (*rounds[-1].warnings, f"topic {name} was left behind: {error}")
-                rounds[-1] = dataclasses.replace(rounds[-1], warnings=warnings)
+            _warn(rounds, f"topic {run} was left behind: {error}")
+
+
+@contextlib.contextmanager
+def _groups(admin: Admin, scenario: Scenario, run: str, rounds: list[Round]) -> Iterator[None]:
+    """Remove the consumer groups of all rounds, the one that was broken off included."""
+    try:
+        yield
+    finally:
+        ended_early = len(rounds) < scenario.rounds
+        begun = min(len(rounds) + 1, scenario.rounds)
+        names = group_names(run, rounds=begun, groups=scenario.consumer_groups) if scenario.consumers else []
+        try:
+            if names:
+                admin.delete_groups(names, timeout_s=_HASTY_GROUPS_TIMEOUT_S if ended_early else TIMEOUT_S)
+        except ClusterError as error:
+            _warn(rounds, f"consumer groups of {run} were left behind: {error}")
+
+
+def _warn(rounds: list[Round], text: str) -> None:
+    """Tell it with the last round, unless something worse is told there."""
+    if rounds and not rounds[-1].problems:
+        rounds[-1] = dataclasses.replace(rounds[-1], warnings=(*rounds[-1].warnings, text))
+
+
+def _watched(
+    load: Callable[..., RoundReport],
+    cluster: Cluster,
+    topic: str,
+    actions: Sequence[Action],
+    on_progress: Callable[[Progress], None],
+) -> RoundReport:
+    """Run a round, do what is to be done in it, and see what becomes of the brokers and of the topic meanwhile."""
+
+    def follow(progress: Progress) -> None:
+        acting.follow(progress)
+        on_progress(progress)
+
+    with (
+        Watcher(cluster.probes) as brokers,
+        TopicWatch(cluster.bootstrap_servers, cluster.access, topic) as partitions,
+        Acting(actions) as acting,
+    ):
+        report = load(progress=follow)
+    return dataclasses.replace(
+        report,
+        problems=(*report.problems, *acting.problems),
+        samples=brokers.samples(),
+        states=partitions.states,
+        actions=cluster.actions,
+    )
 
 
 def _checked(
@@ -100,6 +203,8 @@ def _checked(
     report = load()
     if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
         return report
+    if scenario.topic is not None:
+        return _audited(admin, topic, before, report, audit)
     try:
         after = _settled_ends(admin, topic, before, report.expected_growth())
     except ClusterError:
@@ -110,6 +215,34 @@ def _checked(
         offsets = {partition: (before[partition], end) for partition, end in after.items()}
         report = dataclasses.replace(report, audit=audit(report, offsets))
     return report
+
+
+def _audited(
+    admin: Admin,
+    topic: str,
+    before: Mapping[int, int],
+    report: RoundReport,
+    audit: Callable[[RoundReport, Offsets], Audit | str],
+) -> RoundReport:
+    """Look into a log that others may write to: its growth says nothing, our records are all that counts.
+
+    What is missing is given time to be replicated, as with `_settled_ends`.
+    """
+    if report.start_ns is None:
+        return report
+    deadline = time.monotonic() + _REPLICATION_TIMEOUT_S
+    while True:
+        try:
+            after = admin.end_offsets(topic, len(before))
+        except ClusterError as error:
+            return dataclasses.replace(report, audit=str(error))
+        found = audit(report, {partition: (before[partition], end) for partition, end in after.items()})
+        if isinstance(found, str):
+            return dataclasses.replace(report, audit=found)
+        if not found.lost or time.monotonic() > deadline:
+            growth = {partition: end - before[partition] for partition, end in after.items()}
+            return dataclasses.replace(report, log_growth=growth, audit=found)
+        time.sleep(_REPLICATION_TICK_S)
 
 
 def _settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
@@ -136,6 +269,9 @@ def _audit(
         return f"{growth} records are too many to be looked at one by one"
     if report.unknown() > MAX_NAMED:
         return f"{report.unknown()} records of unknown fate are too many to be looked for one by one"
+    span_ns = None
+    if scenario.topic is not None and report.start_ns is not None:
+        span_ns = (report.start_ns, now_ns())
     return pool.audit(
         AuditTask(
             bootstrap_servers=cluster.bootstrap_servers,
@@ -145,6 +281,7 @@ def _audit(
             offsets=offsets,
             failed=[(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes],
             acknowledged=sum(report.acknowledged().values()),
+            span_ns=span_ns,
         )
     )
 
@@ -169,9 +306,10 @@ def _assign(
     topic: str,
     board: Board,
     *,
+    run: str,
     seed: int,
 ) -> list[Assignment]:
-    group = f"{topic}-{seed}"
+    group = round_name(run, seed)
     return [
         Assignment(
             worker=worker,

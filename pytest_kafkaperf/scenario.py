@@ -20,7 +20,7 @@ from pytest_kafkaperf.client_config import CONSUMER, PRODUCER
 from pytest_kafkaperf.errors import UnitError
 from pytest_kafkaperf.fields import MarkerFields
 from pytest_kafkaperf.keys import Keys, parse_keys
-from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.metrics import LOAD_METRICS
 from pytest_kafkaperf.rate import Rate, dump_rate, format_rate, parse_rate, timed_s
 from pytest_kafkaperf.samples import Samples, dump_samples, is_utf8, parse_samples
 from pytest_kafkaperf.sizes import Sizes, dump_sizes, format_sizes, mean_size, parse_size, parse_sizes
@@ -263,8 +263,8 @@ class Scenario(MarkerFields):
         return max(self.record_sizes)
 
     def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics that a round of this scenario gives, in the catalogue's order."""
-        return tuple(name for name in CATALOGUE if self._measures(name))
+        """Names of the metrics that load of this scenario can give, in the catalogue's order."""
+        return tuple(name for name in LOAD_METRICS if self._measures(name))
 
     def _measures(self, name: str) -> bool:
         family = name.split(".", maxsplit=1)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import importlib.metadata
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,14 @@ from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore
 from pytest_kafkaperf.environment import default_environment_key, fingerprint
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.result import Result
-from pytest_kafkaperf.run import run_scenario
+from pytest_kafkaperf.run import resolve_scenario, run_scenario
 from pytest_kafkaperf.verdict import Verdict, failure_text, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from pytest_kafkaperf.actions import Action
     from pytest_kafkaperf.case import Case
     from pytest_kafkaperf.clusters import Cluster, ClusterSpec
     from pytest_kafkaperf.load.pool import Progress
@@ -46,7 +48,7 @@ class Session:
                 stack.callback(owned.close)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        """The cluster of that spec: started when first asked for, replaced when it was lost.
+        """The cluster of that spec: started when first asked for, replaced when it was lost or disturbed.
 
         Raises:
             ClusterError: it did not start.
@@ -55,22 +57,26 @@ class Session:
         """
         if spec in self._clusters:
             cluster, owned = self._clusters[spec]
-            try:
-                cluster.check()
-            except ClusterLostError:
-                del self._clusters[spec]
-                owned.close()
-            else:
+            if _is_sound(cluster):
                 return cluster
+            del self._clusters[spec]
+            owned.close()
         with contextlib.ExitStack() as stack:
             cluster = stack.enter_context(
-                clusters.provision(spec, target=self.settings.cluster, client_properties=self.settings.client_config)
+                clusters.provision(
+                    spec,
+                    target=self.settings.cluster,
+                    client_properties=self.settings.client_config,
+                    metrics_urls=self.settings.metrics_urls,
+                )
             )
             self._clusters[spec] = cluster, stack.pop_all()
         return cluster
 
-    def run(self, case: Case, cluster: Cluster, on_progress: Callable[[int, Progress], None]) -> Result:
-        """Measure and judge one test, and keep the result.
+    def run(
+        self, case: Case, cluster: Cluster, on_progress: Callable[[int, Progress], None], actions: Sequence[Action] = ()
+    ) -> Result:
+        """Measure and judge one test, and keep the result; `actions` are done in every round.
 
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
@@ -78,9 +84,10 @@ class Session:
         """
         store = BaselineStore(self.settings.baselines)
         key = self.environment_key(cluster.provider)
+        case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is told at once, not after minutes.
         baseline = store.comparable(key, case.nodeid, _described(case.scenario))
-        rounds, problems = self._measure(case, cluster, on_progress)
+        rounds, problems = self._measure(case, cluster, on_progress, actions) if unfit is None else ([], [unfit])
         judgement = judge(
             thresholds=case.thresholds,
             rounds=[one.metrics for one in rounds],
@@ -123,10 +130,10 @@ class Session:
         return {"key": self.environment_key(provider), **(_fingerprint(facts) if facts else {})}
 
     def _measure(
-        self, case: Case, cluster: Cluster, on_progress: Callable[[int, Progress], None]
+        self, case: Case, cluster: Cluster, on_progress: Callable[[int, Progress], None], actions: Sequence[Action]
     ) -> tuple[list[Round], list[str]]:
         try:
-            rounds = run_scenario(case.scenario, cluster, on_progress=on_progress)
+            rounds = run_scenario(case.scenario, cluster, actions=actions, on_progress=on_progress)
         except ClusterError as error:
             return [], [str(error)]
         problems = [f"round {number}: {problem}" for number, one in enumerate(rounds, 1) for problem in one.problems]
@@ -173,6 +180,23 @@ def as_cluster(given: object) -> Cluster:
     taken = ("client_config", "brokers", "version")
     extra = {name: getattr(given, name) for name in taken if hasattr(given, name)}
     return clusters.Cluster(bootstrap_servers=servers, **extra)
+
+
+def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
+    """The case with what its scenario takes over from a topic that exists, and why there is no such topic."""
+    try:
+        return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
+    except ClusterError as error:
+        return case, str(error)
+
+
+def _is_sound(cluster: Cluster) -> bool:
+    """Whether the next test can have it: brokers that were stopped and started again are cold, and lead little."""
+    try:
+        cluster.check()
+    except ClusterLostError:
+        return False
+    return cluster.fleet is None or not cluster.fleet.disturbed
 
 
 def _described(scenario: Scenario) -> Mapping[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pytest_kafkaperf.environment import environment_key
 from pytest_kafkaperf.errors import UsageError, nearest
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
-CLUSTER_OPTIONS = ("version", "image", "brokers")
+CLUSTER_OPTIONS = ("version", "image", "brokers", "jmx")
 """Options that set a field of every cluster."""
 DEFAULT_VERSION = "4.3.1"
 """The Kafka that is started where none is named: the newest that resolves."""
@@ -30,6 +31,8 @@ class Settings:
     cluster: str
     client_config: Path | None
     """The client properties of a running cluster."""
+    metrics_urls: tuple[str, ...]
+    """JMX exporters of a running cluster."""
     baselines: Path
     update: str | None
     environment: str | None
@@ -97,6 +100,7 @@ def read_settings(
         root=root,
         cluster=either.get("cluster", "auto"),
         client_config=path("client-config", None),
+        metrics_urls=_urls(either.get("metrics-url")),
         baselines=path("baselines", "kafka-baselines") or root,
         update=update,
         environment=None if environment is None else environment_key(environment),
@@ -104,6 +108,28 @@ def read_settings(
         json=path("json", None),
         thresholds=tuple(thresholds),
     )
+
+
+def _urls(text: str | None) -> tuple[str, ...]:
+    """The addresses of `--kafka-metrics-url`.
+
+    Raises:
+        UsageError: one that is no address of a page.
+
+    """
+    urls = () if text is None else tuple(part.strip() for part in text.split(","))
+    for url in urls:
+        try:
+            parts = urlsplit(url)
+            valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid:
+            raise UsageError(
+                "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH; give the pages of the "
+                "brokers' JMX exporters, for example http://broker1:9404/metrics,http://broker2:9404/metrics"
+            )
+    return urls
 
 
 def _text(value: str | bool | None) -> str:  # noqa: FBT001 - as pytest gives it

@@ -9,8 +9,6 @@ from functools import cache
 from pytest_kafkaperf.errors import UsageError, nearest
 
 _WORDS = ("auto", "local", "docker")
-_ALIKE = 0.7
-"""Of a misspelt word; `broker1` is a host, and not far from `docker`."""
 _EXAMPLE = "broker1:9092,broker2:9092 or [::1]:9092"
 _MAX_PORT = 65_535
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+):(?P<port>\d+)")
@@ -103,7 +101,8 @@ def _what_is_wrong(server: str) -> str:
     valid = f"valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], such as {_EXAMPLE}"
     if not server:
         return f"a server is missing; {valid}"
-    near = nearest(server, _WORDS, cutoff=_ALIKE)
+    alike = [word for word in _WORDS if word[0] == server[0]]  # `broker1` is a host, and not far from `docker`
+    near = nearest(server, alike)
     if near.startswith("did you mean"):
         return f"{near} {valid}"
     if _BARE_IPV6.fullmatch(server):

@@ -1,8 +1,8 @@
 """Quantities: text to base units and back. The only parser and the only formatter of units.
 
-Base units are seconds, bytes, records, records a second, bytes a second, cores, and CPU seconds per million
-records. Prefixes follow IEC 80000-13: `KiB` is 1024 bytes, `kB` is 1000. Kafka's own tools print `MB` for
-2**20 bytes; here that is `MiB`, and `MB` is 10**6.
+Base units are seconds, bytes, records, records a second, bytes a second, cores, CPU seconds per million records,
+ratios and plain counts. Prefixes follow IEC 80000-13: `KiB` is 1024 bytes, `kB` is 1000. Kafka's own tools print
+`MB` for 2**20 bytes; here that is `MiB`, and `MB` is 10**6.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Unit(StrEnum):
     BYTE_RATE = "B/s"
     CORES = "cores"
     CPU_COST = "s/M records"
+    RATIO = "ratio"
+    COUNT = "count"
 
 
 _BYTES = {
@@ -56,6 +58,8 @@ _SCALES: dict[Unit, dict[str, Fraction]] = {
     Unit.BYTE_RATE: {f"{name}/s": scale for name, scale in _BYTES.items()},
     Unit.CORES: {"cores": Fraction(1), "core": Fraction(1)},
     Unit.CPU_COST: {"s/M records": Fraction(1)},
+    Unit.RATIO: {"%": Fraction(1, 100)},
+    Unit.COUNT: {},
 }
 
 _EXAMPLES = {
@@ -66,8 +70,12 @@ _EXAMPLES = {
     Unit.BYTE_RATE: "'500 KiB/s', '50 MiB/s'",
     Unit.CORES: "'1.5 cores'",
     Unit.CPU_COST: "'0.8 s/M records'",
+    Unit.RATIO: "'30 %', '0.3'",
+    Unit.COUNT: "'0', '3'",
 }
 
+_BARE = (Unit.RECORDS, Unit.CORES, Unit.CPU_COST, Unit.RATIO, Unit.COUNT)
+"""Units that a number in a text may go without."""
 _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 _BINARY_STEPS = {"GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
 _WRITTEN_OUT = 9999
@@ -109,7 +117,7 @@ def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
     if match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE):
         raise UnitError(_refusal(quantity, unit))
     if not name:
-        if number == 0 or unit in (Unit.RECORDS, Unit.CORES, Unit.CPU_COST):
+        if number == 0 or unit in _BARE:
             return number
         raise UnitError(f"{quantity!r} has no unit; use one of {_names(unit)}, for example {_EXAMPLES[unit]}")
     scale = _SCALES[unit].get(name)
@@ -142,15 +150,20 @@ def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
         return f"{value} {unit}"
     match unit:
         case Unit.SECONDS:
-            return _scaled(value, _TIME_STEPS, digits)
+            text = _scaled(value, _TIME_STEPS, digits)
         case Unit.BYTES:
-            return _scaled(value, _BINARY_STEPS, digits)
+            text = _scaled(value, _BINARY_STEPS, digits)
         case Unit.BYTE_RATE:
-            return _scaled(value, _BINARY_STEPS, digits) + "/s"
+            text = _scaled(value, _BINARY_STEPS, digits) + "/s"
         case Unit.RECORDS | Unit.RECORD_RATE:
-            return f"{_counted(value, digits)} {unit}"
+            text = f"{_counted(value, digits)} {unit}"
+        case Unit.RATIO:
+            text = f"{_digits(value * 100, digits)} %"
+        case Unit.COUNT:
+            text = _digits(value, digits)
         case Unit.CORES | Unit.CPU_COST:
-            return f"{_digits(value, digits)} {unit}"
+            text = f"{_digits(value, digits)} {unit}"
+    return text
 
 
 def format_ratio(change: float) -> str:
@@ -193,8 +206,8 @@ def _digits(value: float, digits: int) -> str:
 
 
 def _refusal(quantity: object, unit: Unit) -> str:
-    expected = f"{_names(unit)}, for example {_EXAMPLES[unit]}"
-    return f"cannot read {quantity!r} as {_DIMENSIONS[unit]}; use one of {expected}"
+    names = f"use one of {_names(unit)}" if _SCALES[unit] else "use a number"
+    return f"cannot read {quantity!r} as {_DIMENSIONS[unit]}; {names}, for example {_EXAMPLES[unit]}"
 
 
 _DIMENSIONS = {
@@ -205,6 +218,8 @@ _DIMENSIONS = {
     Unit.BYTE_RATE: "a byte rate",
     Unit.CORES: "a number of cores",
     Unit.CPU_COST: "CPU seconds per million records",
+    Unit.RATIO: "a ratio",
+    Unit.COUNT: "a number",
 }
 
 

@@ -188,7 +188,7 @@ def proxied_broker(**config: str) -> Iterator[ProxiedBroker]:
     (behind,) = local.free_ports(1)
     with run_folder(cache / "runs") as folder, proxy_to(behind) as proxy:
         spec = ClusterSpec(config=config)
-        plan = local.Layout(spec=spec, runtime=runtime, kafka=kafka, security=None, folder=folder).plan()
+        plan = local.Layout(spec=spec, runtime=runtime, kafka=kafka, security=None, agent=None, folder=folder).plan()
         (process,) = plan.servers.values()
         assert isinstance(process, Process)
         _add_listener(folder / "broker-1" / PROPERTIES, port=behind, advertised=proxy.port)

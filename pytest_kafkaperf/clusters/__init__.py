@@ -24,20 +24,27 @@ __all__ = ["Cluster", "ClusterSpec", "check", "first_fetch", "parse_target", "pr
 
 
 @contextmanager
-def provision(spec: ClusterSpec, *, target: str = "auto", client_properties: Path | None = None) -> Iterator[Cluster]:
+def provision(
+    spec: ClusterSpec,
+    *,
+    target: str = "auto",
+    client_properties: Path | None = None,
+    metrics_urls: tuple[str, ...] = (),
+) -> Iterator[Cluster]:
     """Give a cluster that is ready, and leave nothing of it behind. Call it where no event loop runs.
 
     Args:
         spec: what is asked for.
         target: the text of `--kafka-cluster`.
         client_properties: the file of `--kafka-client-config`, for named servers.
+        metrics_urls: the addresses of `--kafka-metrics-url`, for named servers.
 
     Raises:
         UsageError: what is asked for cannot be; nothing was started.
         ClusterError: the cluster did not start, or cannot be reached.
 
     """
-    check(target, client_properties)
+    check(target, client_properties, metrics_urls)
     match read_target(target):
         case Local():
             from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - psutil, filelock: not on import
@@ -52,10 +59,10 @@ def provision(spec: ClusterSpec, *, target: str = "auto", client_properties: Pat
         case External(servers):
             from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - as above
 
-            yield reach(spec, servers, client_properties)
+            yield reach(spec, servers, client_properties, metrics_urls)
 
 
-def check(target: str, client_properties: Path | None) -> None:
+def check(target: str, client_properties: Path | None = None, metrics_urls: tuple[str, ...] = ()) -> None:
     """Refuse options that do not go together, before anything starts.
 
     Raises:
@@ -67,6 +74,11 @@ def check(target: str, client_properties: Path | None) -> None:
         raise UsageError(
             f"--kafka-client-config={client_properties} with brokers that the session starts ({found.name}): it is "
             "for a running cluster; name one by --kafka-cluster=HOST:PORT, or leave it out"
+        )
+    if metrics_urls and not isinstance(found, External):
+        raise UsageError(
+            f"--kafka-metrics-url with brokers that the session starts ({found.name}): it is for a running cluster; "
+            "use --kafka-jmx, or name a cluster by --kafka-cluster=HOST:PORT"
         )
 
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pytest_kafkaperf.clusters.probes import ExporterProbe, Probe, ProcessProbe
 from pytest_kafkaperf.errors import ClusterLostError
 
 _STOP_TIMEOUT_S = 30
@@ -24,11 +25,18 @@ class Process:
     """
 
     def __init__(
-        self, broker: int, command: Sequence[str | Path], *, folder: Path, redact: Callable[[str], str] = str
+        self,
+        broker: int,
+        command: Sequence[str | Path],
+        *,
+        folder: Path,
+        exporter_url: str | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._name = f"broker {broker}"
         self._command = command
         self._folder = folder
+        self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
         self._redact = redact
         self._log = folder / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -89,6 +97,11 @@ class Process:
         status = None if self._process is None else self._process.poll()
         if status is not None:
             raise ClusterLostError(f"{self._name} (pid {self.pid}) {_how_it_ended(status)}; {self._last_words()}")
+
+    def probes(self) -> Sequence[Probe]:
+        """Its process, and its exporter where it has one."""
+        own: list[Probe] = [] if self.pid is None else [ProcessProbe(self.pid)]
+        return own if self._exporter is None else [*own, self._exporter]
 
     def log_tail(self) -> str:
         """The end of the broker's log; empty where it has not written any."""

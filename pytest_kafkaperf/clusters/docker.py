@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import javaproperties
 import requests
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from testcontainers.core.config import testcontainers_config
@@ -26,9 +27,11 @@ from testcontainers.core.network import Network
 
 from pytest_kafkaperf import daemon
 from pytest_kafkaperf.access import Access
+from pytest_kafkaperf.clusters import exporter
 from pytest_kafkaperf.clusters.distribution import cache_folder
 from pytest_kafkaperf.clusters.launch import Plan, launched
 from pytest_kafkaperf.clusters.local import free_ports
+from pytest_kafkaperf.clusters.probes import ContainerProbe, ExporterProbe, Probe
 from pytest_kafkaperf.clusters.properties import (
     CLIENT,
     CONTROLLER,
@@ -55,6 +58,9 @@ _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Inside of a container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
 _KEYSTORE = "/opt/kafkaperf/keystore.pem"
+_AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
+_AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
+_AGENT_PORT = 9404
 _CONFLUENT_LABEL = "io.confluent.docker"
 
 _REQUEST_TIMEOUT_S = 60
@@ -83,7 +89,13 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         _choose_reaper(client)
         network = stack.enter_context(_network(_label_of(folder)))
         layout = _Layout(
-            spec=spec, image=image, confluent=confluent, security=security, network=network, label=_label_of(folder)
+            spec=spec,
+            image=image,
+            confluent=confluent,
+            security=security,
+            network=network,
+            agent=exporter.jar(cache_folder()) if spec.jmx else None,
+            label=_label_of(folder),
         )
         fleet, servers = stack.enter_context(launched(layout.plan, what=image, security=security))
         yield Cluster(
@@ -198,6 +210,8 @@ class _Layout:
     confluent: bool
     security: Security | None
     network: Network
+    agent: Path | None
+    """The JMX exporter's jar."""
     label: str
 
     def plan(self) -> Plan:
@@ -218,9 +232,13 @@ class _Layout:
             protection=protection(self.security, keystore=_KEYSTORE),
             config=self.spec.config,
         )
-        variables = {_variable(name, confluent=self.confluent): value for name, value in properties.items()}
+        variables = {
+            _variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write it as it is
+            for name, value in properties.items()
+        }
         variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
         container = DockerContainer(self.image, docker_client_kw={"timeout": _REQUEST_TIMEOUT_S})
+        url = None if self.agent is None else _add_agent(container, self.agent)
         container.with_network(self.network).with_network_aliases(_alias(node.id))
         container.with_envs(**variables).with_kwargs(labels={_LABEL: self.label}, hostname=_alias(node.id))
         container.ports[f"{_PORTS[CLIENT]}/tcp"] = (  # type: ignore[assignment] # what docker-py takes
@@ -229,15 +247,24 @@ class _Layout:
         )
         if self.security is not None and self.security.keystore is not None:
             container.with_copy_into_container(self.security.keystore.encode("ascii"), _KEYSTORE)
-        return Container(node.id, container, redact=str if self.security is None else self.security.redact)
+        redact = str if self.security is None else self.security.redact
+        return Container(node.id, container, exporter_url=url, redact=redact)
 
 
 class Container:
     """A broker in a container, which can be stopped and started again on the same data."""
 
-    def __init__(self, broker: int, container: DockerContainer, *, redact: Callable[[str], str] = str) -> None:
+    def __init__(
+        self,
+        broker: int,
+        container: DockerContainer,
+        *,
+        exporter_url: str | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
         self._broker = broker
         self._made = container
+        self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
         self._redact = redact
         self._started = False
 
@@ -301,6 +328,11 @@ class Container:
         words = f"the end of its log:\n{tail}" if tail else "its log is empty"
         raise ClusterLostError(f"broker {self._broker} (container {self._container.short_id}) {how}; {words}")
 
+    def probes(self) -> Sequence[Probe]:
+        """Its container, and its exporter where it has one."""
+        own = ContainerProbe(self._container)
+        return [own] if self._exporter is None else [own, self._exporter]
+
     def log_tail(self) -> str:
         """The last lines of its log; empty where there are none."""
         try:
@@ -325,6 +357,16 @@ class Container:
             yield
         except _FAILURES as error:
             raise ClusterError(f"broker {self._broker} could not be {what}: {_told(error)}") from None
+
+
+def _add_agent(container: DockerContainer, jar: Path) -> str:
+    """Put the JMX exporter into a broker; gives where it can be read."""
+    (port,) = free_ports(1)
+    container.with_copy_into_container(jar, _AGENT_JAR)
+    container.with_copy_into_container(exporter.configuration().encode("ascii"), _AGENT_CONFIG)
+    container.with_env("KAFKA_OPTS", exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0"))  # noqa: S104 - of the container; the host publishes it on loopback
+    container.ports[f"{_AGENT_PORT}/tcp"] = (_LOOPBACK, port)  # type: ignore[assignment] # as above
+    return exporter.url(port)
 
 
 def _node(number: int, port: int) -> Node:

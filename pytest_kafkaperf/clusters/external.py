@@ -1,7 +1,8 @@
-"""Servers that somebody else runs: reached, never changed."""
+"""Servers that somebody else runs: reached, and never changed but for what crashed runs have left there."""
 
 from __future__ import annotations
 
+import contextlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,19 +18,22 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 15
 _PAUSE_S = 0.5
 
-_NOT_APPLIED = ("version", "image", "config", "security", "heap")
+_NOT_APPLIED = ("version", "image", "config", "security", "jmx", "heap")
 """What a spec says about a broker to start; the same test file runs on both kinds of cluster."""
 
 
-def reach(spec: ClusterSpec, servers: Sequence[str], client_properties: Path | None) -> Cluster:
-    """Give the cluster at these servers once it is ready.
+def reach(
+    spec: ClusterSpec, servers: Sequence[str], client_properties: Path | None, metrics_urls: tuple[str, ...]
+) -> Cluster:
+    """Give the cluster at these servers once it is ready, swept of what crashed runs have left there.
 
     Raises:
         UsageError: the client properties cannot be used.
         ClusterError: it cannot be reached, or has fewer brokers than the spec asks for.
 
     """
-    from pytest_kafkaperf.load.features import version_of  # noqa: PLC0415 - brings in aiokafka
+    from pytest_kafkaperf.load.admin import Admin  # noqa: PLC0415 - brings in aiokafka
+    from pytest_kafkaperf.load.features import version_of  # noqa: PLC0415 - the same
 
     named = ",".join(servers)
     access = Access() if client_properties is None else read_client_properties(client_properties)
@@ -37,12 +41,15 @@ def reach(spec: ClusterSpec, servers: Sequence[str], client_properties: Path | N
         sight = wait_ready(named, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S, access=access)
     except ClusterError as error:
         raise ClusterError(f"{error}. {_advice(access, client_properties)}") from None
+    with contextlib.suppress(ClusterError):  # nothing depends on it, and the next run tries again
+        Admin(named, access).sweep()
     return Cluster(
         bootstrap_servers=named,
         brokers=sight.brokers,
         provider="external",
         version=version_of(sight.features),
         access=access,
+        metrics_urls=metrics_urls,
         facts=MappingProxyType(_facts(spec, sight.features.get("metadata.version"))),
     )
 

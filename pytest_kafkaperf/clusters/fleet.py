@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from pytest_kafkaperf.clusters.probes import Probe
 from pytest_kafkaperf.errors import UsageError
 
 
@@ -37,6 +38,9 @@ class Server(Protocol):
     def log_tail(self) -> str:
         """The last lines of its log, without secrets."""
 
+    def probes(self) -> Sequence[Probe]:
+        """What can be read of it while it runs."""
+
 
 class Fleet:
     """All brokers of one cluster, by id. Its methods may be called from any thread, one broker from one at a time.
@@ -44,14 +48,25 @@ class Fleet:
     `await_ready(n)` waits until `n` brokers are ready, within a bound.
     """
 
-    def __init__(self, servers: Mapping[int, Server], await_ready: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        servers: Mapping[int, Server],
+        await_ready: Callable[[int], None],
+        shared_probes: Mapping[str, Sequence[Probe]],
+    ) -> None:
         self.servers = servers
+        self._shared_probes = shared_probes
         self._await_ready = await_ready
         self._down: set[int] = set()
         self.disturbed = False
         """Whether anything was done to a broker: the next test deserves another cluster."""
         self.events: list[tuple[int, str]] = []
         """What was done, each with its instant on the monotonic clock, in ns."""
+
+    def probes(self) -> dict[str | int, Sequence[Probe]]:
+        """What can be read of the brokers that are to run, by their ids, and of what they share."""
+        found: dict[str | int, Sequence[Probe]] = dict(self._shared_probes.items())
+        return found | {broker: server.probes() for broker, server in self.servers.items() if broker not in self._down}
 
     def check(self) -> None:
         """Raise `ClusterLostError` when a broker that is to run is gone."""

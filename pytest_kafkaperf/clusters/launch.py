@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.access import Access
@@ -14,9 +14,10 @@ from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.load.readiness import wait_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_kafkaperf.clusters.fleet import Server
+    from pytest_kafkaperf.clusters.probes import Probe
     from pytest_kafkaperf.clusters.security import Security
 
 _READY_TIMEOUT_S = 90
@@ -40,6 +41,8 @@ class Plan:
     servers: Mapping[int, Server]
     """By broker id."""
     bootstrap_servers: str
+    shared_probes: Mapping[str, Sequence[Probe]] = field(default_factory=dict)
+    """What can be read that is not of one broker."""
     cluster_id: str
     """A new one, so that another session's broker, on a port that it was quicker to take, is not mistaken for it."""
 
@@ -56,7 +59,7 @@ def launched(make: Callable[[], Plan], *, what: str, security: Security | None) 
     for attempt in range(1, _ATTEMPTS + 1):
         with ExitStack() as stack:
             plan = make()
-            fleet = Fleet(plan.servers, functools.partial(_wait, plan, access))
+            fleet = Fleet(plan.servers, functools.partial(_wait, plan, access), plan.shared_probes)
             try:
                 _start(plan, stack)
                 if security is not None and security.scram:

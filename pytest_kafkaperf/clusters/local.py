@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import javaproperties
 
 from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.clusters import distribution, java
+from pytest_kafkaperf.clusters import distribution, exporter, java
 from pytest_kafkaperf.clusters.broker import Process
 from pytest_kafkaperf.clusters.launch import Plan, launched
+from pytest_kafkaperf.clusters.probes import LoopbackProbe
 from pytest_kafkaperf.clusters.properties import CLIENT, LISTENERS, Node, broker_properties, new_uuid
 from pytest_kafkaperf.clusters.runs import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.security import Security, protection
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _HOST = "127.0.0.1"
 _KEYSTORE = "keystore.pem"
+_AGENT = "jmx-exporter.yml"
 _PORTS = range(15_000, 30_000)
 """Below those that systems take for outgoing connections: one of these could hold the port of a stopped broker."""
 _PORT_ATTEMPTS = 100
@@ -69,7 +71,8 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
     security = None if spec.security is None else Security.make(spec.security, [_HOST, "localhost"])
     with run_folder(cache / "runs") as folder:
-        layout = Layout(spec=spec, runtime=runtime, kafka=kafka, security=security, folder=folder)
+        agent = exporter.jar(cache) if spec.jmx else None
+        layout = Layout(spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder)
         with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as (fleet, servers):
             yield Cluster(
                 bootstrap_servers=servers,
@@ -90,6 +93,8 @@ class Layout:
     runtime: Java
     kafka: Distribution
     security: Security | None
+    agent: Path | None
+    """The JMX exporter's jar."""
     folder: Path
 
     def plan(self) -> Plan:
@@ -100,6 +105,7 @@ class Layout:
             servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
+            shared_probes={"loopback": [LoopbackProbe()]},
         )
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Process:
@@ -122,11 +128,13 @@ class Layout:
         )
         _write(home / PROPERTIES, properties)
         redact = str if self.security is None else self.security.redact
-        return Process(node.id, self._command(home), folder=home, redact=redact)
+        options, url = ([], None) if self.agent is None else _with_agent(self.agent, home)
+        return Process(node.id, self._command(home, options), folder=home, exporter_url=url, redact=redact)
 
-    def _command(self, home: Path) -> list[str | Path]:
+    def _command(self, home: Path, options: Sequence[str]) -> list[str | Path]:
         return [
             self.runtime.path,
+            *options,
             f"-Xms{self.spec.heap}",
             f"-Xmx{self.spec.heap}",
             *_JVM_OPTIONS,
@@ -136,6 +144,14 @@ class Layout:
             "kafka.Kafka",
             home / PROPERTIES,
         ]
+
+
+def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:
+    """The option that puts the JMX exporter into a broker, and where it can be read."""
+    (port,) = free_ports(1)
+    configuration = home / _AGENT
+    configuration.write_text(exporter.configuration(), encoding="ascii")
+    return [exporter.option(jar, configuration, port)], exporter.url(port)
 
 
 def _not_applied(spec: ClusterSpec) -> dict[str, str]:

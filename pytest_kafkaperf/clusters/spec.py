@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
@@ -18,6 +19,7 @@ from pytest_kafkaperf.scenario import Config
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.fleet import Fleet
+    from pytest_kafkaperf.clusters.probes import Probe
 
 OWN_PROPERTIES = (
     "advertised.listeners",
@@ -64,6 +66,8 @@ class ClusterSpec(MarkerFields):
     """Broker properties, on top of the provider's own, in Kafka's words."""
     security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None
     """How clients get in; None: plaintext."""
+    jmx: bool = False
+    """Whether brokers tell of their work, through the JMX exporter."""
     heap: str = "512m"
     """The broker's Java heap, as in `-Xmx`."""
 
@@ -103,7 +107,9 @@ class ClusterSpec(MarkerFields):
         return config
 
     def __hash__(self) -> int:
-        return hash((self.brokers, self.version, self.image, frozenset(self.config.items()), self.security, self.heap))
+        return hash(
+            (self.brokers, self.version, self.image, frozenset(self.config.items()), self.security, self.jmx, self.heap)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +132,8 @@ class Cluster:
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """More for the fingerprint: `java`, `heap`, and `config.NAME` for each property of the spec; of a foreign
     cluster `metadata.version`, and `not applied` for the fields of the spec that it is not given."""
+    metrics_urls: tuple[str, ...] = ()
+    """Where the JMX exporters of brokers that somebody else runs can be read."""
     fleet: Fleet | None = field(default=None, repr=False, compare=False)
     """The brokers, where the session owns them."""
 
@@ -141,6 +149,19 @@ class Cluster:
         """The brokers' processes on this machine, where the session owns them."""
         servers = () if self.fleet is None else self.fleet.servers.values()
         return tuple(server.pid for server in servers if server.pid is not None)
+
+    @property
+    def actions(self) -> Sequence[tuple[int, str]]:
+        """What was done to brokers, each with its instant on the monotonic clock, in ns."""
+        return () if self.fleet is None else tuple(self.fleet.events)
+
+    def probes(self) -> Mapping[str | int, Sequence[Probe]]:
+        """What can be read of the brokers now, by broker."""
+        if self.fleet is not None:
+            return self.fleet.probes()
+        from pytest_kafkaperf.clusters.probes import ExporterProbe  # noqa: PLC0415 - psutil: not on import
+
+        return {urlsplit(url).netloc.rpartition("@")[2]: [ExporterProbe(url)] for url in self.metrics_urls}
 
     def check(self) -> None:
         """Raise `ClusterLostError` with the reason when a broker that the session owns is gone; cheap."""
@@ -180,8 +201,12 @@ class Cluster:
 
 def facts_of(spec: ClusterSpec) -> dict[str, str]:
     """What a spec says of brokers that the session starts, for the fingerprint."""
-    security = {} if spec.security is None else {"security": spec.security}
-    return {"heap": spec.heap, **security, **{f"config.{name}": value for name, value in sorted(spec.config.items())}}
+    facts = {"heap": spec.heap}
+    if spec.security is not None:
+        facts["security"] = spec.security
+    if spec.jmx:
+        facts["jmx"] = "on"
+    return {**facts, **{f"config.{name}": value for name, value in sorted(spec.config.items())}}
 
 
 def _is_own(name: str) -> bool:

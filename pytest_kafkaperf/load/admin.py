@@ -118,10 +118,8 @@ class Admin:
         error = kafka_errors.for_code(code)
         told = message or error.__name__
         if error in (kafka_errors.TopicAuthorizationFailedError, kafka_errors.ClusterAuthorizationFailedError):
-            return ClusterError(
-                f"the run cannot create its topic: {refusal(_ON_OWN_TOPICS, _OWN_TOPICS, self._access, self._servers)}; "
-                "or name a topic that exists by topic='NAME'"
-            )
+            refused = refusal(_ON_OWN_TOPICS, _OWN_TOPICS, self._access, self._servers)
+            return ClusterError(f"the run cannot create its topic: {refused}; or name one that exists by topic='NAME'")
         if error is kafka_errors.InvalidReplicationFactorError:
             brokers = len((await admin.describe_cluster())["brokers"])
             wanted = scenario.replication_factor
@@ -243,7 +241,7 @@ _ASK_AGAIN: tuple[type[Exception], ...] = (
 
 
 async def _ask_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:
-    """Why each group was not deleted, None where it is gone: every broker is asked, its coordinator alone knows it."""
+    """Why each group was not deleted, None where it is gone. Every broker is asked: its coordinator alone knows it."""
     answers: dict[str, type[Exception] | None] = dict.fromkeys(groups, kafka_errors.NotCoordinatorForGroupError)
     for broker in client.cluster.brokers():
         try:

@@ -18,7 +18,8 @@ from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.kafka import adapt, make_reader
 from pytest_kafkaperf.load.notes import Notes
-from pytest_kafkaperf.load.payload import Int64s, origin, tags_every_record
+from pytest_kafkaperf.load.own import Own
+from pytest_kafkaperf.load.payload import Int64s, Payload, origin, tags_every_record
 from pytest_kafkaperf.load.reading import BatchedRecords, ReceivedBatch
 from pytest_kafkaperf.measurement import Audit
 from pytest_kafkaperf.scenario import TAG_BYTES, Scenario
@@ -44,6 +45,9 @@ class AuditTask:
     """Producer, and indexes of its records that were not acknowledged."""
     acknowledged: int
     """Records that must stand in the log."""
+    span_ns: tuple[int, int] | None = None
+    """On a topic that others write to: when the round's window opened, and when its last record was sent at the
+    latest, by the clock of tags."""
 
 
 def audit(task: AuditTask) -> Audit:
@@ -53,6 +57,8 @@ def audit(task: AuditTask) -> Audit:
         LoadError: the log could not be read to its end, or holds records without a tag.
 
     """
+    if task.span_ns is not None and not Payload(task.scenario, seed=0).tagged:
+        raise LoadError(f"records of less than {TAG_BYTES} B carry no tag that would tell them from those of others")
     adapt(task.scenario, BatchedRecords)
     try:
         with Notes():
@@ -109,10 +115,15 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
             client.assign(list(ends))
             for partition, (begin, _) in task.offsets.items():
                 client.seek(TopicPartition(task.topic, partition), begin)
-            every = tags_every_record(task.scenario)
+            every, own = tags_every_record(task.scenario), Own.of(task.scenario)
+            start_ns, end_ns = task.span_ns or (0, 0)
             while [where for where, end in ends.items() if await client.position(where) < end]:
                 for where, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
-                    found[where.partition] += [_named(batch, every=every) for batch in batches]
+                    found[where.partition] += [
+                        _named(batch, every=every)
+                        for batch in batches
+                        if own is None or own.holds(batch, start_ns=start_ns, now_ns=end_ns, every=every)
+                    ]
         finally:
             await client.stop()
     return [_joined(parts) for parts in found.values() if parts]

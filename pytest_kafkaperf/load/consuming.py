@@ -19,6 +19,7 @@ from pytest_kafkaperf.schedule import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pytest_kafkaperf.load.own import Own
     from pytest_kafkaperf.load.reading import ReceivedBatch
     from pytest_kafkaperf.series import Series
 
@@ -32,10 +33,14 @@ _OFFSETS_TIMEOUT_S = 10
 
 
 class Consumer:
-    """The reading of one group member; `client` is started, and used by nobody else."""
+    """The reading of one group member; `client` is started, and used by nobody else.
 
-    def __init__(self, client: Any, *, group: int, on_received: Callable[[], None]) -> None:
+    With `own` others write to the topic, too: what they have written is read and left out of everything.
+    """
+
+    def __init__(self, client: Any, *, group: int, on_received: Callable[[], None], own: Own | None = None) -> None:
         self.report = Consumed(group=group)
+        self._own = own
         self._on_received = on_received
         self._client = client
         self._series: Series | None = None
@@ -100,17 +105,22 @@ class Consumer:
 
     async def _drain(self, start_ns: int, stopped: Callable[[], bool], drain_s: float) -> None:
         ends = await self._end_offsets()
-        self.report.unread = sum(ends.values())  # until its positions are known, all of it
-        fewest, deadline = self.report.unread, time.monotonic() + drain_s
+        fewest = left = sum(ends.values())  # until its positions are known, all of it
+        deadline = time.monotonic() + drain_s
         with contextlib.suppress(TimeoutError):
-            while time.monotonic() < deadline and not stopped():
+            while left and time.monotonic() < deadline and not stopped():
+                self._leave_unread(left)
                 async with asyncio.timeout(drain_s):
-                    self.report.unread = await self._unread(ends)
-                    if not self.report.unread:
-                        return
-                    if self.report.unread < fewest:
-                        fewest, deadline = self.report.unread, time.monotonic() + drain_s
-                    await self._poll(start_ns)
+                    left = await self._unread(ends)
+                    if left < fewest:
+                        fewest, deadline = left, time.monotonic() + drain_s
+                    if left:
+                        await self._poll(start_ns)
+        self._leave_unread(left)
+
+    def _leave_unread(self, left: int) -> None:
+        """Of a log that others write to, nobody knows how much of it is ours: what was not received tells."""
+        self.report.unread = left if self._own is None else 0
 
     async def _poll(self, start_ns: int, *, backlog: bool = False) -> None:
         """Receive what comes; a wait that ends in the window puts back what is of a backlog, for the drain."""
@@ -123,7 +133,10 @@ class Consumer:
         if backlog and received_ns >= start_ns:
             for partition, several in fetched.items():
                 self._client.seek(partition, several[0].offset)
-        elif fetched:
+            return
+        if self._own is not None:
+            fetched = _held_by(self._own, fetched, received_ns, start_ns)
+        if fetched:
             self._receive(fetched, received_ns, start_ns)
 
     def _receive(self, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int) -> None:
@@ -165,7 +178,12 @@ class Consumer:
                 ends: dict[Any, int] = await self._client.end_offsets(list(self._client.assignment()))
         except TimeoutError:
             raise LoadError(f"a consumer got no end offsets within {_OFFSETS_TIMEOUT_S} s") from None
-        return ends
+        if self._own is None:
+            return ends
+        # An open transaction of somebody else holds back what committed readers get: what stands behind it is to come.
+        held = self._client.assignment()
+        known = {partition: self._client.highwater(partition) or 0 for partition in ends if partition in held}
+        return {partition: max(end, known.get(partition, 0)) for partition, end in ends.items()}
 
     async def _unread(self, ends: dict[Any, int]) -> int:
         unread = 0
@@ -173,3 +191,14 @@ class Consumer:
             with contextlib.suppress(KafkaError):  # not its partition any more
                 unread += max(0, end - await self._client.position(partition))
         return unread
+
+
+def _held_by(
+    own: Own, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int
+) -> dict[Any, list[ReceivedBatch]]:
+    """What is the run's own of what was fetched."""
+    held = {
+        partition: [batch for batch in several if own.holds(batch, start_ns=start_ns, now_ns=received_ns)]
+        for partition, several in fetched.items()
+    }
+    return {partition: several for partition, several in held.items() if several}

@@ -18,6 +18,7 @@ For robustness:
 
 - `aiokafka.conn.AIOKafkaConnection.send`: broken connections are told as what clients recover from. Used in worker
   processes only.
+- `aiokafka.client.MetadataRequest`: asking about a topic that is gone would create it. Used in worker processes only.
 - `MessageAccumulator.reenqueue`: batches that failed together keep their order.
 - `AIOKafkaClient`, `aiokafka.protocol`: requests of their own for `readiness`, `features`, `admin` and `preflight`.
 """
@@ -26,12 +27,13 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import functools
 import struct
 from typing import TYPE_CHECKING, Any
 
 import aiokafka
 import google_crc32c
-from aiokafka import codec, conn, util
+from aiokafka import client, codec, conn, util
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaConnectionError
@@ -281,6 +283,8 @@ _GET_RUNNING_LOOP = util.get_running_loop
 def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords]) -> None:
     """Make every consumer of this process read by `partition_records`, and every client survive a lost connection.
 
+    No client creates a topic by asking about it.
+
     Producers of explicit batches keep several requests on their way; those of single records stay as aiokafka makes
     them, for they are there to measure what an application gets.
 
@@ -290,6 +294,7 @@ def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords])
     fetcher.MemoryRecords = partition_records.reader
     conn.AIOKafkaConnection = Connection
     conn.READER_LIMIT = _READER_LIMIT
+    client.MetadataRequest = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
     batches = scenario.client == "batch"
     util.get_running_loop = asyncio.get_running_loop if batches else _GET_RUNNING_LOOP
     producer.Sender = Sender if batches else sender.Sender

@@ -21,6 +21,7 @@ from pytest_kafkaperf.load.consuming import Consumer
 from pytest_kafkaperf.load.kafka import REQUEST_TIMEOUT_S, adapt, make_consumer, make_producer
 from pytest_kafkaperf.load.keyed import KeyedProducer
 from pytest_kafkaperf.load.notes import Notes
+from pytest_kafkaperf.load.own import Own
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producing import Producer, Window
 from pytest_kafkaperf.load.reading import BatchedRecords
@@ -134,7 +135,12 @@ class _Worker:
             if payload is not None:
                 self._producers = [self._producer(number, client, payload) for number, client in writers.items()]
             self._consumers = [
-                Consumer(client, group=group, on_received=functools.partial(self._post_received, group))
+                Consumer(
+                    client,
+                    group=group,
+                    on_received=functools.partial(self._post_received, group),
+                    own=Own.of(scenario),
+                )
                 for group, client in readers
             ]
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,8 @@ def _test(result: Result) -> dict[str, Any]:
                 "metrics": dict(one.metrics),
                 "problems": list(one.problems),
                 "warnings": list(one.warnings),
-                "series": dict(one.series),
+                "series": {**one.series, **({} if one.brokers is None else {"brokers": one.brokers})},
+                "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
             }
             for one in result.rounds
         ],

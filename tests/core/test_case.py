@@ -94,4 +94,4 @@ def test_a_limit_on_what_is_not_measured_is_refused_with_what_it_needs(
     with pytest.raises(ScenarioError) as caught:
         case_of(tmp_path, limit, **fields)
     name = limit.split(maxsplit=1)[0]
-    assert str(caught.value) == f"threshold {limit!r}: this scenario does not measure {name}; {reason}"
+    assert str(caught.value) == f"threshold {limit!r}: {name} is not measured here; {reason}"

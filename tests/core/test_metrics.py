@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_kafkaperf.errors import ScenarioError
-from pytest_kafkaperf.metrics import CATALOGUE, Metric, metric
+from pytest_kafkaperf.metrics import CATALOGUE, EVENT_METRICS, HOST_METRICS, JMX_METRICS, LOAD_METRICS, Metric, metric
 from pytest_kafkaperf.units import Unit
 
+_OUTSIDE = ("cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
+_TIMES = [f"{kind}.{part}" for kind in ("produce", "fetch") for part in ("time", "queue", "local", "remote", "send")]
+_INSIDE = ("handlers.idle", "under_replicated", "isr_shrinks", *_TIMES)
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 
 
@@ -28,20 +31,25 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "duplicated",
         "reordered",
         "client.cpu",
+        "recovery",
+        *(f"broker.{name}" for name in _OUTSIDE),
+        *(f"broker.{name}" for name in _INSIDE),
     ]
 
 
 def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
     """The direction decides what a regression is."""
     higher = {name for name, one in CATALOGUE.items() if one.better == "higher"}
-    assert higher == {"produce.throughput", "produce.bandwidth", "consume.throughput", "consume.bandwidth"}
+    rates = {"produce.throughput", "produce.bandwidth", "consume.throughput", "consume.bandwidth"}
+    assert higher == rates | {"broker.handlers.idle"}
 
 
 def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     """A median would let two rounds with losses pass; zero has no logarithm."""
     assert {name for name, one in CATALOGUE.items() if one.summed} == {"errors", "lost", "duplicated", "reordered"}
     zero = {name for name, one in CATALOGUE.items() if one.can_be_zero}
-    assert zero == {"lag.max", "lag.end", "errors", "lost", "duplicated", "reordered"}
+    told_by_brokers = {f"broker.{name}" for name in (*_OUTSIDE, *_INSIDE) if name not in ("cpu", "cpu.max", "memory")}
+    assert zero == {"lag.max", "lag.end", "errors", "lost", "duplicated", "reordered", "recovery"} | told_by_brokers
 
 
 def test_units_go_with_the_family() -> None:
@@ -51,7 +59,14 @@ def test_units_go_with_the_family() -> None:
     assert units["bandwidth"] is Unit.BYTE_RATE
     assert units["errors"] is units["lost"] is units["duplicated"] is units["end"] is Unit.RECORDS
     assert {CATALOGUE[name].unit for name in CATALOGUE if "latency" in name or "delay" in name} == {Unit.SECONDS}
-    assert units["cpu"] is Unit.CPU_COST
+    assert CATALOGUE["client.cpu"].unit is Unit.CPU_COST
+    assert CATALOGUE["broker.cpu"].unit is Unit.CORES
+    assert CATALOGUE["broker.handlers.idle"].unit is Unit.RATIO
+
+
+def test_every_metric_is_of_one_kind() -> None:
+    """Who measures it decides what it needs."""
+    assert sorted((*LOAD_METRICS, *EVENT_METRICS, *HOST_METRICS, *JMX_METRICS)) == sorted(CATALOGUE)
 
 
 def test_a_metric_is_found_by_its_name() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.errors import ScenarioError
 from pytest_kafkaperf.keys import Keys
-from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.metrics import LOAD_METRICS
 from pytest_kafkaperf.rate import Segment
 from pytest_kafkaperf.samples import Samples
 from pytest_kafkaperf.scenario import Scenario, format_field, merge
@@ -42,6 +42,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "consume": "live",
         "isolation_level": "read_uncommitted",
         "consumer_config": {},
+        "topic": None,
         "partitions": 6,
         "replication_factor": 1,
         "topic_config": {},
@@ -196,6 +197,7 @@ def test_parameters_of_clients_take_aiokafkas_spelling() -> None:
 
 
 _SIZES = "B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, for example '100 B', '16 KiB', '1 MiB'"
+_TOPIC_NAME = "a topic's name has 1 to 249 of the characters a-z A-Z 0-9 . _ - and is not '.' or '..'"
 _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
 _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 min'"
 
@@ -209,7 +211,8 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             "unknown field 'zzz': valid are 'abort_ratio', 'acks', 'batch_size', 'client', 'compression', 'consume', "
             "'consumer_config', 'consumer_groups', 'consumers', 'duration', 'headers', 'idempotence', "
             "'isolation_level', 'key', 'linger', 'partitions', 'payload', 'producer_config', 'producers', 'rate', "
-            "'record_size', 'records', 'replication_factor', 'rounds', 'topic_config', 'transaction_size', 'warmup'; "
+            "'record_size', 'records', 'replication_factor', 'rounds', 'topic', 'topic_config', 'transaction_size', "
+            "'warmup'; "
             "unknown field 'acs': did you mean 'acks'?",
         ),
         ({"acks": 2}, "acks=2: input should be 0, 1 or 'all'"),
@@ -243,6 +246,28 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             "GB/s, TB/s, for example '500 KiB/s', '50 MiB/s'",
         ),
         ({"topic_config": "x"}, "topic_config='x': input should be a valid dictionary"),
+        ({"topic": ""}, f"topic='': {_TOPIC_NAME}"),
+        ({"topic": ".."}, f"topic: {_TOPIC_NAME}"),
+        ({"topic": "my orders"}, f"topic='my orders': {_TOPIC_NAME}"),
+        ({"topic": "örders"}, f"topic='örders': {_TOPIC_NAME}"),
+        ({"topic": "orders\n"}, f"topic='orders\\n': {_TOPIC_NAME}"),
+        ({"topic": "x" * 250}, f"topic='{'x' * 99}...: {_TOPIC_NAME}"),
+        ({"topic": 7}, "topic=7: input should be a valid string"),
+        (
+            {"topic": "__consumer_offsets"},
+            "topic='__consumer_offsets': names that begin with '__' are those of internal topics; load on one would "
+            "harm the cluster",
+        ),
+        (
+            {"topic": "orders", "partitions": 6},
+            "partitions with topic 'orders': a topic that exists has its own, and is never changed; leave it out, or "
+            "leave topic out for one that the run creates",
+        ),
+        (
+            {"topic": "orders", "topic_config": {}, "replication_factor": 1},
+            "replication_factor, topic_config with topic 'orders': a topic that exists has its own, and is never "
+            "changed; leave them out, or leave topic out for one that the run creates",
+        ),
         (
             {"topic_config": {"retention.ms": None}},
             "topic_config.retention.ms=None: input should be a valid string",
@@ -470,7 +495,7 @@ def test_merging_leaves_the_levels_as_they_are() -> None:
 
 def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     """A limit on any other is refused at collection."""
-    every = list(CATALOGUE)
+    every = list(LOAD_METRICS)
     consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
     live = [name for name in every if name.split(".")[0] in ("e2e", "lag")]
     delays = [name for name in every if name.startswith("produce.delay")]
@@ -518,3 +543,10 @@ def test_a_field_that_cannot_be_is_written_as_it_is() -> None:
     """A baseline may have been changed by hand; that is no reason to stop."""
     told = [format_field("rate", [{"a": 1}]), format_field("record_size", {"x": 1}), format_field("payload", {"y": 1})]
     assert told == ["[{'a': 1}]", "{'x': 1}", "{'y': 1}"]
+
+
+@pytest.mark.parametrize("name", ["orders", "a", "Orders_v1.2-dlq", "_private", "...", "x" * 249])
+def test_any_name_that_kafka_takes_names_a_topic(name: str) -> None:
+    """It exists already: whoever created it found a name."""
+    assert Scenario.of({"topic": name}).topic == name
+    assert Scenario.of({"topic": name, "transaction_size": 10}).transaction_size == 10

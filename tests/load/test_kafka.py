@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from aiokafka import client as aiokafka_client
 from aiokafka import conn, util
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
@@ -477,6 +478,16 @@ def test_futures_and_tasks_are_made_by_the_loop_that_util_finds(monkeypatch: pyt
     for make in (util.create_future, lambda: util.create_task(None)):
         with pytest.raises(FoundError):
             make()
+
+
+def test_clients_ask_about_topics_without_creating_them() -> None:
+    """A topic that is gone stays gone: by default a broker may create what somebody asks about."""
+    adapt(Scenario.of({}), BatchedRecords)
+    source = inspect.getsource(AIOKafkaClient)
+
+    assert source.count("MetadataRequest(") == 2
+    asked = aiokafka_client.MetadataRequest(["orders"]).prepare({3: (0, 5)})
+    assert (asked.API_VERSION, asked.allow_auto_topic_creation) == (5, False)
 
 
 def test_clients_make_connections_of_the_class_and_buffer_that_we_replace() -> None:

@@ -137,6 +137,64 @@ def test_a_cluster_that_is_lost_ends_the_run_before_a_round_and_not_after_it() -
 
 
 @dataclass(slots=True)
+class Audits:
+    """Gives one finding after the other."""
+
+    findings: list[Audit | str]
+    asked: list[dict[int, tuple[int, int]]] = field(default_factory=list)
+
+    def __call__(self, _: RoundReport, offsets: Any) -> Audit | str:
+        self.asked.append(dict(offsets))
+        return self.findings[min(len(self.asked), len(self.findings)) - 1]
+
+
+def shared(log: Log, audits: Audits, load: RoundReport, **fields: Any) -> RoundReport:
+    """On a topic that others write to."""
+    scenario = Scenario.of({"topic": "topic"} | fields).model_copy(update={"partitions": 2})
+    return _checked(cast("Admin", log), "topic", scenario, lambda: load, audits)
+
+
+CLEAN = Audit(lost=0, duplicated=0, reordered=0)
+
+
+def test_a_log_that_others_write_to_is_always_looked_into() -> None:
+    """Its growth says nothing, not even where it agrees."""
+    audits = Audits([CLEAN])
+    done = shared(Log([(100, 7), (130, 37)]), audits, report())
+
+    assert (done.audit, done.log_growth) == (CLEAN, {0: 30, 1: 30})
+    assert audits.asked == [{0: (100, 130), 1: (7, 37)}]
+
+
+def test_a_record_that_is_missing_there_is_given_time_to_be_replicated() -> None:
+    """With acks=1 an end offset may be that of others' records, before ours are on the followers."""
+    audits = Audits([Audit(lost=9, duplicated=0, reordered=0), CLEAN])
+    done = shared(Log([(0, 0), (30, 21), (30, 30)]), audits, report(), acks=1)
+
+    assert done.audit == CLEAN
+    assert audits.asked == [{0: (0, 30), 1: (0, 21)}, {0: (0, 30), 1: (0, 30)}]
+
+
+def test_a_record_that_stays_missing_there_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait has a bound."""
+    monkeypatch.setattr(run, "_REPLICATION_TIMEOUT_S", 0)
+    lost = Audit(lost=9, duplicated=0, reordered=0)
+
+    assert shared(Log([(0, 0), (999, 999)]), Audits([lost]), report()).audit == lost
+
+
+def test_nothing_is_known_of_a_log_that_others_write_to_and_nobody_can_look_into() -> None:
+    """No counts stand in for the audit there."""
+    unread = shared(Log([(0, 0), (30, 30)]), Audits(["too many"]), report())
+    silent = shared(Log([(0, 0), ClusterError("silent")]), Audits([CLEAN]), report())
+    never_began = shared(Log([(0, 0)]), Audits([CLEAN]), RoundReport(workers=(), start_ns=None))
+
+    assert (unread.audit, unread.log_growth) == ("too many", None)
+    assert (silent.audit, silent.log_growth) == ("silent", None)
+    assert (never_began.audit, never_began.log_growth) == (None, None)
+
+
+@dataclass(slots=True)
 class Pool:
     """Notes what it is asked to audit."""
 

@@ -132,8 +132,8 @@ def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Give the last worker of the first round an assignment that no scenario makes."""
     assign = run._assign
 
-    def assigned(*arguments: Any, seed: int) -> list[Assignment]:
-        *others, last = assign(*arguments, seed=seed)
+    def assigned(*arguments: Any, seed: int, **named: Any) -> list[Assignment]:
+        *others, last = assign(*arguments, seed=seed, **named)
         return [*others, dataclasses.replace(last, **changes) if seed == 1 else last]
 
     monkeypatch.setattr(run, "_assign", assigned)

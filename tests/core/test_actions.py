@@ -1,0 +1,55 @@
+"""What a test does while load runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from pytest_kafkaperf.actions import Acting, Action, planned
+from pytest_kafkaperf.errors import ScenarioError
+from pytest_kafkaperf.load.pool import Progress
+
+
+def progress(phase: str, elapsed_s: float) -> Progress:
+    return Progress(phase=phase, elapsed_s=elapsed_s, acknowledged=0, received=0)
+
+
+def test_an_action_is_done_at_its_time_after_the_window_opened() -> None:
+    """Not when the workers began to connect, and not at the next look of the controller."""
+    done = threading.Event()
+    with Acting([Action(0.2, done.set)]) as acting:
+        acting.follow(progress("connecting", 0.0))
+        acting.follow(progress("warm-up", -0.1))
+        begin_s = time.monotonic()
+        assert done.wait(10)
+        assert time.monotonic() - begin_s > 0.25
+    assert acting.problems == []
+
+
+def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
+    """A failover that did not happen is no failover that went well."""
+
+    def fail() -> None:
+        raise RuntimeError("no such broker")
+
+    with Acting([Action(0.0, fail)]) as acting:
+        acting.follow(progress("measuring", 0.1))
+        for timer in acting._timers:
+            timer.join(10)
+    assert acting.problems == ["kafka_perf.at('0 s'): RuntimeError: no such broker"]
+
+
+def test_an_action_that_was_not_done_is_a_problem_of_the_round() -> None:
+    """The round ended early."""
+    with Acting([Action(60.0, print)]) as acting:
+        acting.follow(progress("measuring", 0.0))
+    assert acting.problems == ["kafka_perf.at('60 s'): it was not done by the end of the round"]
+
+
+def test_an_action_after_the_end_is_refused_before_the_load() -> None:
+    """It would never be done."""
+    with pytest.raises(ScenarioError) as caught:
+        planned("10 s", print, duration_s=5.0)
+    assert str(caught.value) == "kafka_perf.at('10 s'): the round is over by then; its duration is 5 s"

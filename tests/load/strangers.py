@@ -1,0 +1,161 @@
+"""Other applications on the same cluster: topics that exist already, and producers that write to them meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import random
+import threading
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import aiokafka
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from pytest_kafkaperf.clusters import Cluster
+
+TIMEOUT_S = 30
+SIZES = (10, 16, 200)
+"""Bytes of values: too short for a tag, just as long as one, and longer."""
+_PAUSE_S = 0.002
+_PER_TRANSACTION = 7
+
+T = TypeVar("T")
+
+
+def on_a_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run it to its end in a thread: the caller may have a running loop."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await work
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, bounded()).result()
+
+
+def make_topic(cluster: Cluster, *names: str, partitions: int = 3, **config: str) -> None:
+    """As an operator would; dots of properties are written as underscores."""
+    properties = {key.replace("_", "."): value for key, value in config.items()}
+    new = [NewTopic(name, num_partitions=partitions, replication_factor=1, topic_configs=properties) for name in names]
+
+    async def make() -> None:
+        async with _admin(cluster) as admin:
+            answer = await admin.create_topics(new)
+            assert {code for _, code, *_ in answer.topic_errors} == {0}
+
+    on_a_loop(make())
+
+
+def drop_topic(cluster: Cluster, name: str) -> None:
+    """As an operator would."""
+
+    async def drop() -> None:
+        async with _admin(cluster) as admin:
+            await admin.delete_topics([name])
+
+    on_a_loop(drop())
+
+
+def topics(cluster: Cluster) -> set[str]:
+    """All but Kafka's own."""
+
+    async def listed() -> set[str]:
+        async with _admin(cluster) as admin:
+            return {topic for topic in await admin.list_topics() if not topic.startswith("__")}
+
+    return on_a_loop(listed())
+
+
+def groups(cluster: Cluster) -> set[str]:
+    """All consumer groups."""
+
+    async def listed() -> set[str]:
+        async with _admin(cluster) as admin:
+            return {name for name, *_ in await admin.list_consumer_groups()}
+
+    return on_a_loop(listed())
+
+
+def commit_as(cluster: Cluster, *groups: str, topic: str) -> None:
+    """Leave groups behind that have committed an offset and have no members."""
+
+    async def commit(group: str) -> None:
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers, group_id=group, enable_auto_commit=False
+        )
+        await consumer.start()
+        consumer.assign([aiokafka.TopicPartition(topic, 0)])
+        await consumer.commit({aiokafka.TopicPartition(topic, 0): 0})
+        await consumer.stop()
+
+    async def commit_all() -> None:
+        await asyncio.gather(*map(commit, groups))
+
+    on_a_loop(commit_all())
+
+
+@contextlib.asynccontextmanager
+async def _admin(cluster: Cluster) -> Any:
+    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, **cluster.client_config)
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()
+
+
+@dataclass(slots=True)
+class Stranger:
+    """Writes random values until it is told to end: plain ones, or in transactions, of which some are aborted."""
+
+    cluster: Cluster
+    topic: str
+    transactional: bool
+    written: int = 0
+    _end: threading.Event = field(default_factory=threading.Event)
+
+    async def write(self) -> None:
+        source = random.Random(7)
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=self.cluster.bootstrap_servers,
+            transactional_id="stranger" if self.transactional else None,
+        )
+        await producer.start()
+        try:
+            while not self._end.is_set():
+                await (self._transaction(producer, source) if self.transactional else self._one(producer, source))
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            await producer.stop()
+
+    async def _transaction(self, producer: aiokafka.AIOKafkaProducer, source: random.Random) -> None:
+        await producer.begin_transaction()
+        for _ in range(_PER_TRANSACTION):
+            await self._one(producer, source)
+        await (producer.abort_transaction() if source.random() < 0.5 else producer.commit_transaction())
+
+    async def _one(self, producer: aiokafka.AIOKafkaProducer, source: random.Random) -> None:
+        value = None if source.random() < 0.1 else source.randbytes(source.choice(SIZES))
+        await producer.send_and_wait(self.topic, value, key=b"theirs")
+        self.written += 1
+
+    def end(self) -> None:
+        self._end.set()
+
+
+@contextlib.contextmanager
+def strangers(cluster: Cluster, topic: str) -> Iterator[list[Stranger]]:
+    """Two producers that write to the topic for the length of the block."""
+    both = [Stranger(cluster, topic, transactional=transactional) for transactional in (False, True)]
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        futures = [threads.submit(asyncio.run, one.write()) for one in both]
+        try:
+            yield both
+        finally:
+            for one in both:
+                one.end()
+    for future in futures:
+        future.result()

@@ -1,0 +1,86 @@
+"""Whose a batch is, on a topic that others write to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.load.own import Own
+from pytest_kafkaperf.load.reading import ReceivedBatch
+from pytest_kafkaperf.scenario import Scenario
+
+SECOND = 1_000_000_000
+START = 5_000 * SECOND
+NOW = START + 3 * SECOND
+WARM = START - 2 * SECOND
+OWN = Own(producers=2, warmup_ns=2 * SECOND)
+
+Tag = tuple[int, int, int]
+"""Due time, producer and index."""
+
+
+def batch(*tags: Tag, count: int | None = None) -> ReceivedBatch:
+    rows = [[due, (producer << 48) | (index & (2**48 - 1))] for due, producer, index in tags]
+    encoded = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    return ReceivedBatch(offset=0, count=len(tags) if count is None else count, tags=encoded, size_bytes=0)
+
+
+def held(received: ReceivedBatch, *, every: bool = True) -> bool:
+    return OWN.holds(received, start_ns=START, now_ns=NOW, every=every)
+
+
+def test_only_a_topic_that_exists_has_foreign_records() -> None:
+    """On a topic of the run's own nobody looks at each record for whose it is."""
+    assert Own.of(Scenario.of({})) is None
+    assert Own.of(Scenario.of({"topic": "orders", "producers": 3, "warmup": 0.5})) == Own(
+        producers=3, warmup_ns=SECOND // 2
+    )
+
+
+@pytest.mark.parametrize("tag", [(WARM, 0, -2_000_000), (START, 1, 0), (NOW, 1, 12_345), (START - 1, 0, -1)])
+def test_a_record_of_this_round_is_our_own(tag: Tag) -> None:
+    """From the first of the warm-up to the one that was just sent."""
+    assert held(batch(tag))
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        (WARM - 1, 0, 0),  # of the round before
+        (NOW + 1, 0, 0),
+        (0, 0, 0),  # zeros
+        (-START, 0, 0),
+        (START, 2, 0),  # there is no such producer
+        (START, -1, 0),
+        (START, 0, 2**47 - 1),
+        (START, 0, -(2**47)),
+    ],
+)
+def test_any_other_record_is_foreign(tag: Tag) -> None:
+    """Each part of a tag must be one that this round has."""
+    assert not held(batch(tag))
+    assert not held(batch((START, 0, 0), tag))
+
+
+def test_a_batch_with_a_record_too_short_for_a_tag_is_foreign() -> None:
+    """All our records have room for one, or the audit is not begun."""
+    assert not held(batch((START, 0, 0), count=2))
+    assert not held(batch(count=3))
+
+
+def test_the_first_tag_tells_where_the_others_are_filling() -> None:
+    """Without consumers and keys only the first record of a batch has one."""
+    assert held(batch((START, 0, 0), (17, 99, 1)), every=False)
+    assert not held(batch((17, 99, 1), (START, 0, 0)), every=False)
+
+
+@given(st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=50))
+def test_random_values_are_foreign(values: list[bytes]) -> None:
+    """The chance that one looks like ours is far below one in 10**12."""
+    tags = np.frombuffer(b"".join(values), ">i8").astype(np.int64).reshape(-1, 2)
+    received = ReceivedBatch(offset=0, count=len(values), tags=tags, size_bytes=0)
+
+    assert not held(received)
+    assert not held(received, every=False)
