@@ -6,6 +6,7 @@ too. What they would read differently, or what would have no effect, is refused 
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -84,6 +85,16 @@ class _Secret(str):
         return "'***'"
 
 
+def _without_logins(record: logging.LogRecord) -> bool:
+    """Take what a client logs in with out of a line of aiokafka's log: PLAIN sends the password as it is."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            f"{type(each).__name__}(***)" if type(each).__name__.startswith("SaslAuthenticateRequest") else each
+            for each in record.args
+        )
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """How clients get in; valid, and the same in every process."""
@@ -110,6 +121,7 @@ class Access:
                 self.trusted, self.certificate, _revealed(self.key), check_hostname=self.check_hostname
             )
         if self._uses_login:
+            logging.getLogger("aiokafka.conn").addFilter(_without_logins)
             given["sasl_mechanism"] = self.mechanism
             given["sasl_plain_username"] = self.username
             given["sasl_plain_password"] = _Secret(_revealed(self.password) or "")
@@ -162,6 +174,15 @@ def read_client_properties(path: Path) -> Access:
         UsageError: a file that cannot be read or that asks for what cannot be; every problem in one text.
 
     """
+    problem = ""
+    try:
+        return _read_file(path)
+    except UsageError as error:
+        problem = str(error)
+    raise UsageError(problem)  # anew: a traceback through the reading would show what was read
+
+
+def _read_file(path: Path) -> Access:
     import javaproperties  # noqa: PLC0415 - only where a file is given
 
     try:
@@ -195,6 +216,16 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Ac
         UsageError: what cannot be; every problem in one text.
 
     """
+    problem = ""
+    try:
+        return _read_mapping(given, origin=origin, folder=folder)
+    except UsageError as error:
+        problem = str(error)
+    del given
+    raise UsageError(problem)  # as above
+
+
+def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
     problems: list[str] = []
     named = {name: value for name, value in given.items() if value is not None}
     if named.pop("ssl_context", None) is not None:

@@ -288,13 +288,19 @@ def _read_settings(config: pytest.Config) -> Settings:
 
 
 def _describe_cluster(settings: Settings) -> tuple[str, str]:
-    """The provider, and where load would go, for people."""
+    """The provider, and where load would go and why, for people."""
     from pytest_kafkaperf.target import choose, read_target  # noqa: PLC0415
 
-    target = read_target(settings.cluster)
-    if settings.cluster.strip() == "auto":
-        return target.name, f"{target.name} (auto: {choose()[1]})"
-    return target.name, settings.cluster
+    provider = read_target(settings.cluster).name
+    image = settings.command_line.get("image") or settings.ini.get("image")
+    started = f"Kafka {settings.version}" if provider == "local" or image is None else image
+    match settings.cluster:
+        case "auto":
+            return provider, f"{provider} (auto: {choose()[1]}), {started}"
+        case "local" | "docker":
+            return provider, f"{provider}, {started}"
+        case servers:
+            return provider, f"{servers} ({provider})"
 
 
 def _open_session(config: pytest.Config) -> Session:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pytest_kafkaperf.environment import environment_key
 from pytest_kafkaperf.errors import UsageError, nearest
+from pytest_kafkaperf.target import parse_target
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
@@ -98,7 +99,7 @@ def read_settings(
         command_line=given,
         ini=written,
         root=root,
-        cluster=either.get("cluster", "auto"),
+        cluster=parse_target(either.get("cluster", "auto")),
         client_config=path("client-config", None),
         metrics_urls=_urls(either.get("metrics-url")),
         baselines=path("baselines", "kafka-baselines") or root,

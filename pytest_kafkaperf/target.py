@@ -45,11 +45,8 @@ def parse_target(text: str) -> str:
         UsageError: names what was given, what is valid, and an example.
 
     """
-    match read_target(text):
-        case External(servers):
-            return ",".join(servers)
-        case _:
-            return text.strip()
+    word = text.strip()
+    return word if word in _WORDS else ",".join(_servers(word, text).servers)
 
 
 Target = Local | Docker | External

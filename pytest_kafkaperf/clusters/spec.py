@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -20,6 +21,8 @@ from pytest_kafkaperf.scenario import Config
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.fleet import Fleet
     from pytest_kafkaperf.clusters.probes import Probe
+
+_T = TypeVar("_T")
 
 OWN_PROPERTIES = (
     "advertised.listeners",
@@ -112,6 +115,27 @@ class ClusterSpec(MarkerFields):
         )
 
 
+def _discreet(cls: type[_T]) -> type[_T]:
+    """Let a class refuse its fields without a traceback that shows them: there may be a password among them."""
+    initialise: Callable[..., None] = cls.__init__
+
+    @functools.wraps(initialise)
+    def initialised(self: _T, **fields: Any) -> None:
+        problem = None
+        try:
+            initialise(self, **fields)
+        except UsageError as error:
+            problem = str(error)
+        if problem is not None:
+            fields.clear()
+            object.__setattr__(self, "client_config", {})
+            raise UsageError(problem)
+
+    cls.__init__ = initialised  # type: ignore[assignment, method-assign]
+    return cls
+
+
+@_discreet
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """A running cluster, as the `kafka_cluster` fixture gives it."""

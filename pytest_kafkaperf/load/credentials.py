@@ -98,6 +98,9 @@ class _AlterStruct(api.RequestStruct):  # type: ignore[misc]
         ("tags", types.TaggedFields),
     )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(***)"  # aiokafka logs its requests; who has these bytes can log in
+
 
 class _Alter(api.Request[_AlterStruct]):  # type: ignore[misc]
     API_KEY = 51

@@ -121,8 +121,7 @@ class Preflight:
         async with self._client() as client:
             sight = await self._topic(client, names.topic, scenario)
             found = list(topic_problems(scenario, sight))
-            missing = needed_operations(scenario) - (sight.operations or needed_operations(scenario))
-            if sight.operations is not None and missing:
+            if sight.operations is not None and (missing := needed_operations(scenario) - sight.operations):
                 found.append(self._refused(missing, _topics(names.topic, own=own)))
             if guarded and scenario.consumers:
                 found += await self._group_problems(client, names.group)

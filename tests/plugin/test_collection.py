@@ -30,7 +30,10 @@ pytestmark = pytest.mark.filterwarnings("error")
         ("kafka_threshold('e2e.latency.p99 <= 5 ms')", "e2e.latency.p99 is not measured here"),
         ("kafka_threshold('lost == baseline')", "lost can be zero"),
         ("kafka_cluster(broker=3)", "kafka_cluster: unknown field 'broker': did you mean 'brokers'?"),
-        ("kafka_cluster(brokers=3)", "'local' starts one broker in this version"),
+        ("kafka_cluster(brokers=0)", "brokers=0: input should be greater than or equal to 1"),
+        ("kafka_cluster(security='ssl')", "security='ssl'"),
+        ("kafka_cluster(image='two words')", "an image is named as docker does"),
+        ("kafka_threshold('broker.produce.time <= 5 ms')", "it needs --kafka-jmx"),
         ("kafka_cluster(version='newest')", "version"),
     ],
 )
@@ -77,7 +80,9 @@ def test_tests_without_load_are_left_alone(project: Project) -> None:
     [
         ("--kafka-update-baselines=some", "--kafka-update-baselines=some: valid are 'all'"),
         ("--kafka-cluster=broker1", "'broker1' has no port"),
-        ("--kafka-cluster=docker", "--kafka-cluster=docker comes in a later version"),
+        ("--kafka-cluster=dcker", "did you mean 'docker'?"),
+        ("--kafka-metrics-url=broker1", "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH"),
+        ("--kafka-client-config=client.properties", "it is for a running cluster"),
         ("--kafka-rounds=many", "rounds='many'"),
         ("--kafka-duration=10", "'10' has no unit"),
         ("--kafka-version=4", "a Kafka version has three numbers"),

@@ -25,7 +25,7 @@ def quickstart(tmp_path: Path) -> Project:
 @pytest.mark.slow
 def test_the_quickstart_passes_on_a_broker_that_starts_by_itself(quickstart: Project) -> None:
     """No Docker, no Java, nothing to configure."""
-    run = quickstart.run()
+    run = quickstart.run("--kafka-cluster=local")
     assert run.status == pytest.ExitCode.OK, run.out
     assert list(run.verdicts) == ["test_producer_sla", "test_end_to_end_sla", "test_throughput_guard"]
     assert run.verdicts["test_producer_sla"] == run.verdicts["test_end_to_end_sla"] == "PASSED"
@@ -35,7 +35,9 @@ def test_the_quickstart_passes_on_a_broker_that_starts_by_itself(quickstart: Pro
 @pytest.mark.broker
 def test_the_committed_baseline_of_another_machine_never_gates(quickstart: Project) -> None:
     """Figures of two machines say nothing about each other: the change is shown and does not count."""
-    run = quickstart.run("-k", "guard", "--kafka-rounds=2", "--kafka-environment=somewhere-else")
+    run = quickstart.run(
+        "--kafka-cluster=local", "-k", "guard", "--kafka-rounds=2", "--kafka-environment=somewhere-else"
+    )
     assert run.verdicts == {"test_throughput_guard": "INCONCLUSIVE"}, run.out
     assert "no baseline for environment 'somewhere-else'" in run.out
     (check,) = run.report["tests"][0]["checks"]

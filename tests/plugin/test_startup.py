@@ -12,6 +12,7 @@ OURS_AT_STARTUP = {
     "pytest_kafkaperf.errors",
     "pytest_kafkaperf.plugin",
     "pytest_kafkaperf.settings",
+    "pytest_kafkaperf.target",
 }
 """What a run without perf tests loads of the plugin. To add to it, show that start-up stays as fast."""
 

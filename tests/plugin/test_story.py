@@ -212,11 +212,11 @@ def test_a_cluster_that_is_not_there_is_an_error_with_advice(project: Project) -
 
 
 def test_a_topic_that_the_cluster_refuses_is_invalid_with_its_reason(project: Project, on_broker: str) -> None:
-    """Three replicas on one broker: the broker says so itself."""
+    """Three replicas on one broker: refused before the load."""
     body = PACED.format(limits="'errors == 0'").replace("rounds=1", "rounds=1, replication_factor=3")
     run = project.test(body).run(on_broker)
     assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_paced": "INVALID"}), run.out
-    assert "replication factor of 3" in run.out
+    assert "replication_factor=3 needs 3 brokers" in run.out
 
 
 @pytest.mark.slow
