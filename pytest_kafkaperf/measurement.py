@@ -376,6 +376,8 @@ def _integrity(report: RoundReport) -> dict[str, float]:
 def _integrity_warnings(report: RoundReport) -> list[str]:
     if not isinstance(report.audit, str):
         return []
+    if report.log_growth is None:
+        return [f"{report.audit}: which records were lost, duplicated or reordered is not known"]
     known = "lost and duplicated records are known by counts alone, and may hide each other"
     return [f"{report.audit}: {known}; reordered ones by their acknowledgements"]
 

@@ -40,7 +40,7 @@ def reach(
     try:
         sight = wait_ready(named, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S, access=access)
     except ClusterError as error:
-        raise ClusterError(f"{error}. {_advice(access, client_properties)}") from None
+        raise ClusterError(f"{error}. {_advice(str(error), access, client_properties)}") from None
     with contextlib.suppress(ClusterError):  # nothing depends on it, and the next run tries again
         Admin(named, access).sweep()
     return Cluster(
@@ -54,11 +54,18 @@ def reach(
     )
 
 
-def _advice(access: Access, client_properties: Path | None) -> str:
+def _advice(reason: str, access: Access, client_properties: Path | None) -> str:
     what = "Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is"
     if client_properties is None:
         return f"{what} a PLAINTEXT one; how to log in elsewhere, --kafka-client-config=FILE tells"
-    return f"{what} a {access.protocol} one as in {client_properties}"
+    if "SaslAuthenticationFailed" in reason:
+        return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        return (
+            f"Check that 'ssl.truststore.location' in {client_properties} has the certificate of the brokers' authority, "
+            "and that --kafka-cluster has the names that the brokers' certificates have"
+        )
+    return f"{what} {'an' if access.protocol == 'SSL' else 'a'} {access.protocol} one as in {client_properties}"
 
 
 def _facts(spec: ClusterSpec, metadata_version: int | None) -> dict[str, str]:

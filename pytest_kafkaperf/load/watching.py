@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.brokers import State
 
 _INTERVAL_S = 1.0
+_REQUEST = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
 _ANSWER_TIMEOUT_S = 2
 """Bound of one look; the next one may ask another broker."""
 _EXIT_TIMEOUT_S = 5
@@ -67,7 +69,7 @@ class TopicWatch:
 
     async def _look(self, client: Any) -> None:
         """Ask any broker that answers; the cluster's own view comes with the answer."""
-        answer = await client.send(client.get_random_node(), metadata.MetadataRequest([self._topic]))
+        answer = await client.send(client.get_random_node(), _REQUEST([self._topic]))
         at_ns = time.monotonic_ns()
         state: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}
         for topic in answer.topics:

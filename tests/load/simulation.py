@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
-from aiokafka import conn, util
+from aiokafka import client, conn, util
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaError
 from aiokafka.producer import producer as aiokafka_producer
@@ -51,6 +51,7 @@ def adapt_here(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> None:
         (fetcher, "MemoryRecords"),
         (conn, "AIOKafkaConnection"),
         (conn, "READER_LIMIT"),
+        (client, "MetadataRequest"),
         (util, "get_running_loop"),
         (aiokafka_producer, "Sender"),
         (aiokafka_producer, "MessageAccumulator"),

@@ -15,6 +15,7 @@ import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.measurement import Round
 
 TIMEOUT_S = 30
 SIZES = (10, 16, 200)
@@ -105,6 +106,11 @@ async def _admin(cluster: Cluster) -> Any:
         yield admin
     finally:
         await admin.close()
+
+
+def left_behind(one: Round) -> list[str]:
+    """What a round says of things that it could not remove; a busy machine may be told of, too."""
+    return [warning for warning in one.warnings if "left behind" in warning]
 
 
 @dataclass(slots=True)

@@ -31,7 +31,13 @@ ORDERS: dict[str, Any] = {"topic": "orders"}
 
 def problems(scenario: dict[str, Any], *, config: dict[str, str] | None = None, **sight: Any) -> list[str]:
     """Of a topic of two replicas, both in sync."""
-    seen = {"name": "orders", "partitions": 6, "replication_factor": 2, "in_sync": 2, "config": config or {}} | sight
+    seen: dict[str, Any] = {
+        "name": "orders",
+        "partitions": 6,
+        "replication_factor": 2,
+        "in_sync": 2,
+        "config": config or {},
+    } | sight
     return list(topic_problems(Scenario.of(scenario), TopicSight(**seen)))
 
 

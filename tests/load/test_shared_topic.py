@@ -11,7 +11,7 @@ from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.run import resolve_scenario, run_scenario
 from pytest_kafkaperf.scenario import Scenario
 
-from .strangers import drop_topic, groups, make_topic, strangers, topics
+from .strangers import drop_topic, groups, left_behind, make_topic, strangers, topics
 from .topic_log import read_log
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_a_topic_that_exists_is_left_as_it_was_and_no_group_stays(broker: Cluste
     topics_before = topics(broker)
     for times in (1, 2):
         ran = load(broker, topic="payments", records=1000, consumers=1, consumer_groups=2, warmup=0)
-        assert (ran.round.problems, ran.round.warnings) == ((), ())
+        assert (ran.round.problems, left_behind(ran.round)) == ((), [])
         assert len(read_log(broker.bootstrap_servers, "payments").records) == times * 1000
     assert topics(broker) == topics_before
     drop_topic(broker, "payments")
@@ -117,5 +117,5 @@ def test_records_too_short_for_a_tag_cannot_be_told_from_those_of_others(broker:
     assert one.problems == ()
     assert one.metrics["errors"] == 0
     assert {"lost", "duplicated", "reordered"} & one.metrics.keys() == set()
-    (warning,) = one.warnings
-    assert warning.startswith("records of less than 16 B carry no tag that would tell them from those of others")
+    told = "records of less than 16 B carry no tag that would tell them from those of others"
+    assert len([warning for warning in one.warnings if warning.startswith(told)]) == 1
