@@ -63,7 +63,7 @@ class Arena:
     @contextlib.contextmanager
     def topic(self) -> Iterator[str]:
         """An empty topic, gone afterwards; ours makes its own in the same way."""
-        admin = Admin(self.cluster.bootstrap_servers, self.cluster.client_config)
+        admin = Admin(self.cluster.bootstrap_servers, self.cluster.access)
         name = f"kafkaperf-benchmark-{secrets.token_hex(4)}"
         admin.create_topic(name, Scenario.of({"partitions": PARTITIONS}))
         try:

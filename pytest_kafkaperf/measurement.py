@@ -155,6 +155,8 @@ class RoundReport:
     """What the log really holds, or why it could not be looked at; None where counts leave no doubt."""
     samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)
     """Readings of the brokers, by broker."""
+    unread: Sequence[str] = ()
+    """Why some of what brokers tell could not be read."""
     states: Sequence[tuple[int, State]] = ()
     """What the topic's partitions were like, each with its instant."""
     actions: Sequence[tuple[int, str]] = ()
@@ -234,6 +236,7 @@ def fold(report: RoundReport, scenario: Scenario) -> Round:
     found = [] if report.start_ns is None else _events(report, report.start_ns)
     metrics |= seen.metrics
     warnings += [text for _, text in found]
+    warnings += report.unread
     if report.start_ns is not None and series:
         metrics |= _recovery(found, report.start_ns, series["produce"], warnings)
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}

@@ -138,14 +138,13 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf_session: Session) -
     """The cluster of the `kafka_cluster` marker; override this fixture to bring your own."""
     from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
 
-    case = request.node.stash.get(_case, None)
+    if _case not in request.node.stash:  # a test that wants a cluster and no load
+        _fail_on(_read_case(request.node))
     try:
-        if case is None:  # a test that wants a cluster and no load
-            _fail_on(_read_case(request.node))
-            case = request.node.stash[_case]
-        return _kafkaperf_session.cluster(case.spec)
+        return _kafkaperf_session.cluster(request.node.stash[_case].spec)
     except KafkaPerfError as error:
-        pytest.fail(str(error), pytrace=False)
+        reason = str(error)
+    pytest.fail(reason, pytrace=False)  # out here, for pytest would show the error before it, too
 
 
 @pytest.fixture
@@ -180,13 +179,15 @@ class KafkaPerf:
         node, session = self._node, self._session
         if self._finished:
             pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
+        reason = ""
         try:
             case = node.stash[_case].with_overrides(overrides) if overrides else node.stash[_case]
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             with _progress(node, case) as line:
                 result = session.run(case, as_cluster(self._cluster), line.update if line else _ignore, actions)
         except KafkaPerfError as error:
-            pytest.fail(str(error), pytrace=False)
+            reason = str(error)
+        _fail_on(reason)  # out here, for pytest would show the error before it, too
         self._finished = True
         _add_properties(node, result)
         _fail_on(session.failure(result))

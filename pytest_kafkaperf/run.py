@@ -183,6 +183,7 @@ def _watched(
         report,
         problems=(*report.problems, *acting.problems),
         samples=brokers.samples(),
+        unread=brokers.silent(),
         states=partitions.states,
         actions=cluster.actions,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,9 @@ class Settings:
         """Every option that was set, with its value and where: for `-v`."""
         effective = {name: (value, "ini") for name, value in self.ini.items()}
         effective |= {name: (value, "command line") for name, value in self.command_line.items()}
-        return ", ".join(f"{name}={value} ({source})" for name, (value, source) in sorted(effective.items()))
+        return ", ".join(
+            f"{name}={_without_login(value)} ({source})" for name, (value, source) in sorted(effective.items())
+        )
 
 
 def read_settings(
@@ -131,6 +134,11 @@ def _urls(text: str | None) -> tuple[str, ...]:
                 "brokers' JMX exporters, for example http://broker1:9404/metrics,http://broker2:9404/metrics"
             )
     return urls
+
+
+def _without_login(text: str) -> str:
+    """The text without a user name and a password in an address."""
+    return re.sub(r"(?<=://)[^/?#,]*@", "", text)
 
 
 def _text(value: str | bool | None) -> str:  # noqa: FBT001 - as pytest gives it

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_kafkaperf.clusters.probes import ExporterProbe, Probe, ProcessProbe
-from pytest_kafkaperf.errors import ClusterLostError
+from pytest_kafkaperf.clusters.runs import without_interrupt
+from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 
 _STOP_TIMEOUT_S = 30
 """For an orderly end, in which a broker hands its partitions over; then it is killed."""
@@ -40,6 +42,8 @@ class Process:
         self._redact = redact
         self._log = folder / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._removed = False
+        self._starting = threading.Lock()
 
     @property
     def pid(self) -> int | None:
@@ -47,8 +51,15 @@ class Process:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it; the log of an earlier start is kept."""
-        with self._log.open("ab") as output:
+        """Start it; the log of an earlier start is kept.
+
+        Raises:
+            ClusterError: it was removed, while a test was about to start it in another thread.
+
+        """
+        with without_interrupt(), self._starting, self._log.open("ab") as output:
+            if self._removed:
+                raise ClusterError(f"{self._name} cannot be started: its cluster is removed")
             self._process = subprocess.Popen(  # noqa: S603 - Kafka, on the Java that was found
                 self._command,
                 cwd=self._folder,
@@ -85,7 +96,10 @@ class Process:
 
     def remove(self) -> None:
         """Kill it: its data goes with its folder, so there is nothing to end in order."""
-        self.stop(kill=True)
+        with without_interrupt():
+            with self._starting:
+                self._removed = True
+            self.stop(kill=True)
 
     def check(self) -> None:
         """One look at the process.

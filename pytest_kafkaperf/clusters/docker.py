@@ -40,7 +40,7 @@ from pytest_kafkaperf.clusters.properties import (
     broker_properties,
     new_uuid,
 )
-from pytest_kafkaperf.clusters.runs import is_alive, run_folder
+from pytest_kafkaperf.clusters.runs import is_alive, run_folder, without_interrupt
 from pytest_kafkaperf.clusters.security import Security, protection
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
@@ -87,7 +87,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         _sweep(client, runs)
         confluent = _is_confluent(_pulled(client, image))
         _choose_reaper(client)
-        network = stack.enter_context(_network(_label_of(folder)))
+        network = stack.enter_context(_network(client, _label_of(folder)))
         layout = _Layout(
             spec=spec,
             image=image,
@@ -192,13 +192,17 @@ def _choose_reaper(client: Any) -> None:
 
 
 @contextmanager
-def _network(label: str) -> Iterator[Network]:
+def _network(client: Any, label: str) -> Iterator[Network]:
+    """A network that goes with all that has its label: a container that Ctrl-C came between, too."""
     network = Network(docker_network_kw={"labels": {_LABEL: label}})
-    network.create()
     try:
+        with without_interrupt():
+            network.create()
         yield network
     finally:
-        network.remove()
+        with without_interrupt():
+            for left in _labelled(client, f"{_LABEL}={label}"):
+                _discard(left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +284,8 @@ class Container:
                 self._container.start()
             else:
                 self._started = True
-                self._made.start()
+                with without_interrupt():  # the daemon would go on, and make a container that nobody knows
+                    self._made.start()
 
     def stop(self, *, kill: bool) -> None:
         """End it, in order or at once."""
@@ -304,7 +309,7 @@ class Container:
     def remove(self) -> None:
         """End it at once and remove it with its data."""
         if self._started:
-            with contextlib.suppress(NotFound):
+            with without_interrupt(), contextlib.suppress(NotFound):
                 self._made.stop()
 
     def check(self) -> None:
@@ -416,15 +421,25 @@ def _label_of(folder: Path) -> str:
 
 def _sweep(client: Any, runs: Path) -> None:
     """Remove the containers and networks of sessions that are gone; those of other hosts and caches are left alone."""
-    filters = {"label": _LABEL}
-    found = [*client.containers.list(all=True, filters=filters), *client.networks.list(filters=filters)]
-    for left in found:  # containers first: a network that is in use stays
+    for left in _labelled(client, _LABEL):
         label = (left.labels if hasattr(left, "labels") else left.attrs.get("Labels") or {}).get(_LABEL, "")
         name = label.rpartition("/")[2]
         if label != _label_of(runs / name) or is_alive(runs / name):
             continue
-        with contextlib.suppress(NotFound, APIError):  # another session sweeps, too
-            left.remove(force=True, v=True) if hasattr(left, "kill") else left.remove()
+        with contextlib.suppress(APIError):  # another session sweeps, too
+            _discard(left)
+
+
+def _labelled(client: Any, label: str) -> list[Any]:
+    """Containers first: a network that is in use stays."""
+    filters = {"label": label}
+    containers = client.containers.list(all=True, filters=filters, ignore_removed=True)
+    return [*containers, *client.networks.list(filters=filters)]
+
+
+def _discard(left: Any) -> None:
+    with contextlib.suppress(NotFound):
+        left.remove(force=True, v=True) if hasattr(left, "kill") else left.remove()
 
 
 def _told(error: BaseException) -> str:

@@ -62,8 +62,8 @@ def _advice(reason: str, access: Access, client_properties: Path | None) -> str:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         return (
-            f"Check that 'ssl.truststore.location' in {client_properties} has the certificate of the brokers' authority, "
-            "and that --kafka-cluster has the names that the brokers' certificates have"
+            f"Check that 'ssl.truststore.location' in {client_properties} has the certificate of the brokers' "
+            "authority, and that the brokers' certificates name the addresses in --kafka-cluster"
         )
     return f"{what} {'an' if access.protocol == 'SSL' else 'a'} {access.protocol} one as in {client_properties}"
 

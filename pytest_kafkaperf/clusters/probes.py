@@ -373,6 +373,16 @@ class Watcher(Generic[Key]):
             logs = list(self._logs.items())
             return {key: Failures(count=log.failures, last=log.reason) for key, log in logs if log.failures}
 
+    def silent(self) -> list[str]:
+        """What gave no reading at all, and why, for people."""
+        with self._lock:
+            logs = [(broker, kind, log) for (broker, kind), log in self._logs.items() if not log.samples]
+            return [
+                f"broker {broker} could not be read ({kind}): {log.reason}"
+                for broker, kind, log in logs
+                if log.failures
+            ]
+
     def _supervise(self) -> None:
         for _ in self._instants(self._closing):
             try:

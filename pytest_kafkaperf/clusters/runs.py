@@ -3,6 +3,9 @@
 A session holds a file lock beside its folder for as long as it lives; the kernel lets go of it however the
 session ends. So a lock that is free is a session that is gone. Process ids would say less: they come again,
 the clocks that their times are read from can be set, and a container that shares the cache has its own.
+
+An exception and Ctrl-C leave nothing, however often it is pressed. SIGTERM ends pytest without another word, as SIGKILL
+does: what they leave is there until the next sweep.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,14 +49,35 @@ def run_folder(runs: Path) -> Iterator[Path]:
         ClusterError: the folder cannot be made.
 
     """
+    folder = runs / f"{PREFIX}{secrets.token_hex(8)}"
+    lock = _owner_lock(folder)
     try:
-        folder, lock = _claim(runs)
-    except OSError as error:
-        raise ClusterError(f"a folder for the broker's data cannot be made in {runs}: {error}") from error
-    try:
+        try:
+            _claim(folder, lock)
+        except OSError as error:
+            raise ClusterError(f"a folder for the broker's data cannot be made in {runs}: {error}") from error
         yield folder
     finally:
-        _remove(folder, lock)
+        with without_interrupt():
+            _end_brokers(folder)  # one that Ctrl-C came between, too
+            _remove(folder, lock)
+
+
+@contextmanager
+def without_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back while something is done that is short, bounded, and not to be done by half."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():  # it never comes here then
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def is_alive(folder: Path) -> bool:
@@ -67,21 +93,19 @@ def is_alive(folder: Path) -> bool:
     return False
 
 
-def _claim(runs: Path) -> tuple[Path, FileLock]:
+def _claim(folder: Path, lock: FileLock) -> None:
     """One session at a time: no sweep sees a lock file that its owner has not locked yet."""
+    runs = folder.parent
     runs.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(runs / ".lock", timeout=_SWEEP_TIMEOUT_S):
             _sweep(runs)
-            folder = runs / f"{PREFIX}{secrets.token_hex(8)}"
-            lock = _owner_lock(folder)
             lock.acquire()
             folder.mkdir()
     except Timeout:
         raise ClusterError(
             f"another session has been clearing {runs} for {_SWEEP_TIMEOUT_S} s; end it and try again"
         ) from None
-    return folder, lock
 
 
 def _owner_lock(folder: Path) -> FileLock:

@@ -156,8 +156,8 @@ class Cluster:
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """More for the fingerprint: `java`, `heap`, and `config.NAME` for each property of the spec; of a foreign
     cluster `metadata.version`, and `not applied` for the fields of the spec that it is not given."""
-    metrics_urls: tuple[str, ...] = ()
-    """Where the JMX exporters of brokers that somebody else runs can be read."""
+    metrics_urls: tuple[str, ...] = field(default=(), repr=False)
+    """Where the JMX exporters of brokers that somebody else runs can be read; there may be a password in them."""
     fleet: Fleet | None = field(default=None, repr=False, compare=False)
     """The brokers, where the session owns them."""
 

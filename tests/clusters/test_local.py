@@ -212,7 +212,7 @@ def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.9.1", "4.1.0"])
+@pytest.mark.parametrize("version", ["3.9.1", "4.0.1", "4.1.1", "4.2.1"])
 def test_another_version_is_run_where_one_is_named(
     version: str, kafka: distribution.Distribution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
