@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SUFFIX = bytes.fromhex("00ff12ab34cd")
-YOUNG = run_name(datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=55), SUFFIX)
+YOUNG = run_name(datetime.datetime.now(datetime.UTC), SUFFIX)
 OLD = run_name(datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=65), SUFFIX)
 LONG_AGO = run_name(datetime.datetime(2020, 2, 29, tzinfo=datetime.UTC), SUFFIX)
 THEIRS = {"kafkaperf-results", "kafkaperf-00ff12ab34cd", f"{OLD}.copy", "orders"}
