@@ -23,7 +23,7 @@ from pytest_kafkaperf.load.assignment import Assignment
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask
 from pytest_kafkaperf.load.board import now_ns
 from pytest_kafkaperf.load.ledger import MAX_NAMED
-from pytest_kafkaperf.load.names import PREFIX, SUFFIX_BYTES, group_names, round_name, run_name
+from pytest_kafkaperf.load.names import SUFFIX_BYTES, group_names, round_name, run_name
 from pytest_kafkaperf.load.pool import READY_TIMEOUT_S, WorkerPool
 from pytest_kafkaperf.load.preflight import Names, Preflight
 from pytest_kafkaperf.load.watching import TopicWatch
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 Offsets = Mapping[int, tuple[int, int]]
 """First and last (exclusive) offset, by partition."""
-
-TOPIC_PREFIX = PREFIX
-"""Of every topic and group that a run creates; only those are ever removed."""
 
 _HASTY_TIMEOUT_S = 5
 """Bound of removing the topic after a run that ended early: the cluster may be gone, or a user waits."""

@@ -26,7 +26,6 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 from pytest_kafkaperf import daemon
-from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters import exporter
 from pytest_kafkaperf.clusters.distribution import cache_folder
 from pytest_kafkaperf.clusters.launch import Plan, launched
@@ -49,6 +48,8 @@ from pytest_kafkaperf.settings import DEFAULT_VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from pytest_kafkaperf.load.readiness import Sight
 
 _LABEL = "pytest-kafkaperf.run"
 """Whose a container or a network is: host and run folder of its session."""
@@ -97,15 +98,15 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             agent=exporter.jar(cache_folder()) if spec.jmx else None,
             label=_label_of(folder),
         )
-        fleet, servers = stack.enter_context(launched(layout.plan, what=image, security=security))
+        ready = stack.enter_context(launched(layout.plan, what=image, security=security))
         yield Cluster(
-            bootstrap_servers=servers,
+            bootstrap_servers=ready.bootstrap_servers,
             brokers=spec.brokers,
             provider="docker",
-            version=_version_of(spec, servers, security),
-            access=Access() if security is None else security.access,
+            version=_version_of(spec, ready.sight),
+            access=ready.access,
             facts=MappingProxyType({**_facts(client, image), **facts_of(spec)}),
-            fleet=fleet,
+            fleet=ready.fleet,
         )
 
 
@@ -290,7 +291,8 @@ class Container:
     def stop(self, *, kill: bool) -> None:
         """End it, in order or at once."""
         with self._telling("stopped"):
-            self._container.unpause() if self._status() == "paused" else None
+            if self._status() == "paused":
+                self._container.unpause()
             if kill:
                 self._container.kill()
             else:
@@ -398,15 +400,13 @@ def _is_confluent(image: Any) -> bool:
     return _CONFLUENT_LABEL in (image.labels or {})
 
 
-def _version_of(spec: ClusterSpec, servers: str, security: Security | None) -> str:
+def _version_of(spec: ClusterSpec, sight: Sight) -> str:
     """Kafka's version: what was asked for where it decides on the image, else as the broker's features tell."""
     if spec.image is None:
         return spec.version or DEFAULT_VERSION
     from pytest_kafkaperf.load.features import version_of  # noqa: PLC0415 - brings in aiokafka
-    from pytest_kafkaperf.load.readiness import wait_ready  # noqa: PLC0415 - as above
 
-    access = Access() if security is None else security.access
-    return version_of(wait_ready(servers, brokers=1, timeout_s=_REQUEST_TIMEOUT_S, pause_s=1, access=access).features)
+    return version_of(sight.features)
 
 
 def _facts(client: Any, image: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Fleet:
     def __init__(
         self,
         servers: Mapping[int, Server],
-        await_ready: Callable[[int], None],
+        await_ready: Callable[[int], object],
         shared_probes: Mapping[str, Sequence[Probe]],
     ) -> None:
         self.servers = servers

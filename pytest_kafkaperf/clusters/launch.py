@@ -11,7 +11,7 @@ from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters.fleet import Fleet
 from pytest_kafkaperf.clusters.security import USER
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
-from pytest_kafkaperf.load.readiness import wait_ready
+from pytest_kafkaperf.load.readiness import Sight, wait_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,9 +47,21 @@ class Plan:
     """A new one, so that another session's broker, on a port that it was quicker to take, is not mistaken for it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """Brokers that are ready."""
+
+    fleet: Fleet
+    bootstrap_servers: str
+    access: Access
+    """How clients get in."""
+    sight: Sight
+    """What the cluster tells about itself."""
+
+
 @contextmanager
-def launched(make: Callable[[], Plan], *, what: str, security: Security | None) -> Iterator[tuple[Fleet, str]]:
-    """Give a fleet that is ready and its bootstrap servers, and remove it in the end.
+def launched(make: Callable[[], Plan], *, what: str, security: Security | None) -> Iterator[Launched]:
+    """Give brokers that are ready, and remove them in the end.
 
     Raises:
         ClusterError: it did not start; `what`, the reason, and the end of the brokers' logs.
@@ -65,12 +77,12 @@ def launched(make: Callable[[], Plan], *, what: str, security: Security | None) 
                 if security is not None and security.scram:
                     _wait(plan, security.admin, len(plan.servers))
                     _create_user(plan, security)
-                _wait(plan, access, len(plan.servers))
+                sight = _wait(plan, access, len(plan.servers))
             except ClusterError as error:
                 if attempt < _ATTEMPTS and any(sign in str(error) for sign in _PORT_TAKEN):
                     continue
                 raise ClusterError(f"{what} did not start: {_told(error, plan)}") from None
-            yield fleet, plan.bootstrap_servers
+            yield Launched(fleet=fleet, bootstrap_servers=plan.bootstrap_servers, access=access, sight=sight)
             return
 
 
@@ -80,13 +92,13 @@ def _start(plan: Plan, stack: ExitStack) -> None:
         server.start()
 
 
-def _wait(plan: Plan, access: Access, brokers: int) -> None:
+def _wait(plan: Plan, access: Access, brokers: int) -> Sight:
     def still_possible() -> None:
         if brokers == len(plan.servers):  # otherwise some are stopped on purpose
             for server in plan.servers.values():
                 server.check()
 
-    wait_ready(
+    return wait_ready(
         plan.bootstrap_servers,
         brokers=brokers,
         timeout_s=_READY_TIMEOUT_S,

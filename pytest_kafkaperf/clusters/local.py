@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import javaproperties
 
-from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters import distribution, exporter, java
 from pytest_kafkaperf.clusters.broker import Process
 from pytest_kafkaperf.clusters.launch import Plan, launched
@@ -73,15 +72,15 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     with run_folder(cache / "runs") as folder:
         agent = exporter.jar(cache) if spec.jmx else None
         layout = Layout(spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder)
-        with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as (fleet, servers):
+        with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as ready:
             yield Cluster(
-                bootstrap_servers=servers,
+                bootstrap_servers=ready.bootstrap_servers,
                 brokers=spec.brokers,
                 provider="local",
                 version=kafka.version,
-                access=Access() if security is None else security.access,
+                access=ready.access,
                 facts=MappingProxyType({"java": runtime.description, **facts_of(spec), **_not_applied(spec)}),
-                fleet=fleet,
+                fleet=ready.fleet,
             )
 
 

@@ -16,12 +16,12 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.grants import Operation, Resource, refusal
-from pytest_kafkaperf.load.kafka import AIOKafkaClient, metadata
 from pytest_kafkaperf.load.kafka import admin as requests
+from pytest_kafkaperf.load.kafka import connected, metadata
 from pytest_kafkaperf.load.names import PREFIX, stale_groups, stale_topics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.scenario import Scenario
@@ -150,7 +150,7 @@ class Admin:
                     raise ClusterError(f"the cluster refused to delete topic {topic!r}: {error.__name__}")
 
     async def _delete_groups(self, groups: Sequence[str]) -> None:
-        async with self._client() as client:
+        async with connected(self._servers, self._access) as client:
             while True:
                 answers = await _ask_to_delete(client, groups)
                 unsure = [group for group, error in answers.items() if error in _ASK_AGAIN]
@@ -174,8 +174,8 @@ class Admin:
         return f"could not delete consumer group {group!r}{more}: {reason}"
 
     async def _sweep(self, now: datetime.datetime) -> list[str]:
-        async with self._client() as client:
-            topics = stale_topics(await _topics(client), now)
+        async with connected(self._servers, self._access) as client:
+            topics = stale_topics(await visible_topics(client), now)
             groups = stale_groups(await _groups(client), now)
             answers = await _ask_to_delete(client, groups) if groups else {}
         swept = [group for group, error in answers.items() if error is None]
@@ -184,15 +184,6 @@ class Admin:
                 response = await admin.delete_topics(topics, timeout_ms=SWEEP_TIMEOUT_S * 1000)
             swept += [topic for topic, code in response.topic_error_codes if not code]
         return swept
-
-    @contextlib.asynccontextmanager
-    async def _client(self) -> AsyncIterator[Any]:
-        client = AIOKafkaClient(bootstrap_servers=self._servers, **self._config)
-        try:
-            await client.bootstrap()
-            yield client
-        finally:
-            await client.close()
 
     async def _end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=self._servers, **self._config)
@@ -257,7 +248,7 @@ async def _ask_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[E
     return answers
 
 
-async def _topics(client: Any) -> list[str]:
+async def visible_topics(client: Any) -> list[str]:
     """All topics that this client may see."""
     answer = await client.send(client.get_random_node(), metadata.MetadataRequest(allow_auto_topic_creation=False))
     return [topic["topic"] for topic in answer.to_object()["topics"]]

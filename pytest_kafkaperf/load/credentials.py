@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.load.kafka import AIOKafkaClient, api, types
+from pytest_kafkaperf.load.kafka import api, connected, types
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.access import Access
@@ -36,17 +36,13 @@ def create_scram_user(servers: str, access: Access, *, name: str, password: str)
 async def _create(servers: str, access: Access, name: str, password: str) -> None:
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
-    client = AIOKafkaClient(bootstrap_servers=servers, **access.arguments())
     try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            await client.bootstrap()
+        async with asyncio.timeout(_TIMEOUT_S), connected(servers, access) as client:
             node = next(iter(client.cluster.brokers())).nodeId  # any: brokers pass it on to the controller
             answer = await client.send(node, _Alter(name, salt, salted))
     except (TimeoutError, KafkaError, OSError) as error:
         reason = str(error) or type(error).__name__
         raise ClusterError(f"could not create the user {name!r} on {servers}: {reason}") from None
-    finally:
-        await client.close()
     for _, code, message, _ in answer.results:
         if code:
             raise ClusterError(f"{servers} refused to create the user {name!r}: {message or f'error {code}'}")

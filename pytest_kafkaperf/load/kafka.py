@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import functools
 import struct
 from typing import TYPE_CHECKING, Any
@@ -46,10 +47,11 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.client_config import IN_FLIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from aiokafka.structs import RecordMetadata
 
+    from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.scenario import Scenario
 
     Headers = Sequence[tuple[str, bytes | None]]
@@ -70,6 +72,7 @@ __all__ = [
     "admin",
     "api",
     "batches_in_flight",
+    "connected",
     "control_record",
     "coordination",
     "crc32c",
@@ -299,6 +302,17 @@ def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords])
     util.get_running_loop = asyncio.get_running_loop if batches else _GET_RUNNING_LOOP
     producer.Sender = Sender if batches else sender.Sender
     producer.MessageAccumulator = Accumulator if batches else message_accumulator.MessageAccumulator
+
+
+@contextlib.asynccontextmanager
+async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any]:
+    """A bare client, for requests of one's own."""
+    client = AIOKafkaClient(**{**access.arguments(), "bootstrap_servers": bootstrap_servers})
+    try:
+        await client.bootstrap()
+        yield client
+    finally:
+        await client.close()
 
 
 def make_producer(

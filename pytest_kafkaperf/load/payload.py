@@ -110,12 +110,12 @@ class Payload:
         body, ends = encode(((key, value) for value in self._from(start)), self.headers, self._batch_size)
         lengths = np.array([len(value) for value, _ in zip(self._from(start), ends, strict=False)], dtype=np.int64)
         ends_at = np.array(ends, dtype=np.int64)
-        values_at = ends_at - _size_of_headers(self.headers) - lengths
+        values_at = ends_at - size_of_headers(self.headers) - lengths
         return Template(
             body=body,
             ends=ends_at,
             sizes=np.cumsum(lengths + (KEY_BYTES if self._keyed else 0)),
-            keys_at=values_at - np.array([_size_of_varint(length) for length in lengths.tolist()]) - KEY_BYTES,
+            keys_at=values_at - np.array([size_of_varint(length) for length in lengths.tolist()]) - KEY_BYTES,
             values_at=values_at,
         )
 
@@ -235,12 +235,12 @@ class _Values:
         return samples
 
 
-def _size_of_varint(length: int) -> int:
+def size_of_varint(length: int) -> int:
     """Bytes of a non-negative zigzag varint."""
     return max(1, ((2 * length).bit_length() + 6) // 7)
 
 
-def _size_of_headers(headers: Sequence[tuple[str, bytes]]) -> int:
+def size_of_headers(headers: Sequence[tuple[str, bytes]]) -> int:
     """Bytes of a record's headers, their count included."""
     parts = [part for name, value in headers for part in (name.encode(), value)]
-    return _size_of_varint(len(headers)) + sum(_size_of_varint(len(part)) + len(part) for part in parts)
+    return size_of_varint(len(headers)) + sum(size_of_varint(len(part)) + len(part) for part in parts)

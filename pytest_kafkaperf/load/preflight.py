@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import errors as kafka_errors
 
 from pytest_kafkaperf.errors import ClusterError, nearest
+from pytest_kafkaperf.load.admin import visible_topics
 from pytest_kafkaperf.load.grants import Operation, Resource, granted, refusal
-from pytest_kafkaperf.load.kafka import AIOKafkaClient, admin, api, coordination, metadata, transaction, types
+from pytest_kafkaperf.load.kafka import admin, api, connected, coordination, transaction, types
 from pytest_kafkaperf.load.names import PREFIX
+from pytest_kafkaperf.load.payload import size_of_headers, size_of_varint
 from pytest_kafkaperf.scenario import KEY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
     from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.scenario import Scenario
@@ -110,7 +111,7 @@ class Preflight:
             raise ClusterError("\n".join(found))
 
     async def _resolve(self, scenario: Scenario, topic: str) -> Scenario:
-        async with self._client() as client:
+        async with connected(self._servers, self._access) as client:
             sight = await self._topic(client, topic, scenario)
         return scenario.model_copy(
             update={"partitions": sight.partitions, "replication_factor": sight.replication_factor}
@@ -118,7 +119,7 @@ class Preflight:
 
     async def _problems(self, scenario: Scenario, names: Names, *, guarded: bool) -> list[str]:
         own = scenario.topic is None
-        async with self._client() as client:
+        async with connected(self._servers, self._access) as client:
             sight = await self._topic(client, names.topic, scenario)
             found = list(topic_problems(scenario, sight))
             if sight.operations is not None and (missing := needed_operations(scenario) - sight.operations):
@@ -140,7 +141,7 @@ class Preflight:
                 break
             await asyncio.sleep(_TICK_S)
         if error is kafka_errors.UnknownTopicOrPartitionError:
-            raise ClusterError(f"{_absent(topic, await _visible(client))} (on {self._servers})")
+            raise ClusterError(f"{_absent(topic, await visible_topics(client))} (on {self._servers})")
         if error is kafka_errors.TopicAuthorizationFailedError:
             raise ClusterError(self._refused(needed_operations(scenario), _topics(topic, own=own)))
         if error is not kafka_errors.NoError:
@@ -174,15 +175,6 @@ class Preflight:
 
     def _refused(self, operations: Iterable[Operation], resource: Resource) -> str:
         return refusal(operations, resource, self._access, self._servers)
-
-    @contextlib.asynccontextmanager
-    async def _client(self) -> AsyncIterator[Any]:
-        client = AIOKafkaClient(bootstrap_servers=self._servers, **self._access.arguments())
-        try:
-            await client.bootstrap()
-            yield client
-        finally:
-            await client.close()
 
     def _call(self, work: Any) -> Any:
         """Run it on a loop and a thread of its own: the caller may have a running loop."""
@@ -247,20 +239,15 @@ def _largest_alone_bytes(scenario: Scenario) -> int:
         return 0
     value_bytes = scenario.max_record_size
     key_bytes = 0 if scenario.key is None else KEY_BYTES
-    texts = [part for name, text in scenario.headers.items() for part in (name.encode(), text.encode())]
+    headers = [(name, text.encode()) for name, text in scenario.headers.items()]
     body_bytes = (
         4  # attributes, deltas of timestamp and offset, length of the key: a byte each
         + key_bytes
-        + _varint_bytes(value_bytes)
+        + size_of_varint(value_bytes)
         + value_bytes
-        + _varint_bytes(len(scenario.headers))
-        + sum(_varint_bytes(len(text)) + len(text) for text in texts)
+        + size_of_headers(headers)
     )
-    return _BATCH_OVERHEAD_BYTES + _varint_bytes(body_bytes) + body_bytes
-
-
-def _varint_bytes(length: int) -> int:
-    return max(1, ((2 * length).bit_length() + 6) // 7)
+    return _BATCH_OVERHEAD_BYTES + size_of_varint(body_bytes) + body_bytes
 
 
 def _too_large(scenario: Scenario, room_bytes: int) -> str:
@@ -308,11 +295,6 @@ async def _config(client: Any, topic: str) -> dict[str, str]:
         for name, value, *_ in entries
         if value is not None
     }
-
-
-async def _visible(client: Any) -> list[str]:
-    answer = await client.send(client.get_random_node(), metadata.MetadataRequest(allow_auto_topic_creation=False))
-    return [topic["topic"] for topic in answer.to_object()["topics"]]
 
 
 async def _of_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception] | None, Any]:

@@ -21,8 +21,9 @@ from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.admin import Admin
 from pytest_kafkaperf.load.assignment import Assignment
+from pytest_kafkaperf.load.names import PREFIX
 from pytest_kafkaperf.load.pool import SILENCE_TIMEOUT_S
-from pytest_kafkaperf.run import TOPIC_PREFIX, _checked, run_scenario
+from pytest_kafkaperf.run import _checked, run_scenario
 from pytest_kafkaperf.scenario import Scenario
 
 from .conftest import Once, Stall, within, workers
@@ -46,7 +47,7 @@ def topics(cluster: Cluster) -> list[str]:
         client = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
         await client.start()
         try:
-            return [topic for topic in await client.list_topics() if topic.startswith(TOPIC_PREFIX)]
+            return [topic for topic in await client.list_topics() if topic.startswith(PREFIX)]
         finally:
             await client.close()
 
@@ -237,7 +238,7 @@ def test_a_cluster_that_is_not_there_is_told_with_its_address() -> None:
         run_scenario(Scenario.of({}), NOWHERE)
 
     text = str(raised.value)
-    assert text.startswith(f"could not create topic '{TOPIC_PREFIX}")
+    assert text.startswith(f"could not create topic '{PREFIX}")
     assert " on 127.0.0.1:9: KafkaConnectionError" in text
 
 
@@ -258,7 +259,7 @@ def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
 @pytest.mark.broker
 def test_deleting_a_topic_that_is_not_there_is_fine(broker: Cluster) -> None:
     """A run that was refused its topic cleans up all the same."""
-    Admin(broker.bootstrap_servers, broker.access).delete_topic(f"{TOPIC_PREFIX}never-made")
+    Admin(broker.bootstrap_servers, broker.access).delete_topic(f"{PREFIX}never-made")
 
 
 def test_deleting_is_bounded_and_told() -> None:
