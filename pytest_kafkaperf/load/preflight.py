@@ -24,7 +24,6 @@ from pytest_kafkaperf.load.payload import size_of_headers, size_of_varint
 from pytest_kafkaperf.scenario import KEY_BYTES
 
 if TYPE_CHECKING:
-
     from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.scenario import Scenario
 
