@@ -68,7 +68,7 @@ def _ping_socket(path: str) -> str | None:
             connection.connect(path)
             # By hand: http.client brings ssl, a third of what the plugin adds to the start of every pytest run.
             connection.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
-            status = connection.recv(_STATUS_LINE_BYTES).split(maxsplit=2)
+            answer = connection.recv(_STATUS_LINE_BYTES)  # a daemon writes its head in one piece
     except FileNotFoundError:
         return "there is no such socket"
     except PermissionError:
@@ -77,9 +77,11 @@ def _ping_socket(path: str) -> str | None:
         return f"no answer within {TIMEOUT_S:g} s"
     except OSError as error:
         return str(error) or type(error).__name__
-    if len(status) < 2 or not status[0].startswith(b"HTTP/"):  # noqa: PLR2004 - protocol and status
-        return "what listens there is no Docker daemon"
-    return None if status[1] == b"200" else f"it answers with status {status[1].decode(errors='replace')}"
+    match answer.split(maxsplit=2):
+        case [protocol, status, *_] if protocol.startswith(b"HTTP/"):
+            return None if status == b"200" else f"it answers with status {status.decode(errors='replace')}"
+        case _:
+            return "what listens there is no Docker daemon"
 
 
 def _ping(address: str) -> str | None:

