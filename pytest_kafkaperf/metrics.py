@@ -183,6 +183,15 @@ JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and
 """What brokers tell of themselves, through the JMX exporter."""
 EVENT_METRICS = ("recovery",)
 """What is measured in rounds in which something happened to a broker."""
+HEADLINES = (
+    "produce.throughput",
+    "produce.latency.p50",
+    "produce.latency.p99",
+    "consume.throughput",
+    "e2e.latency.p50",
+    "e2e.latency.p99",
+)
+"""What people look at first."""
 LOAD_METRICS = tuple(name for name in CATALOGUE if not name.startswith("broker.") and name not in EVENT_METRICS)
 """What the load itself gives."""
 

@@ -1,17 +1,23 @@
-"""Rank statistics of two samples: by how much one lies above the other, and whether that is beyond noise. Exact.
+"""Rank statistics: by how much one sample lies above another, or pairs above zero, and whether beyond noise. Exact.
 
 Sources: H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables is stochastically larger than
-the other", Annals of Mathematical Statistics 18 (1947); J. L. Hodges, E. L. Lehmann, "Estimates of location based on
-rank tests", Annals of Mathematical Statistics 34 (1963).
+the other", Annals of Mathematical Statistics 18 (1947); F. Wilcoxon, "Individual comparisons by ranking methods",
+Biometrics Bulletin 1 (1945); J. L. Hodges, E. L. Lehmann, "Estimates of location based on rank tests", Annals of
+Mathematical Statistics 34 (1963).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+
+SAME = 1e-12
+"""Values on a log scale that are closer than this are equal: log() rounds, and a tie must stay one when a tolerance is
+taken off."""
 
 
 def hodges_lehmann(larger: Sequence[float], smaller: Sequence[float]) -> float:
@@ -39,9 +45,52 @@ def mann_whitney_p(larger: Sequence[float], smaller: Sequence[float]) -> Fractio
     return Fraction(_count_subsets(groups, size, defects), ways)
 
 
+def ranked(*samples: Sequence[float]) -> list[list[int]]:
+    """The order of all values, equal ones sharing a place."""
+    places: dict[float, int] = {}
+    before = -math.inf
+    for value in sorted({value for sample in samples for value in sample}):
+        places[value] = len(places) if value - before > SAME else places[before]
+        before = value
+    return [[places[value] for value in sample] for sample in samples]
+
+
 def least_p(first: int, second: int) -> Fraction:
     """The p of complete separation: samples of these sizes cannot give a smaller one."""
     return Fraction(1, math.comb(first + second, first))
+
+
+def pseudomedian(differences: Sequence[float]) -> float:
+    """By how much paired differences lie above zero: the median of the means of all pairs of them, each with itself."""
+    return statistics.median(
+        (first + second) / 2 for first, second in itertools.combinations_with_replacement(differences, 2)
+    )
+
+
+def signed_rank_p(differences: Sequence[float]) -> Fraction:
+    """The p of the one-sided test that paired differences lie above zero.
+
+    That is the share of all ways to give the differences signs whose sum of positive ranks is at least the one seen.
+    Those of equal size share a rank (midranks), and those that are zero say nothing and are left out: p is exact.
+    """
+    sized = [value for value in differences if abs(value) > SAME]
+    (places,) = ranked([abs(value) for value in sized])
+    counts = Counter(places)
+    below = dict(
+        zip(sorted(counts), itertools.accumulate((counts[place] for place in sorted(counts)), initial=0), strict=False)
+    )
+    # Doubled, so that a midrank is whole: of the places below + 1 to below + count.
+    doubled = [2 * below[place] + counts[place] + 1 for place in places]
+    seen = sum(rank for rank, value in zip(doubled, sized, strict=True) if value > 0)
+    ways = [1] + [0] * sum(doubled)
+    for rank in doubled:
+        ways = [way + (ways[total - rank] if total >= rank else 0) for total, way in enumerate(ways)]
+    return Fraction(sum(ways[seen:]), 2 ** len(sized))
+
+
+def least_signed_p(pairs: int) -> Fraction:
+    """The p where all differences lie on one side: that many pairs cannot give a smaller one."""
+    return Fraction(1, 2**pairs)
 
 
 def _count_subsets(groups: Sequence[int], size: int, most: int) -> int:

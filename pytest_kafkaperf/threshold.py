@@ -44,6 +44,15 @@ class Extreme:
     kind: Literal["max", "min"]
     parts: tuple[Absolute | Relative, Absolute | Relative]
 
+    @property
+    def absolute(self) -> Absolute:
+        """The part that is a quantity."""
+        return next(part for part in self.parts if isinstance(part, Absolute))
+
+    def takes_one(self, operator: Operator) -> bool:
+        """Whether one part that holds will do: so it is with `<= max` and `>= min`; `<= min` and `>= max` take both."""
+        return (self.kind == "max") == operator.startswith("<")
+
 
 Limit = Absolute | Relative | Extreme
 
@@ -61,8 +70,13 @@ class Threshold:
     @property
     def needs_baseline(self) -> bool:
         """Whether the limit speaks of the baseline."""
+        return self.relative is not None
+
+    @property
+    def relative(self) -> Relative | None:
+        """The part of the limit that speaks of the baseline; two of them are read as one."""
         parts = self.limit.parts if isinstance(self.limit, Extreme) else (self.limit,)
-        return any(isinstance(part, Relative) for part in parts)
+        return next((part for part in parts if isinstance(part, Relative)), None)
 
 
 _EXAMPLE = "for example 'produce.latency.p99 <= 25 ms' or 'produce.throughput >= baseline - 10%'"

@@ -172,6 +172,11 @@ def format_ratio(change: float) -> str:
     return "0.0 %" if text in ("+0.0 %", "-0.0 %") else text
 
 
+def format_percent(ratio: float) -> str:
+    """Write a ratio that is no change: `6.5 %`."""
+    return f"{ratio * 100:.1f} %"
+
+
 def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
     *larger, (base, _) = steps.items()
     if value == 0:

@@ -1,24 +1,39 @@
 """The verdict of a test: its limits judged over its rounds. Pure.
 
-A limit relative to the baseline asks "worse by more than N %, beyond noise". With `s` = +1 where lower is better and
--1 where higher is, `y` and `x` are `s * log(value)` of the current and of the baseline's rounds, so that larger is
-worse, and `t` is the tolerance on that scale. The limit is broken when the Hodges-Lehmann shift of `y` over `x`
-exceeds `t` and the exact one-sided Mann-Whitney test of `y - t` against `x` gives p < 0.01 (sources: `ranks`).
+A limit relative to the baseline asks "worse by more than N %, beyond noise". A session whose Hodges-Lehmann shift over
+the baseline (or over the reference, in pairs) exceeds the tolerance is suspect, and fresh sessions alone decide then
+(see `confirmation`). Where there are none, it is broken when the exact one-sided test of the shift beyond the
+tolerance (see `comparison`) gives p < 0.01.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.metrics import Metric, metric
-from pytest_kafkaperf.ranks import hodges_lehmann, least_p, mann_whitney_p
+from pytest_kafkaperf.comparison import (
+    Comparison,
+    Measured,
+    Paired,
+    Rounds,
+    Unpaired,
+    compare,
+    counted,
+    exceeds,
+    flaw_of,
+    no_ratio,
+    pooled,
+    sign_of,
+)
+from pytest_kafkaperf.confirmation import Fresh, can_decide, holm
+from pytest_kafkaperf.metrics import Metric
+from pytest_kafkaperf.sensitivity import detectable_change
 from pytest_kafkaperf.threshold import (
     Absolute,
     Extreme,
@@ -29,7 +44,7 @@ from pytest_kafkaperf.threshold import (
     describe_limit,
     limit_value,
 )
-from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
+from pytest_kafkaperf.units import format_quantity, format_ratio
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.baseline import BaselineRounds
@@ -37,16 +52,11 @@ if TYPE_CHECKING:
 ALPHA = Fraction(1, 100)
 """A difference is beyond noise when its p is below this.
 
-Not divided over the gated metrics (Holm): 5 against 5 rounds give 1/252 at best, so three metrics at ALPHA / 3 could
-never fail, and a gate would sleep. That correction belongs to a suspect's fresh sessions, which give more rounds.
+Not divided over the gated metrics (Holm) where one session decides alone: 5 against 5 rounds give 1/252 at best, so
+three metrics at ALPHA / 3 could never fail, and a gate would sleep. Fresh sessions give more rounds.
 """
 _FEWEST_ROUNDS = 4
 """Current rounds that 5 of the baseline can decide with, and the other way round."""
-_LOG_NOISE = 1e-12
-"""Logarithms closer than this are equal: log() rounds, and a tie must stay one when a tolerance is taken off."""
-
-Rounds = Sequence[Mapping[str, float]]
-"""Metrics by name, in base units, one mapping a round."""
 
 
 class Verdict(StrEnum):
@@ -85,8 +95,15 @@ class Check:
     """The median over the rounds of all sessions of the baseline."""
     change: float | None
     """Current against baseline, by the Hodges-Lehmann shift: +0.3 when the value rose by 30 %."""
+    detectable: float | None
+    """The minimum detectable change (see `noise`): -0.12 when a throughput that fell by 12 % is found in 4 of 5 cases.
+
+    Of a limit that speaks of the baseline, against the baseline; of an absolute one, against the limit.
+    """
     outcome: Verdict
     reason: str
+    rerun: bool = False
+    """Whether the first session made it suspect, so that fresh ones decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,120 +112,38 @@ class Judgement:
 
     verdict: Verdict
     checks: tuple[Check, ...]
+    unsettled: bool = False
+    """Whether another fresh session is to run, which can change the verdict."""
 
 
 def judge(
     *,
     thresholds: Sequence[Threshold],
-    rounds: Rounds,
+    session: Measured,
     baseline: BaselineRounds,
+    fresh: Sequence[Measured] | None = None,
     problems: Sequence[str] = (),
-    gate_baseline: bool = True,
+    ungated: str | None = None,
 ) -> Judgement:
     """Judge the limits of a test.
 
+    `baseline` counts where `session` has no reference beside it.
+    `fresh` are further sessions, each on a fresh cluster: limits that the first session makes suspect are judged by
+    these alone. None: there will be none, and the first session decides.
     `problems` say why the run cannot be trusted: the verdict is INVALID then, and the checks are for information.
-    Without `gate_baseline` the run is to become the baseline, and limits relative to the old one pass. A run that
-    breaks an absolute limit or cannot be trusted never becomes one: there they are judged all the same.
+    With `ungated`, limits relative to the baseline pass for that reason.
     """
-
-    def checks(*, gate: bool) -> tuple[Check, ...]:
-        return tuple(_check(threshold, rounds, baseline, gate=gate) for threshold in thresholds)
-
-    found = checks(gate=gate_baseline)
-    if not gate_baseline and (problems or any(check.outcome is Verdict.VIOLATED for check in found)):
-        found = checks(gate=True)
-    outcomes = [check.outcome for check in found]
-    return Judgement(verdict=Verdict.INVALID if problems else _worst(outcomes), checks=found)
-
-
-def relative_change(subject: Metric, rounds: Rounds, sessions: Sequence[Rounds]) -> float | None:
-    """Current against baseline: +0.3 when the value rose by 30 %; None where there is no ratio."""
-    comparison = _compare(subject, rounds, sessions)
-    return comparison.change if isinstance(comparison, _Comparison) else None
-
-
-def failure_text(checks: Sequence[Check], problems: Sequence[str] = (), *, strict: bool = False) -> str:
-    """The message of a failing test: its problems, then each limit not met, one a line, with the reason below.
-
-    With `strict`, what could not be decided is not met.
-    """
-    broken = [check for check in checks if check.outcome.fails or (strict and check.outcome is Verdict.INCONCLUSIVE)]
-    lines = []
-    if problems:
-        lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
-        lines += [line for problem in problems for line in _wrapped(problem)]
-    if broken:
-        count = f"{len(broken)} of {len(checks)} limits not met"
-        verdict = _worst([check.outcome for check in broken])
-        lines.append(f"{count}, as far as this run can tell" if problems else f"{verdict}: {count}")
-        head, *rows = _table(broken)
-        lines.append(head)
-        for row, check in zip(rows, broken, strict=True):
-            needs = " (--kafka-strict)" if check.outcome is Verdict.INCONCLUSIVE else ""
-            lines += [row, *_wrapped(f"{check.outcome}{needs}: {check.reason}")]
-    return "\n".join(lines)
-
-
-_HEAD = ("expression", "observed", "limit", "baseline", "change")
-_WIDTH = 80
-
-
-def _table(checks: Sequence[Check]) -> list[str]:
-    """Head and rows, aligned; columns that would be empty are left out."""
-    rows = [_HEAD, *(_row(check) for check in checks)]
-    columns = [column for column in zip(*rows, strict=True) if any(cell != "-" for cell in column[1:])]
-    widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for first, *others in zip(*columns, strict=True):
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
-
-
-def _row(check: Check) -> tuple[str, str, str, str, str]:
-    unit = metric(check.metric).unit
-    observed, limit, baseline = check.observed, check.limit_value, check.baseline
-    # 25.04 ms against 25 ms would read as 25 ms against 25 ms.
-    close = observed != limit and _shown(observed, unit) == _shown(limit, unit)
-    digits = _CLOSE_DIGITS if close else _DIGITS
-    return (
-        check.expression,
-        _shown(observed, unit, digits),
-        _shown(limit, unit, digits),
-        _shown(baseline, unit),
-        "-" if check.change is None else format_ratio(check.change),
+    gated = sum(threshold.needs_baseline for threshold in thresholds)
+    stage = None if fresh is None else _Stage(gated=gated)
+    found = [_look(threshold, [session], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
+    if fresh and not problems:
+        found = _judged_afresh(found, fresh, baseline, gated=gated)
+    verdict = Verdict.INVALID if problems else worst([look.check.outcome for look in found])
+    return Judgement(
+        verdict=verdict,
+        checks=tuple(look.check for look in found),
+        unsettled=not verdict.fails and any(look.unsettled for look in found),
     )
-
-
-_DIGITS = 3
-_CLOSE_DIGITS = 6
-
-
-def _shown(value: float | None, unit: Unit, digits: int = _DIGITS) -> str:
-    return "-" if value is None else format_quantity(value, unit, digits=digits)
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Comparison:
-    """Rounds of one metric on the scale where larger is worse."""
-
-    sign: int
-    current: tuple[float, ...]
-    baseline: tuple[float, ...]
-
-    @property
-    def shift(self) -> float:
-        """How much worse, at least 0 when it is."""
-        return hodges_lehmann(self.current, self.baseline)
-
-    @property
-    def change(self) -> float:
-        return math.expm1(self.sign * self.shift)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +152,29 @@ class _Finding:
 
     outcome: Verdict
     reason: str
+    unsettled: bool = False
+    """Whether another fresh session is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """How far a suspect has got."""
+
+    gated: int
+    """Limits relative to the baseline, any of which could fail the test."""
+    fresh: Fresh | None = None
+    """What the sessions looked at say, where they are fresh ones, which decide alone."""
+    level: Fraction = Fraction(0)
+    """Below what their p is significant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """A limit, and what was found of it."""
+
+    threshold: Threshold
+    check: Check
+    unsettled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,45 +183,112 @@ class _Evidence:
 
     subject: Metric
     rounds: Rounds
-    comparison: _Comparison | str
-    """Or why there is none."""
+    """Of all sessions looked at."""
+    comparisons: tuple[Comparison, ...] | str
+    """One a session; or why there are none."""
     obstacle: str | None
     """Why the comparison must not decide."""
-    gate: bool
+    ungated: str | None
+    stage: _Stage | None
+    """None: one session decides alone."""
 
 
-def _worst(outcomes: Sequence[Verdict]) -> Verdict:
-    return max(outcomes, key=list(Verdict).index, default=Verdict.PASSED)
+def worst(outcomes: Sequence[Verdict]) -> Verdict:
+    """The outcome that outranks the others; PASSED where there is none."""
+    ranks = list(Verdict)
+    return max(outcomes, key=ranks.index, default=Verdict.PASSED)
 
 
-def _check(threshold: Threshold, rounds: Rounds, baseline: BaselineRounds, *, gate: bool) -> Check:
+def _judged_afresh(
+    found: Sequence[_Look], fresh: Sequence[Measured], baseline: BaselineRounds, *, gated: int
+) -> list[_Look]:
+    """The same, with the suspects judged by the fresh sessions alone."""
+    suspects = [_afresh(look.threshold, fresh, baseline) for look in found if look.unsettled]
+    levels = holm([each.p for each in suspects], gated=gated, alpha=ALPHA)
+    stages = (_Stage(gated=gated, fresh=each, level=level) for each, level in zip(suspects, levels, strict=True))
+    return [
+        _look(look.threshold, fresh, baseline, ungated=None, stage=next(stages)) if look.unsettled else look
+        for look in found
+    ]
+
+
+def _afresh(threshold: Threshold, fresh: Sequence[Measured], baseline: BaselineRounds) -> Fresh:
+    """What the sessions say of the relative part of a limit; as none at all where one of them cannot be compared."""
+    compared = _compared(threshold.metric, fresh, baseline)
+    tolerance = 0.0 if threshold.relative is None else threshold.relative.log_tolerance
+    return Fresh.of([] if isinstance(compared, str) else compared, tolerance=tolerance)
+
+
+def _look(
+    threshold: Threshold,
+    sessions: Sequence[Measured],
+    baseline: BaselineRounds,
+    *,
+    ungated: str | None,
+    stage: _Stage | None,
+) -> _Look:
     subject, limit = threshold.metric, threshold.limit
-    comparison = _compare(subject, rounds, baseline.sessions)
-    known = _known(subject, baseline.sessions)
-    evidence = _Evidence(subject=subject, rounds=rounds, comparison=comparison, obstacle=baseline.obstacle, gate=gate)
-    finding = _judge(limit, threshold.operator, evidence)
-    return Check(
+    rounds = list(itertools.chain.from_iterable(session.rounds for session in sessions))
+    references = [session.reference for session in sessions if session.reference is not None]
+    comparisons = _compared(subject, sessions, baseline)
+    known = _known(subject, references or baseline.sessions)
+    finding = _judge(
+        limit,
+        threshold.operator,
+        _Evidence(
+            subject=subject,
+            rounds=rounds,
+            comparisons=comparisons,
+            obstacle=None if references else baseline.obstacle,
+            ungated=ungated,
+            stage=stage,
+        ),
+    )
+    change = None if isinstance(comparisons, str) else _change(subject, pooled(comparisons).shift)
+    check = Check(
         expression=threshold.expression,
         metric=subject.name,
         observed=_observed(subject, rounds),
         limit=describe_limit(limit, subject),
         limit_value=limit_value(limit, known),
         baseline=known,
-        change=comparison.change if isinstance(comparison, _Comparison) else None,
+        change=change,
+        detectable=detectable_change(
+            threshold,
+            sessions[0],
+            baseline.sessions if baseline.obstacle is None else (),
+            confirmed=stage is not None,
+            alpha=ALPHA if stage is None or not stage.gated else ALPHA / stage.gated,
+        ),
         outcome=finding.outcome,
         reason=finding.reason,
+        rerun=stage is not None and stage.fresh is not None,
     )
+    return _Look(threshold=threshold, check=check, unsettled=finding.unsettled)
+
+
+def _compared(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds) -> tuple[Comparison, ...] | str:
+    found = [compare(subject, session, baseline.sessions) for session in sessions]
+    for number, each in enumerate(found, 1):
+        if isinstance(each, str):
+            return each if len(found) == 1 else f"{each} (fresh session {number})"
+    return tuple(each for each in found if not isinstance(each, str))
+
+
+def _change(subject: Metric, shift: float) -> float:
+    """A shift on the scale where larger is worse, as a ratio: +0.3 when the value rose by 30 %."""
+    return math.expm1(sign_of(subject) * shift)
 
 
 def _observed(subject: Metric, rounds: Rounds) -> float | None:
-    if _flaw(subject, rounds):
+    if flaw_of(subject, rounds):
         return None
     values = [one[subject.name] for one in rounds]
     return math.fsum(values) if subject.summed else statistics.median(values)
 
 
 def _known(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
-    if not sessions or _no_ratio(subject, sessions):
+    if not sessions or no_ratio(subject, sessions):
         return None
     return statistics.median(one[subject.name] for rounds in sessions for one in rounds)
 
@@ -274,40 +299,47 @@ def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> _Finding:
             return _judge_absolute(limit, operator, evidence)
         case Relative():
             return _judge_relative(limit, evidence)
-        case Extreme(kind=kind, parts=parts):
+        case Extreme(parts=parts):
             findings = [_judge(part, operator, evidence) for part in parts]
             texts = [describe_limit(part, evidence.subject) for part in parts]
             reason = "; ".join(f"{text}: {one.reason}" for text, one in zip(texts, findings, strict=True))
-            # The looser part decides `<= max` and `>= min`, the stricter one `<= min` and `>= max`.
-            combine = _either if (kind == "max") == operator.startswith("<") else _both
-            return _Finding(outcome=combine([one.outcome for one in findings]), reason=reason)
+            combine = _either if limit.takes_one(operator) else worst
+            outcome = combine([one.outcome for one in findings])
+            open_yet = any(one.unsettled for one in findings)
+            if evidence.stage is not None and evidence.stage.fresh is not None:
+                # One session does not clear it, by its absolute part either.
+                outcome = Verdict.INCONCLUSIVE if open_yet else outcome
+            elif outcome is not Verdict.INCONCLUSIVE:
+                open_yet = False  # what the other part has decided needs no confirmation
+            return _Finding(outcome=outcome, reason=reason, unsettled=open_yet)
 
 
 def _either(outcomes: Sequence[Verdict]) -> Verdict:
     """Of an absolute and a relative part, one has to hold."""
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:
-        return _worst(holding)
+        return worst(holding)
     # Both broken is REGRESSED: the absolute part alone would have been let off.
     return Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in outcomes else Verdict.REGRESSED
 
 
-def _both(outcomes: Sequence[Verdict]) -> Verdict:
-    """Of an absolute and a relative part, both have to hold; one broken part settles it."""
-    return _worst(outcomes)
-
-
 def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) -> _Finding:
     subject, rounds = evidence.subject, evidence.rounds
-    flaw, observed = _flaw(subject, rounds), _observed(subject, rounds)
-    if flaw or observed is None:
-        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=str(flaw))
-    values = [one[subject.name] for one in rounds]
+    flaw = flaw_of(subject, rounds)
+    values = [one[subject.name] for one in rounds if subject.name in one]
+    if flaw and not (subject.summed and _is_exceeded(values, operator, limit.value)):
+        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=flaw)
+    observed = math.fsum(values) if subject.summed else statistics.median(values)
     least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
     spread = f"each {least}" if least == most else f"from {least} to {most}"
-    reason = f"{'sum' if subject.summed else 'median'} of {_count(len(values))}, {spread}"
+    reason = f"{'sum' if subject.summed else 'median'} of {counted(len(values), 'round')}, {spread}"
     holds = _holds(observed, operator, limit.value)
     return _Finding(outcome=Verdict.PASSED if holds else Verdict.VIOLATED, reason=reason)
+
+
+def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> bool:
+    """Whether the sum is beyond the limit already, whatever the rounds without a value would add."""
+    return operator in ("<=", "<", "==") and all(value >= 0 for value in values) and math.fsum(values) > limit
 
 
 def _holds(observed: float, operator: Operator, limit: float) -> bool:
@@ -326,109 +358,103 @@ def _holds(observed: float, operator: Operator, limit: float) -> bool:
 
 def _judge_relative(limit: Relative, evidence: _Evidence) -> _Finding:
     """Whether it is worse than the baseline by more than the tolerance; `<` is `<=`, noise has no edges."""
-    flaw = _flaw(evidence.subject, evidence.rounds, ratio=True)
+    comparisons, stage = evidence.comparisons, evidence.stage
+    if evidence.ungated:
+        flaw = flaw_of(evidence.subject, evidence.rounds, ratio=True)
+        outcome = Verdict.INCONCLUSIVE if flaw else Verdict.PASSED
+        return _Finding(outcome=outcome, reason=flaw or evidence.ungated)
+    if evidence.obstacle or isinstance(comparisons, str):
+        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparisons))
+    flaw = _too_few(comparisons[0], stage)
     if flaw:
-        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=flaw)
-    if not evidence.gate:
-        return _Finding(outcome=Verdict.PASSED, reason="accepted as the new baseline")
-    comparison = evidence.comparison
-    if evidence.obstacle or isinstance(comparison, str):
-        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparison))
-    sizes = len(comparison.current), len(comparison.baseline)
-    if least_p(*sizes) >= ALPHA:
         # Whatever the values are: a limit that could never fail must not pass.
-        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=_too_few(*sizes))
-    return _decide(limit, comparison)
+        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=flaw)
+    if stage is not None and stage.fresh is not None:
+        return _decide_afresh(limit, evidence.subject, stage.fresh, stage.level, pooled(comparisons).sizes)
+    (comparison,) = comparisons
+    suspicion = None if stage is None else _suspect(limit, evidence.subject, comparison)
+    return suspicion or _decide(limit, evidence.subject, comparison)
 
 
-def _decide(limit: Relative, comparison: _Comparison) -> _Finding:
+def _suspect(limit: Relative, subject: Metric, comparison: Comparison) -> _Finding | None:
+    """What fresh sessions are to settle; None where there is nothing."""
+    if not exceeds(comparison.shift, limit.log_tolerance):
+        return None
+    return _Finding(
+        outcome=Verdict.INCONCLUSIVE,
+        reason=f"{_told(subject, comparison)}, {_allowed(limit)}; suspect, and no fresh session has run",
+        unsettled=True,
+    )
+
+
+def _decide_afresh(limit: Relative, subject: Metric, fresh: Fresh, level: Fraction, sizes: str) -> _Finding:
+    """By the fresh sessions alone."""
+    shown = ", ".join(format_ratio(_change(subject, shift)) for shift in fresh.shifts)
+    on = f"on {counted(len(fresh.shifts), 'fresh session')}: {shown}"
+    if fresh.cleared:
+        return _Finding(outcome=Verdict.PASSED, reason=f"suspect at first, and not confirmed {on}; {_allowed(limit)}")
+    if not fresh.settled:
+        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=f"suspect, {on}; {_allowed(limit)}", unsettled=True)
+    told = f"p = {float(fresh.p):.3g}, {sizes}"
+    if fresh.exceeds and fresh.p < level:
+        return _Finding(outcome=Verdict.REGRESSED, reason=f"confirmed {on}; {_allowed(limit)}; beyond noise ({told})")
+    reason = f"suspect at first, and not beyond noise {on}; {_allowed(limit)} ({told})"
+    return _Finding(outcome=Verdict.PASSED, reason=reason)
+
+
+def _decide(limit: Relative, subject: Metric, comparison: Comparison) -> _Finding:
     tolerance, shift = limit.log_tolerance, comparison.shift
-    current, baseline = comparison.current, comparison.baseline
-    change = f"{format_ratio(comparison.change)} against the baseline"
-    allowed = f"the limit is {format_ratio(limit.factor - 1)}"
-    sizes = f"{len(current)} against {_count(len(baseline))}"
-    if shift - tolerance > _LOG_NOISE:
-        p = mann_whitney_p(*_ranked([value - tolerance for value in current], baseline))
+    change, allowed, sizes = _told(subject, comparison), _allowed(limit), comparison.sizes
+    if exceeds(shift, tolerance):
+        p = comparison.worse_p(tolerance)
         if p < ALPHA:
             reason = f"{change}, {allowed}; beyond noise (p = {float(p):.3g}, {sizes})"
             return _Finding(outcome=Verdict.REGRESSED, reason=reason)
         reason = f"{change}, {allowed}; but not beyond noise (p = {float(p):.3g}, not < {float(ALPHA)}; {sizes})"
         return _Finding(outcome=Verdict.PASSED, reason=reason)
-    if -shift - tolerance > _LOG_NOISE:
-        p = mann_whitney_p(*_ranked([value - tolerance for value in baseline], current))
+    if exceeds(-shift, tolerance):
+        p = comparison.better_p(tolerance)
         if p < ALPHA:
             reason = f"{change}, better by more than the tolerance; beyond noise (p = {float(p):.3g}, {sizes})"
             return _Finding(outcome=Verdict.IMPROVED, reason=reason)
     return _Finding(outcome=Verdict.PASSED, reason=f"{change}, {allowed}")
 
 
-def _ranked(*samples: Sequence[float]) -> list[list[int]]:
-    """The order of all values, equal ones sharing a place."""
-    places: dict[float, int] = {}
-    before = -math.inf
-    for value in sorted({value for sample in samples for value in sample}):
-        places[value] = len(places) if value - before > _LOG_NOISE else places[before]
-        before = value
-    return [[places[value] for value in sample] for sample in samples]
+def _told(subject: Metric, comparison: Comparison) -> str:
+    return f"{format_ratio(_change(subject, comparison.shift))} against {comparison.against}"
 
 
-def _compare(subject: Metric, rounds: Rounds, sessions: Sequence[Rounds]) -> _Comparison | str:
-    """Both sides on the log scale, the sessions pooled; or why there is no comparison."""
-    if not sessions:
-        return "no baseline"
-    flaw = _flaw(subject, rounds, ratio=True) or _no_ratio(subject, sessions)
-    if flaw:
-        return flaw
-    sign = 1 if subject.better == "lower" else -1
-
-    def logs(some: Rounds) -> tuple[float, ...]:
-        return tuple(sign * math.log(one[subject.name]) for one in some)
-
-    pooled = [one for session in sessions for one in session]
-    return _Comparison(sign=sign, current=logs(rounds), baseline=logs(pooled))
+def _allowed(limit: Relative) -> str:
+    return f"the limit is {format_ratio(limit.factor - 1)}"
 
 
-def _no_ratio(subject: Metric, sessions: Sequence[Rounds]) -> str | None:
-    if subject.can_be_zero:
-        return f"{subject.name} can be zero and so has no ratio to a baseline"
-    flaws = (
-        _flaw(subject, session, ratio=True, of=f" of the baseline's session {number}")
-        for number, session in enumerate(sessions, 1)
-    )
-    return next((flaw for flaw in flaws if flaw), None)
+def _too_few(comparison: Comparison, stage: _Stage | None) -> str | None:
+    """Why so many rounds cannot decide, and what would do; None where they can."""
+
+    def decides(rounds: int, baseline: int | None) -> bool:
+        gated = 1 if stage is None else stage.gated
+        return can_decide(rounds, baseline, gated=gated, confirmed=stage is not None, alpha=ALPHA)
+
+    match comparison:
+        case Unpaired(current=current, baseline=baseline):
+            return None if decides(len(current), len(baseline)) else _too_few_rounds(current, baseline, decides)
+        case Paired(differences=differences):
+            pairs = len(differences)
+            enough = next(number for number in itertools.count(pairs) if decides(number, None))
+            return None if enough == pairs else _too_few_pairs(pairs, enough)
 
 
-def _flaw(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:
-    """What keeps these rounds from deciding; a median without the rounds that lack a value would be another one."""
-    if not rounds:
-        return f"no round{of} was measured"
-    for number, one in enumerate(rounds, 1):
-        where = f"in round {number} of {len(rounds)}{of}"
-        value = one.get(subject.name)
-        if value is None:
-            return f"{subject.name} is missing {where}"
-        if not math.isfinite(value) or value < 0:
-            return f"{subject.name} is {format_quantity(value, subject.unit)} {where}"
-        if ratio and value == 0:
-            return f"{subject.name} is {format_quantity(value, subject.unit)} {where} and so has no ratio to a baseline"
-    return None
+def _too_few_pairs(pairs: int, enough: int) -> str:
+    return f"too few rounds: {counted(pairs, 'pair')} cannot decide; {enough} can: use rounds={enough} or more"
 
 
-def _too_few(current: int, baseline: int) -> str:
-    """What was given and what would do."""
-    enough_current, enough_baseline = current, baseline
-    while least_p(enough_current, max(baseline, _FEWEST_ROUNDS)) >= ALPHA:
-        enough_current += 1
-    while least_p(enough_current, enough_baseline) >= ALPHA:
-        enough_baseline += 1
-    advice = f"use rounds={enough_current} or more" if enough_current > current else ""
-    if enough_baseline > baseline:
-        advice += f"{' and ' if advice else ''}make the baseline anew with {enough_baseline} rounds or more"
-    return (
-        f"too few rounds: {current} against {baseline} cannot decide; "
-        f"{enough_current} against {enough_baseline} can: {advice}"
-    )
-
-
-def _count(rounds: int) -> str:
-    return f"{rounds} round{'s' if rounds != 1 else ''}"
+def _too_few_rounds(
+    current: Sequence[float], baseline: Sequence[float], decides: Callable[[int, int | None], bool]
+) -> str:
+    now, before = len(current), len(baseline)
+    enough = next(number for number in itertools.count(now) if decides(number, max(before, _FEWEST_ROUNDS)))
+    enough_before = next(number for number in itertools.count(before) if decides(enough, number))
+    advice = f"use rounds={enough} or more" if enough > now else ""
+    if enough_before > before:
+        advice += f"{' and ' if advice else ''}make the baseline anew with {enough_before} rounds or more"
+    return f"too few rounds: {now} against {before} cannot decide; {enough} against {enough_before} can: {advice}"

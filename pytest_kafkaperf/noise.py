@@ -1,0 +1,182 @@
+"""How much the rounds of a metric scatter, and how small a worsening is found in spite of it. Pure.
+
+Values are on a log scale where larger is worse, as in `comparison`. A round is the true value plus an error that its
+session shares, plus one of its own, both normal: a one-way random-effects model (S. R. Searle, G. Casella, C. E.
+McCulloch, "Variance Components" (1992), chapter 3).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_kafkaperf.confirmation import SESSIONS
+
+POWER = 0.8
+"""How often a worsening must be found to count as detectable: the usual convention for the power of a test."""
+_FEWEST_SESSIONS = 3
+"""That show noise between sessions: two give one difference, which is near zero every few times by chance."""
+_MOST_RUNS, _FEWEST_RUNS = 1000, 400
+"""Of the rule, on drawn noise: the power is right to about 0.02, and the change to a few per cent of itself."""
+_DIFFERENCES = 500_000
+"""Between rounds, in all runs: some milliseconds."""
+_MOST_ROUNDS = 15
+"""Of a session, that are drawn one by one; of more, each stands for the mean of some."""
+_SEED = 20_260_815
+
+_Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """Standard deviations of the log of a metric: 0.06 is about 6 %."""
+
+    within: float
+    """Of the rounds of one session."""
+    between: float
+    """Of the sessions' levels, beyond what `within` explains."""
+    sessions: int
+    """What it rests on."""
+    assumed: bool
+    """Whether `between` could not be seen, in fewer than 3 sessions, and is taken to be as large as `within`.
+
+    Where both were measured on fresh brokers they were of one size: 6 and 6.5 % of the throughput. To take it as zero
+    would promise to find changes that are nothing but one session's noise.
+    """
+
+    @classmethod
+    def of(cls, sessions: Sequence[Sequence[float]]) -> Self | None:
+        """Estimate it from the rounds of each session; None where no session has two rounds.
+
+        Analysis of variance by the method of moments, for sessions of any size; a negative variance counts as 0.
+        """
+        groups = [session for session in sessions if session]
+        sizes = [len(group) for group in groups]
+        rounds = sum(sizes)
+        if rounds == len(groups):
+            return None
+        means = [statistics.fmean(group) for group in groups]
+        pairs = list(zip(groups, means, strict=True))
+        own = math.fsum((value - mean) ** 2 for group, mean in pairs for value in group) / (rounds - len(groups))
+        assumed = len(groups) < _FEWEST_SESSIONS
+        shared = own
+        if not assumed:
+            centre = math.fsum(itertools.chain(*groups)) / rounds
+            scatter = math.fsum(size * (mean - centre) ** 2 for size, mean in zip(sizes, means, strict=True))
+            typical = (rounds - sum(size**2 for size in sizes) / rounds) / (len(groups) - 1)
+            shared = max(0.0, (scatter / (len(groups) - 1) - own) / typical)
+        return cls(within=math.sqrt(own), between=math.sqrt(shared), sessions=len(groups), assumed=assumed)
+
+
+def detectable(
+    noise: Noise,
+    *,
+    tolerance: float,
+    rounds: int,
+    baseline: Sequence[int] | None,
+    confirmed: bool,
+    alpha: Fraction,
+) -> float:
+    """Give the minimum detectable change: the true worsening that the rule finds with probability POWER.
+
+    `rounds` are those of a session, `baseline` those of each session of the baseline; None: each round stands beside
+    one of a reference, and `noise` is that of the differences. With `confirmed` fresh sessions decide over a suspect,
+    otherwise the first session alone. Changes and the tolerance, which the result includes, are on the log scale.
+    Infinite where so few rounds cannot give a p below `alpha`.
+
+    A change adds to all shifts alike, so one run of the rule on drawn noise tells the least change that it would have
+    found, and that which POWER of the runs would have found is the answer. The draws are the same in every call.
+    """
+    drawn = [min(size, _MOST_ROUNDS) for size in baseline or ()]
+    known, some = sum(drawn), min(rounds, _MOST_ROUNDS)
+    deciding = SESSIONS * some if confirmed else some
+    spared = _spared_pairs(deciding, alpha) if baseline is None else _spared(deciding, known, alpha)
+    if not spared:
+        return math.inf
+    runs = max(_FEWEST_RUNS, min(_DIFFERENCES // max(1, (some + 2 * deciding) * known), _MOST_RUNS))
+    values = _drawn(noise, [*(baseline or ()), *[rounds] * (1 + SESSIONS)], runs)
+    before, first, *fresh = np.split(values, [known + some * number for number in range(1 + SESSIONS)], axis=1)
+    reference = None if baseline is None else before
+    needed = np.median(_shortfalls(first, reference), axis=1)
+    every = first
+    if confirmed:
+        shortfalls = [np.median(_shortfalls(session, reference), axis=1) for session in fresh]
+        needed = np.maximum(needed, np.median(shortfalls, axis=0))
+        every = np.concatenate(fresh, axis=1)
+    each = _shortfalls(every, reference)
+    place = each.shape[1] - spared
+    needed = np.maximum(needed, np.partition(each, place, axis=1)[:, place])
+    return tolerance + max(0.0, float(np.quantile(needed, POWER)))
+
+
+def detectable_absolute(noise: Noise, *, rounds: int) -> float:
+    """How far beyond an absolute limit a true value must lie, on the log scale, to break it with probability POWER.
+
+    Such a limit judges the median of the rounds of one session. The variance of the median of `n` values is about
+    `pi / 2 / n` of theirs for many (its efficiency), and `pi / 2 / (n + 0.5)` for few, `n + 1.25` where `n` is even.
+    """
+    median = math.pi / 2 / (rounds + (0.5 if rounds % 2 else 1.25))
+    return statistics.NormalDist().inv_cdf(POWER) * math.sqrt(noise.between**2 + noise.within**2 * median)
+
+
+def _drawn(noise: Noise, sizes: Sequence[int], runs: int) -> _Floats:
+    """Draw rounds without a change, shape (runs, rounds of all sessions, at most _MOST_ROUNDS of each).
+
+    Each run has its mirror image, which halves what chance does to the result.
+    """
+    source = np.random.default_rng(_SEED)
+    half = (runs + 1) // 2
+    drawn = np.minimum(sizes, _MOST_ROUNDS)
+    levels = np.repeat(source.standard_normal((half, len(sizes))), drawn, axis=1)
+    within = np.repeat(noise.within * np.sqrt(drawn / np.asarray(sizes)), drawn)
+    values = noise.between * levels + within * source.standard_normal((half, len(within)))
+    return np.concatenate([values, -values])
+
+
+def _shortfalls(current: _Floats, reference: _Floats | None) -> _Floats:
+    """By how much each round falls short of each of the baseline, or each two differences of zero, run by run.
+
+    Their median is the shift with its sign turned. A test asks how many are below the change without the tolerance:
+    that number is the U of Mann and Whitney, or the sum of positive ranks (J. W. Tukey).
+    """
+    if reference is not None:
+        return (reference[:, None, :] - current[:, :, None]).reshape(len(current), -1)
+    first, second = np.triu_indices(current.shape[1])
+    return -(current[:, first] + current[:, second]) / 2
+
+
+def _spared(current: int, baseline: int, alpha: Fraction) -> int:
+    """How many values of Mann and Whitney's U, from the largest down, have an exact p below `alpha`.
+
+    The counts of splits by U are the coefficients of the Gaussian binomial.
+    """
+    most = current * baseline // 2
+    ways = [1] + [0] * most
+    for size in range(1, current + 1):
+        for place in range(most, baseline + size - 1, -1):
+            ways[place] -= ways[place - baseline - size]
+        for place in range(size, most + 1):
+            ways[place] += ways[place - size]
+    return _below(ways, alpha * math.comb(current + baseline, current))
+
+
+def _spared_pairs(pairs: int, alpha: Fraction) -> int:
+    """The same of the sum of positive ranks: the counts of signs by it are those of sets of ranks with that sum."""
+    most = pairs * (pairs + 1) // 4
+    ways = [1] + [0] * most
+    for rank in range(1, pairs + 1):
+        for place in range(most, rank - 1, -1):
+            ways[place] += ways[place - rank]
+    return _below(ways, alpha * 2**pairs)
+
+
+def _below(ways: Sequence[int], bound: Fraction) -> int:
+    return sum(total < bound for total in itertools.accumulate(ways))

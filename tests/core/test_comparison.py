@@ -1,0 +1,115 @@
+"""Rounds against a baseline and beside a reference: two comparisons that answer the same questions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.comparison import Comparison, Measured, Paired, Rounds, Unpaired, compare, counted, pooled
+from pytest_kafkaperf.metrics import metric
+
+P99, THROUGHPUT = metric("produce.latency.p99"), metric("produce.throughput")
+TOLERANCE = math.log1p(0.1)
+VALUES = st.lists(st.floats(-1, 1), min_size=1, max_size=8).map(tuple)
+
+
+def rounds(metric: str, *values: float) -> Rounds:
+    return [{metric: value} for value in values]
+
+
+def test_lower_latency_and_higher_throughput_are_both_better() -> None:
+    """One scale for every metric: whoever judges never asks for the direction again."""
+    slower = compare(P99, Measured(rounds=rounds(P99.name, 0.02)), [rounds(P99.name, 0.01)])
+    weaker = compare(THROUGHPUT, Measured(rounds=rounds(THROUGHPUT.name, 500)), [rounds(THROUGHPUT.name, 1000)])
+    assert isinstance(slower, Unpaired)
+    assert isinstance(weaker, Unpaired)
+    assert slower.shift == pytest.approx(math.log(2))
+    assert weaker.shift == pytest.approx(math.log(2))
+
+
+def test_a_session_is_compared_with_all_rounds_of_the_baseline() -> None:
+    """More sessions of the baseline are how its own noise averages out."""
+    session = Measured(rounds=rounds(P99.name, 4.0))
+    assert compare(P99, session, [rounds(P99.name, 1.0, 2.0), rounds(P99.name, 3.0)]) == Unpaired(
+        current=(math.log(4),), baseline=(0.0, math.log(2), math.log(3))
+    )
+
+
+def test_a_reference_counts_and_the_baseline_does_not() -> None:
+    """Beside a reference the stored figures of another day would only add their noise."""
+    session = Measured(rounds=rounds(P99.name, 4.0, 6.0), reference=rounds(P99.name, 2.0, 3.0))
+    beside = compare(P99, session, [rounds(P99.name, 1000.0)])
+    assert isinstance(beside, Paired)
+    assert beside.differences == pytest.approx((math.log(2), math.log(2)))
+
+
+@pytest.mark.parametrize(
+    ("session", "baseline", "reason"),
+    [
+        (Measured(rounds=rounds(P99.name, 1.0)), [], "no baseline"),
+        (Measured(rounds=[]), [rounds(P99.name, 1.0)], "no round was measured"),
+        (
+            Measured(rounds=rounds(P99.name, 1.0), reference=[{}]),
+            [],
+            "produce.latency.p99 is missing in round 1 of 1 of the reference",
+        ),
+        (
+            Measured(rounds=rounds(P99.name, 1.0), reference=rounds(P99.name, 1.0, 2.0)),
+            [],
+            "1 round and 2 of the reference: no pairs",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_says_why(session: Measured, baseline: list[Rounds], reason: str) -> None:
+    """Could not compare is neither passed nor failed."""
+    assert compare(P99, session, baseline) == reason
+
+
+@given(VALUES, VALUES)
+def test_better_is_worse_the_other_way_round(current: tuple[float, ...], baseline: tuple[float, ...]) -> None:
+    """An improvement is asked for as strictly as a regression."""
+    there, back = Unpaired(current=current, baseline=baseline), Unpaired(current=baseline, baseline=current)
+    assert there.better_p(TOLERANCE) == back.worse_p(TOLERANCE)
+    pairs, turned = Paired(differences=current), Paired(differences=tuple(-value for value in current))
+    assert pairs.better_p(TOLERANCE) == turned.worse_p(TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "least", "sizes"),
+    [
+        (Unpaired(current=(1.0,) * 5, baseline=(0.0,) * 5), Fraction(1, 252), "5 against 5 rounds"),
+        (Unpaired(current=(1.0, 2.0), baseline=(0.0,)), Fraction(1, 3), "2 against 1 round"),
+        (Paired(differences=(1.0,) * 7), Fraction(1, 128), "7 pairs"),
+        (Paired(differences=(1.0,)), Fraction(1, 2), "1 pair"),
+    ],
+)
+def test_complete_separation_and_the_sizes_say_what_a_comparison_can_show(
+    comparison: Comparison, least: Fraction, sizes: str
+) -> None:
+    """Whoever reads a verdict sees what it rests on."""
+    assert (comparison.worse_p(0.5), comparison.sizes) == (least, sizes)
+
+
+def test_a_change_of_just_the_tolerance_is_not_worse_than_it() -> None:
+    """log() rounds: a tie must stay one when the tolerance is taken off."""
+    same = tuple(math.log(value) for value in (1.0, 1.1, 1.3, 1.7, 2.1))
+    worse = tuple(value + TOLERANCE for value in same)
+    assert Unpaired(current=worse, baseline=same).worse_p(TOLERANCE) > Fraction(1, 2)
+    assert Paired(differences=(TOLERANCE,) * 7).worse_p(TOLERANCE) == 1
+
+
+def test_sessions_pool_their_rounds_against_the_one_baseline() -> None:
+    """Fresh sessions decide together."""
+    unpaired = [Unpaired(current=(1.0, 2.0), baseline=(0.0,)), Unpaired(current=(3.0,), baseline=(0.0,))]
+    assert pooled(unpaired) == Unpaired(current=(1.0, 2.0, 3.0), baseline=(0.0,))
+    paired = [Paired(differences=(1.0, 2.0)), Paired(differences=(3.0,))]
+    assert pooled(paired) == Paired(differences=(1.0, 2.0, 3.0))
+
+
+def test_one_is_counted_in_the_singular() -> None:
+    """Verdicts are read by people."""
+    assert [counted(1, "round"), counted(5, "round")] == ["1 round", "5 rounds"]

@@ -1,0 +1,66 @@
+"""The minimum detectable change that stands beside a limit is that of this limit, of all its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.baseline import BaselineRounds
+from pytest_kafkaperf.comparison import Measured
+from pytest_kafkaperf.sensitivity import detectable_change
+from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.verdict import judge
+
+approx: Any = pytest.approx
+
+P99, RATE = "produce.latency.p99", "produce.throughput"
+SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
+
+
+def session(level: float, name: str = P99) -> list[Mapping[str, float]]:
+    return [{name: level * factor} for factor in SPREAD]
+
+
+def found(limit: str, *, level: float = 0.01, sessions: int = 5) -> float | None:
+    threshold = parse_threshold(limit)
+    name = threshold.metric.name
+    baseline: Sequence[Sequence[Mapping[str, float]]] = [session(level, name)] * sessions
+    measured = Measured(rounds=session(level, name))
+    return detectable_change(threshold, measured, baseline, confirmed=True, alpha=Fraction(1, 100))
+
+
+def test_a_limit_on_the_baseline_finds_a_little_more_than_its_tolerance() -> None:
+    """In the metric's direction."""
+    assert found(f"{P99} <= baseline + 10%") == approx(0.11, abs=0.01)
+    assert found(f"{RATE} >= baseline - 10%", level=1e6) == approx(-0.11, abs=0.01)
+
+
+def test_an_absolute_limit_finds_what_is_a_little_beyond_it() -> None:
+    """However far the values are from it now."""
+    assert found(f"{P99} <= 25 ms") == approx(0.01, abs=0.01)
+    assert found(f"{RATE} >= 100k records/s", level=1e6) == approx(-0.01, abs=0.01)
+    assert found(f"{P99} == 25 ms") is None
+
+
+def test_of_two_limits_the_one_that_decides_counts() -> None:
+    """`max(baseline + 10%, 100 ms)` at 10 ms lets everything up to 100 ms pass: a figure of 11 % would be a lie."""
+    assert found(f"{P99} <= max(baseline + 10%, 100 ms)") == approx(9.08, abs=0.1)
+    assert found(f"{P99} <= max(baseline + 10%, 5 ms)") == found(f"{P99} <= baseline + 10%")
+    assert found(f"{P99} <= min(baseline + 50%, 12 ms)") == approx(0.21, abs=0.01)
+    assert found(f"{RATE} >= min(baseline - 10%, 100k records/s)", level=1e6) == approx(-0.9, abs=0.01)
+
+
+def test_without_noise_to_go_by_there_is_no_figure() -> None:
+    """A baseline of another machine says nothing of this one."""
+    assert found(f"{P99} <= baseline + 10%", sessions=0) is None
+    elsewhere = BaselineRounds(sessions=(tuple(session(0.01)),), obstacle="no baseline for environment 'ci'")
+    (check,) = judge(
+        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
+        session=Measured(rounds=session(0.01)),
+        baseline=elsewhere,
+        fresh=[],
+    ).checks
+    assert check.detectable is None

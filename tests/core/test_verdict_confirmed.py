@@ -1,0 +1,164 @@
+"""Limits that the first session makes suspect are judged by fresh sessions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from pytest_kafkaperf.baseline import BaselineRounds
+from pytest_kafkaperf.comparison import Measured
+from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.verdict import Judgement, Verdict, judge
+
+P99 = "produce.latency.p99"
+TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
+
+Session = Sequence[Mapping[str, float]]
+
+
+def session(factor: float = 1.0, *, name: str = P99) -> Session:
+    return [{name: value * factor} for value in TEN_MS]
+
+
+BASELINE = BaselineRounds(sessions=tuple(tuple(session(factor)) for factor in (0.97, 1.0, 1.0, 1.01, 1.03)))
+
+
+def judged(*fresh: float, first: float = 1.3, limit: str = f"{P99} <= baseline + 10%") -> Judgement:
+    return judge(
+        thresholds=[parse_threshold(limit)],
+        session=Measured(rounds=session(first)),
+        baseline=BASELINE,
+        fresh=[Measured(rounds=session(factor)) for factor in fresh],
+    )
+
+
+def test_what_is_within_the_tolerance_needs_no_further_session() -> None:
+    """Most tests, most of the time."""
+    judgement = judged(first=1.05)
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
+
+
+def test_a_suspect_is_not_yet_a_regression() -> None:
+    """It decides nothing until fresh sessions have run."""
+    judgement = judged()
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
+    assert judgement.checks[0].reason == (
+        "+30.0 % against the baseline, the limit is +10.0 %; suspect, and no fresh session has run"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fresh", "verdict", "unsettled"),
+    [
+        ((1.3,), Verdict.INCONCLUSIVE, True),
+        ((1.0,), Verdict.INCONCLUSIVE, True),
+        ((1.0, 1.02), Verdict.PASSED, False),
+        ((1.3, 1.3), Verdict.INCONCLUSIVE, True),
+        ((1.3, 1.0, 1.0), Verdict.PASSED, False),
+        ((1.3, 1.0, 1.3), Verdict.PASSED, False),  # one session like the baseline: not beyond noise
+        ((1.3, 1.09, 1.3), Verdict.REGRESSED, False),
+        ((1.3, 1.3, 1.3), Verdict.REGRESSED, False),
+        ((0.5, 0.5), Verdict.PASSED, False),
+    ],
+)
+def test_fresh_sessions_alone_decide(fresh: tuple[float, ...], verdict: Verdict, *, unsettled: bool) -> None:
+    """Whatever the first session was like."""
+    judgement = judged(*fresh)
+    assert (judgement.verdict, judgement.unsettled) == (verdict, unsettled)
+
+
+def test_a_confirmed_regression_shows_each_session() -> None:
+    """The reader sees what it rests on, and by how much."""
+    (check,) = judged(1.3, 1.25, 1.35).checks
+    assert check.reason.startswith(
+        "confirmed on 3 fresh sessions: +30.0 %, +25.0 %, +35.0 %; the limit is +10.0 %; beyond noise (p = "
+    )
+    assert check.reason.endswith(", 15 against 25 rounds)")
+    assert check.change == pytest.approx(0.3, abs=0.01)
+    assert check.observed == pytest.approx(0.013, rel=0.02)
+
+
+def test_a_suspect_that_is_cleared_says_so() -> None:
+    """Somebody has seen the reruns and wonders."""
+    (check,) = judged(1.02, 0.99).checks
+    assert check.reason == (
+        "suspect at first, and not confirmed on 2 fresh sessions: +2.0 %, -1.0 %; the limit is +10.0 %"
+    )
+
+
+def test_an_absolute_part_that_holds_needs_no_confirmation() -> None:
+    """`max(baseline + 10%, 15 ms)`: 13 ms is fine, whatever the baseline was."""
+    limit = f"{P99} <= max(baseline + 10%, 15 ms)"
+    judgement = judged(limit=limit)
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
+    assert judged(1.6, 1.6, 1.6, first=1.6, limit=limit).verdict is Verdict.REGRESSED
+    assert judged(1.3, 1.3, 1.3, first=1.6, limit=limit).verdict is Verdict.PASSED
+
+
+def test_one_fresh_session_does_not_clear_the_absolute_part_either() -> None:
+    """What is settled stays so, whatever other limits of the test make run besides."""
+    limit = f"{P99} <= max(baseline + 10%, 15 ms)"
+    one = judged(1.49, first=1.6, limit=limit)
+    assert (one.verdict, one.unsettled) == (Verdict.INCONCLUSIVE, True)
+    assert judged(1.49, 1.6, 1.6, first=1.6, limit=limit).verdict is Verdict.REGRESSED
+    cleared = judged(1.05, 1.05, first=1.6, limit=limit)
+    assert (cleared.verdict, cleared.unsettled) == (Verdict.PASSED, False)
+    assert [check.rerun for check in (*one.checks, *cleared.checks, *judged(first=1.0).checks)] == [True, True, False]
+
+
+def test_what_fails_already_runs_no_fresh_session() -> None:
+    """It would change nothing, and take minutes."""
+    judgement = judge(
+        thresholds=[parse_threshold(f"{P99} <= 12 ms"), parse_threshold(f"{P99} <= baseline + 10%")],
+        session=Measured(rounds=session(1.3)),
+        baseline=BASELINE,
+        fresh=[],
+    )
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.VIOLATED, False)
+
+
+def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
+    """log() rounds, and a tie stays a tie in fresh sessions, too."""
+    limit = f"{P99} <= baseline + 10%"
+    for value in (0.1, 0.3, 1.7):
+        known = BaselineRounds(sessions=(({P99: value},) * 5,))
+        found = judge(
+            thresholds=[parse_threshold(limit)],
+            session=Measured(rounds=[{P99: value * 2}] * 5),
+            baseline=known,
+            fresh=[Measured(rounds=[{P99: value * 1.1}] * 5)] * 2,
+        )
+        assert (found.verdict, found.unsettled) == (Verdict.PASSED, False), value
+
+
+def test_a_broken_absolute_limit_fails_without_a_rerun() -> None:
+    """An SLA that is broken is broken."""
+    judgement = judge(
+        thresholds=[parse_threshold(f"{P99} <= 12 ms")],
+        session=Measured(rounds=session(1.3)),
+        baseline=BASELINE,
+        fresh=[],
+    )
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.VIOLATED, False)
+
+
+def test_more_gated_limits_ask_for_more() -> None:
+    """Each limit that could fail by chance makes a failure by chance likelier: Holm."""
+    small = BaselineRounds(sessions=(tuple({P99: v, "e2e.latency.p99": v} for v in TEN_MS[:4]),))
+    limits = [parse_threshold(f"{name} <= baseline + 10%") for name in (P99, "e2e.latency.p99")]
+    current = [{P99: v * 1.3, "e2e.latency.p99": v} for v in TEN_MS]
+    both = judge(
+        thresholds=limits, session=Measured(rounds=current), baseline=small, fresh=[Measured(rounds=current)] * 3
+    )
+    assert [check.outcome for check in both.checks] == [Verdict.REGRESSED, Verdict.PASSED]
+
+
+def test_without_reruns_the_one_session_decides() -> None:
+    """`--kafka-no-confirm`."""
+    judgement = judge(
+        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
+        session=Measured(rounds=session(1.3)),
+        baseline=BASELINE,
+    )
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
