@@ -1,0 +1,169 @@
+"""Advice: what moved without a limit on it, and how rarely noise is taken for a move."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from pytest_kafkaperf.advice import Advice, advice
+from pytest_kafkaperf.comparison import Measured
+from pytest_kafkaperf.metrics import CATALOGUE, QUANTILES
+
+P50, P99 = "produce.latency.p50", "produce.latency.p99"
+THROUGHPUT, BANDWIDTH = "produce.throughput", "produce.bandwidth"
+NEAR_ONE = (0.98, 0.99, 1.0, 1.01, 1.02)
+
+Session = list[dict[str, float]]
+
+
+def _session(factor: float = 1.0, *, factors: Mapping[str, float] | None = None) -> Session:
+    """Rounds of some metrics; `factors` by the last part of the name."""
+    typical = {P50: 0.002, P99: 0.010, THROUGHPUT: 50_000.0, BANDWIDTH: 5_000_000.0, "client.cpu": 0.5}
+    return [
+        {
+            name: value * factor * near * (factors or {}).get(name.rpartition(".")[2], 1.0)
+            for name, value in typical.items()
+        }
+        for near in NEAR_ONE
+    ]
+
+
+BASELINE = [_session(factor) for factor in (0.97, 0.99, 1.0, 1.01, 1.03)]
+
+
+def _told(*, gated: Sequence[str] = (), **factors: float) -> list[str]:
+    found = advice(Measured(rounds=_session(factors=factors)), BASELINE, gated=gated)
+    return [f"{one.metric} {'better' if one.better else 'worse'}" for one in found]
+
+
+def test_an_unchanged_run_gives_no_advice() -> None:
+    """Most runs, most of the time."""
+    assert _told() == []
+
+
+def test_advice_names_the_metric_and_by_how_much_it_moved() -> None:
+    """All that a report shows of it."""
+    (found,) = advice(Measured(rounds=_session(factors={"cpu": 1.5})), BASELINE, gated=())
+    assert dataclasses.replace(found, change=0.0, p=0.0, baseline=0.0) == Advice(
+        metric="client.cpu", observed=0.75, baseline=0.0, change=0.0, better=False, p=0.0
+    )
+    assert (found.change, found.baseline) == pytest.approx((0.5, 0.5), abs=0.01)
+    assert found.p == pytest.approx(2 / math.comb(30, 5))
+
+
+def test_a_gated_metric_is_left_to_its_limit() -> None:
+    """Its verdict stands elsewhere, with a tolerance that somebody chose."""
+    assert _told(cpu=1.5, gated=["client.cpu"]) == []
+
+
+def test_higher_throughput_is_better_and_higher_latency_worse_and_the_worst_comes_first() -> None:
+    """A reader may stop after the first line."""
+    assert _told(throughput=2, cpu=1.5, p99=3) == [
+        "produce.latency.p99 worse",
+        "client.cpu worse",
+        "produce.throughput better",
+    ]
+    assert _told(throughput=0.5, cpu=0.5) == ["produce.throughput worse", "client.cpu better"]
+
+
+def test_of_a_family_only_the_metric_that_moved_most_is_told() -> None:
+    """All quantiles of a latency move when one does; seven lines would hide the others."""
+    assert _told(p50=1.5, p99=2) == ["produce.latency.p99 worse"]
+    assert _told(throughput=0.5, bandwidth=0.45) == ["produce.bandwidth worse"]
+
+
+def test_a_move_within_what_sessions_lie_apart_is_noise() -> None:
+    """Sessions of this baseline differ by as much."""
+    wild = [_session(factor) for factor in (0.7, 0.9, 1.0, 1.1, 1.4)]
+    assert advice(Measured(rounds=_session(1.5)), wild, gated=()) == ()
+
+
+def test_a_small_move_is_not_worth_a_line() -> None:
+    """However sure: 8 % that nobody set a limit on."""
+    assert _told(cpu=1.08) == []
+    assert _told(cpu=1.3) == ["client.cpu worse"]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_baseline_of_few_sessions_gives_no_advice(number: int) -> None:
+    """One session does not tell how far the next would lie from it."""
+    assert advice(Measured(rounds=_session(3.0)), BASELINE[:number], gated=()) == ()
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
+@pytest.mark.parametrize("side", ["current", "baseline"])
+def test_a_metric_that_has_no_ratio_in_one_round_is_not_compared(value: float | None, side: str) -> None:
+    """A median without that round would be another one."""
+    current, known = _session(factors={"cpu": 2.0}), [_session() for _ in range(5)]
+    damaged = (current if side == "current" else known[4])[2]
+    if value is None:
+        del damaged["client.cpu"]
+    else:
+        damaged["client.cpu"] = value
+    assert advice(Measured(rounds=current), known, gated=()) == ()
+
+
+def test_metrics_that_can_be_zero_are_not_compared_and_unknown_ones_are_passed_over() -> None:
+    """A baseline may be from a version that measured something else."""
+    current = [{"lag.max": 1000.0, "gone": 5.0} for _ in range(5)]
+    known = [[{"lag.max": 1.0, "gone": 1.0} for _ in range(5)] for _ in range(5)]
+    assert advice(Measured(rounds=current), known, gated=()) == ()
+    assert advice(Measured(rounds=[]), known, gated=()) == ()
+
+
+def test_with_a_reference_its_rounds_are_taken_pair_by_pair() -> None:
+    """What the machine did to both does not count; nor does a stored baseline."""
+    drifting = [1.0 + 0.2 * number for number in range(12)]
+    reference = [{THROUGHPUT: 1000.0 * drift} for drift in drifting]
+    slower = [{THROUGHPUT: 500.0 * drift} for drift in drifting]
+    (found,) = advice(Measured(rounds=slower, reference=reference), BASELINE, gated=())
+    assert (found.metric, found.better, found.p) == (THROUGHPUT, False, 2 / 2**12)
+    assert found.change == pytest.approx(-0.5)
+    assert (found.observed, found.baseline) == pytest.approx((1050.0, 2100.0))
+    assert advice(Measured(rounds=reference, reference=reference), [], gated=()) == ()
+
+
+_NOISE = {"broker.cpu": 0.065, "broker.cpu.max": 0.1, "broker.memory": 0.05, "client.cpu": 0.05}
+"""Between sessions, standard deviation of the log; of throughputs as of the CPU, of latencies 0.17."""
+
+
+def _drawn(chance: random.Random, rounds: int, moved: Mapping[str, float]) -> Session:
+    """A session as fresh brokers give it: what moves together shares its session's error."""
+    session: Session = [{} for _ in range(rounds)]
+    for family in ("produce.latency", "produce.delay", "e2e.latency"):
+        level = chance.gauss(0, 0.17)
+        for one in session:
+            own = level + chance.gauss(0, 0.08)
+            one.update({f"{family}.{part}": math.exp(own + chance.gauss(0, 0.05)) for part in ("mean", *QUANTILES)})
+    for name, between in {**_NOISE, THROUGHPUT: 0.065, "consume.throughput": 0.065}.items():
+        level = chance.gauss(0, between) + math.log(moved.get(name, 1.0))
+        for one in session:
+            one[name] = math.exp(level + chance.gauss(0, between))
+    assert session[0].keys() <= CATALOGUE.keys()
+    return session
+
+
+def _runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[Advice, ...]]:
+    chance = random.Random(1945)
+    named = {name.replace("_", "."): factor for name, factor in moved.items()}
+    return [
+        advice(Measured(rounds=_drawn(chance, rounds, named)), [_drawn(chance, rounds, {}) for _ in range(5)], gated=())
+        for _ in range(number)
+    ]
+
+
+@pytest.mark.parametrize("rounds", [5, 10])
+def test_noise_alone_rarely_gives_advice(rounds: int) -> None:
+    """Advice that cries wolf is switched off: 24 metrics, in each run."""
+    found = _runs(500, rounds=rounds)
+    assert sum(bool(one) for one in found) / len(found) < 0.02
+
+
+def test_what_halves_is_seen() -> None:
+    """A rule that never speaks would pass the test above."""
+    found = _runs(100, produce_throughput=0.5)
+    assert sum(any(each.metric == THROUGHPUT for each in one) for one in found) > 80
