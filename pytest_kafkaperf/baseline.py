@@ -9,9 +9,10 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,6 +27,8 @@ from pytest_kafkaperf.scenario import Scenario, format_field
 SCHEMA = 1
 """Version of the file format; a file of a later one is refused and left as it is."""
 
+MAX_SESSIONS = 10
+"""Sessions that `append` keeps."""
 _MAX_NAME_BYTES = 150
 _MAX_PROBLEM = 300
 """Characters of what is wrong with a file; a file may be wrong in every line."""
@@ -34,7 +37,9 @@ _HOW_TO_REPAIR = "restore it from version control, or delete it and make a new o
 
 
 def _iso_time(text: str) -> str:
-    datetime.datetime.fromisoformat(text)
+    instant = datetime.datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ValueError("a time needs its offset, such as +00:00")
     return text
 
 
@@ -112,14 +117,45 @@ class BaselineRecord(BaseModel):
             ) from None
 
 
+def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
+    """The record of one session beside those before it, the newest `MAX_SESSIONS` of them.
+
+    Sessions of another workload are no neighbours: then the new one stands alone.
+    """
+    if old is None or scenario_changes(old.scenario, new.scenario):
+        return new
+    sessions = sorted((*old.sessions, *new.sessions), key=lambda one: datetime.datetime.fromisoformat(one.created))
+    return new.model_copy(update={"sessions": tuple(sessions[-MAX_SESSIONS:])})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRounds:
     """What a run is compared with."""
 
     sessions: tuple[tuple[Mapping[str, float], ...], ...] = ()
     """Metrics by name in base units; one mapping a round, one tuple a session."""
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    """Where the newest of them ran; empty where that is not known."""
     obstacle: str | None = None
     """Why the comparison does not count; None when it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A baseline file, and which test's it is."""
+
+    path: Path
+    environment: str
+    nodeid: str
+
+
+def orphans(stored: Iterable[Stored], *, collected: Collection[str], files: Collection[str]) -> list[Stored]:
+    """The baselines whose tests are gone, in their order.
+
+    `collected` are the nodeids of this run; `files` are the test files that it collected whole, and those that no
+    longer exist: of any other nothing is known.
+    """
+    return [each for each in stored if each.nodeid.partition("::")[0] in files and each.nodeid not in collected]
 
 
 class BaselineStore:
@@ -155,14 +191,14 @@ class BaselineStore:
         except OSError as error:
             raise BaselineError(f"cannot read baseline {path}: {error.strerror or error}") from None
         record = _read(content, path)
-        for field, given, expected in (
+        for name, given, expected in (
             ("nodeid", record.nodeid, nodeid),
             ("environment", record.environment, environment),
         ):
             if given != expected:
                 raise BaselineError(
-                    f"baseline {path} is damaged: its {field} is {given!r}, expected {expected!r}; if it was renamed "
-                    f"on purpose, correct {field!r} in the file, otherwise {_HOW_TO_REPAIR}"
+                    f"baseline {path} is damaged: its {name} is {given!r}, expected {expected!r}; if it was renamed "
+                    f"on purpose, correct {name!r} in the file, otherwise {_HOW_TO_REPAIR}"
                 )
         return record
 
@@ -190,6 +226,67 @@ class BaselineStore:
         except OSError:
             return ()  # no folder, no baselines; one that cannot be read is told where a file is loaded from it
         return tuple(name for name in names if is_safe_name(name) and self.path(name, nodeid).is_file())
+
+    def stored(self) -> list[Stored]:
+        """The baselines of all environments, in the order of environments, folders and files.
+
+        A file that cannot be read, that names no test, or that does not lie where its test's would, is left out: it is
+        told where a test loads it. Links are not followed.
+
+        Raises:
+            BaselineError: the folder itself cannot be read.
+
+        """
+        found = []
+        for environment in _folders(self.folder):
+            for folder, subfolders, names in os.walk(self.folder / environment):
+                subfolders.sort()
+                for name in sorted(names):
+                    path = Path(folder, name)
+                    nodeid = None if path.is_symlink() else _nodeid_of(path)
+                    if nodeid is not None and path == self.path(environment, nodeid):
+                        found.append(Stored(path=path, environment=environment, nodeid=nodeid))
+        return found
+
+    def prune(self, stored: Iterable[Stored]) -> None:
+        """Delete these baselines, and the folders that hold nothing then, except this store's own.
+
+        One that is gone already is no error.
+
+        Raises:
+            BaselineError: one does not lie in this store's folder, and nothing was deleted; or one cannot be deleted.
+
+        """
+        paths = [each.path for each in stored]
+        for path in paths:
+            self._refuse_outside(path)
+        for path in paths:
+            try:
+                path.unlink(missing_ok=True)
+            except NotADirectoryError:
+                continue
+            except OSError as error:
+                raise BaselineError(
+                    f"cannot delete baseline {path}: {error.strerror or error}; delete it by hand, or make its folder "
+                    "writable"
+                ) from None
+            self._remove_empty(path.parent)
+
+    def _refuse_outside(self, path: Path) -> None:
+        """Whatever a caller gives, and wherever links lead."""
+        inside = path.is_relative_to(self.folder) and ".." not in path.relative_to(self.folder).parts
+        if not inside or path == self.folder or not path.parent.resolve().is_relative_to(self.folder.resolve()):
+            raise BaselineError(
+                f"{path} is not deleted: it does not lie in the folder of baselines, {self.folder}; delete it by hand"
+            )
+
+    def _remove_empty(self, folder: Path) -> None:
+        while folder != self.folder:
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # not empty, or in use: it does no harm
+            folder = folder.parent
 
     def comparable(self, environment: str, nodeid: str, scenario: Mapping[str, Any]) -> BaselineRounds:
         """What a run of this scenario is compared with: this environment's baseline, or another's for information.
@@ -246,7 +343,28 @@ def _rounds_of(record: BaselineRecord, scenario: Mapping[str, Any]) -> BaselineR
     changes = scenario_changes(record.scenario, scenario)
     if changes:
         return BaselineRounds(obstacle=f"the scenario is not the baseline's ({'; '.join(changes)}); {_HOW_TO_MAKE}")
-    return BaselineRounds(sessions=tuple(session.rounds for session in record.sessions))
+    sessions = tuple(session.rounds for session in record.sessions)
+    return BaselineRounds(sessions=sessions, fingerprint=record.sessions[-1].fingerprint)
+
+
+def _folders(folder: Path) -> list[str]:
+    """The environments in a folder, without those that are links."""
+    try:
+        entries = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise BaselineError(f"cannot read the folder of baselines {folder}: {error.strerror or error}") from None
+    return sorted(name for name in entries if is_safe_name(name))
+
+
+def _nodeid_of(path: Path) -> str | None:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    nodeid = content.get("nodeid") if isinstance(content, dict) else None
+    return nodeid if isinstance(nodeid, str) else None
 
 
 def _read(content: bytes, path: Path) -> BaselineRecord:

@@ -6,6 +6,7 @@ names what moves figures most: operating system, architecture, CPU model, cores,
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import math
@@ -27,6 +28,16 @@ _MAX_CPU = 40
 """Characters of the CPU's name in a key."""
 _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
 """Parts of a CPU's name that tell no model from another."""
+_MEANING = (
+    ("provider", "kafka", "metadata", "image", "config", "java"),
+    (),
+    ("aiokafka", "python"),
+    ("docker", "system", "kernel", "architecture", "cpu", "cores", "governor", "memory"),
+    ("plugin",),
+)
+"""Facts by what they mean for figures, the most first, each by its name up to the first dot: what brokers are, what
+else is told of them (any other name), whom they are measured by, what all of it runs on."""
+_OTHERS = _MEANING.index(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +51,8 @@ class Machine:
     cores: int
     """That this process may use: a container or an affinity mask leaves fewer than there are."""
     memory_bytes: int | None
+    governor: str | None
+    """Who decides on the frequency of its cores, as Linux names it: `performance`, `powersave`."""
 
 
 @functools.cache
@@ -52,6 +65,7 @@ def this_machine() -> Machine:
         cpu=_cpu_model(Path("/proc/cpuinfo")) or platform.processor() or None,
         cores=_usable_cores(Path("/sys/fs/cgroup/cpu.max")),
         memory_bytes=_memory_bytes(),
+        governor=_governor(Path("/sys/devices/system/cpu")),
     )
 
 
@@ -108,18 +122,35 @@ def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = Non
         "architecture": machine.architecture,
         "cpu": machine.cpu,
         "cores": str(machine.cores),
+        "governor": machine.governor,
         "memory": None if memory is None else format_quantity(memory, Unit.BYTES),
     }
     return {name: text for name, text in facts.items() if text}
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """What differs between two fingerprints, by name: `kafka: 4.0.0 -> 4.1.1`."""
+    """What differs between two fingerprints, what matters most first: `kafka: 4.0.0 -> 4.1.1`.
+
+    What one side does not have, it did not know: an older plugin, say, that did not read it. A broker's property that
+    it does not have was not set, as far as it knows.
+    """
+
+    def told(facts: Mapping[str, str], name: str) -> str:
+        return facts.get(name, "not set" if name.startswith("config.") else "not known")
+
     return tuple(
-        f"{name}: {before.get(name, 'not known')} -> {now.get(name, 'not known')}"
-        for name in sorted({*before, *now})
+        f"{name}: {told(before, name)} -> {told(now, name)}"
+        for name in sorted({*before, *now}, key=_by_meaning)
         if before.get(name) != now.get(name)
     )
+
+
+def _by_meaning(name: str) -> tuple[int, int, str]:
+    head = name.partition(".")[0]
+    for rank, names in enumerate(_MEANING):
+        if head in names:
+            return rank, names.index(head), name
+    return _OTHERS, 0, name
 
 
 def _slug(text: str) -> str:
@@ -154,6 +185,15 @@ def _usable_cores(cpu_max: Path) -> int:
     except (OSError, ValueError, ZeroDivisionError):
         return cores  # no cgroup v2, or `max`: no limit
     return max(1, min(cores, limit))
+
+
+def _governor(cpus: Path) -> str | None:
+    """What Linux tells of all cores; virtual machines mostly have none."""
+    found = set()
+    for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"):
+        with contextlib.suppress(OSError):  # of a core that is off
+            found.add(file.read_text(encoding="ascii", errors="replace").strip())
+    return ", ".join(sorted(found - {""})) or None
 
 
 def _memory_bytes() -> int | None:

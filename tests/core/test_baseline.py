@@ -13,7 +13,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineRounds, BaselineStore, scenario_changes
+from pytest_kafkaperf.baseline import (
+    BaselineRecord,
+    BaselineRounds,
+    BaselineStore,
+    Stored,
+    grown,
+    orphans,
+    scenario_changes,
+)
 from pytest_kafkaperf.errors import BaselineError, UsageError
 from pytest_kafkaperf.scenario import Scenario
 
@@ -377,7 +385,9 @@ def test_a_run_is_compared_with_its_own_environments_baseline(tmp_path: Path) ->
     store = BaselineStore(tmp_path)
     store.save(_record(environment="laptop", rounds=[{"errors": 1}]))
     store.save(_record())
-    assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(sessions=(_ROUNDS,))
+    assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
+        sessions=(_ROUNDS,), fingerprint={"kafka": "4.1.0"}
+    )
 
 
 def test_without_a_baseline_the_reason_says_how_to_make_one(tmp_path: Path) -> None:
@@ -438,3 +448,147 @@ def test_a_change_beyond_the_shown_digits_is_still_told() -> None:
     """`10 ms -> 10 ms` would look like a bug."""
     changes = scenario_changes({**_SCENARIO, "linger": 0.010000001}, {**_SCENARIO, "linger": 0.010000002})
     assert changes == ("linger: 0.010000001 -> 0.010000002",)
+
+
+def test_a_session_is_added_beside_those_before_it() -> None:
+    """Noise between sessions can only be known from several."""
+    first, second = _record(), _record(created="2025-02-01T12:00:00+00:00")
+    both = grown(first, second)
+    assert [session.created for session in both.sessions] == ["2025-01-31T12:00:00+00:00", "2025-02-01T12:00:00+00:00"]
+    assert grown(None, second) == second
+
+
+def test_the_newest_sessions_are_kept() -> None:
+    """What a team's machine did a year ago says little of it now."""
+    record = _record(created="2025-01-01T00:00:00+00:00")
+    for day in range(2, 20):
+        record = grown(record, _record(created=f"2025-01-{day:02}T00:00:00+00:00"))
+    assert [session.created[8:10] for session in record.sessions] == [f"{day:02}" for day in range(10, 20)]
+
+
+def test_sessions_of_another_workload_go() -> None:
+    """They would be compared with what they are not."""
+    changed = _record(scenario={**_SCENARIO, "partitions": 12})
+    assert grown(_record(), changed) == changed
+
+
+def _stored(store: BaselineStore, nodeid: str, environment: str = "ci") -> Stored:
+    return Stored(
+        path=store.save(_record(nodeid=nodeid, environment=environment)), environment=environment, nodeid=nodeid
+    )
+
+
+def test_all_baselines_are_listed_in_one_order(tmp_path: Path) -> None:
+    """Of every environment; what lies beside them is left out."""
+    store = BaselineStore(tmp_path)
+    assert store.stored() == []
+    nodeids = ("tests/test_b.py::test_a", "tests/test_a.py::TestX::test_b", "test_c.py::test_d[1/s]")
+    saved = [_stored(store, nodeid, name) for name in ("laptop", "ci") for nodeid in nodeids]
+    (tmp_path / "README").touch()
+    (tmp_path / "not a baseline").mkdir()
+    assert [(one.environment, one.nodeid) for one in store.stored()] == [
+        (name, nodeids[place]) for name in ("ci", "laptop") for place in (2, 1, 0)
+    ]
+    assert sorted(store.stored(), key=str) == sorted(saved, key=str)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"nodeid": 5}', "[" * 100_000, '{"nodeid": "tests/perf/test_orders.py::renamed"}', "\udcff"],
+)
+def test_a_damaged_baseline_is_not_listed(tmp_path: Path, content: str) -> None:
+    """It is told where it is loaded; a file that was moved by hand may be another test's, and can be repaired."""
+    store = BaselineStore(tmp_path)
+    store.save(_record()).write_text(content, errors="surrogateescape")
+    assert store.stored() == []
+
+
+def test_a_baseline_of_a_newer_schema_is_listed(tmp_path: Path) -> None:
+    """Whose it is can be told, and its test may be gone all the same."""
+    store = BaselineStore(tmp_path)
+    saved = _stored(store, _NODEID)
+    saved.path.write_text(_written(schema=2))
+    assert store.stored() == [saved]
+
+
+def test_a_folder_of_baselines_that_is_none_holds_none(tmp_path: Path) -> None:
+    """It may not have been made yet."""
+    (tmp_path / "file").touch()
+    assert BaselineStore(tmp_path / "absent").stored() == []
+    assert BaselineStore(tmp_path / "file").stored() == []
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """What they lead to is not this folder's, and would be deleted with it."""
+    outside, store = BaselineStore(tmp_path / "outside"), BaselineStore(tmp_path / "baselines")
+    original = _stored(outside, _NODEID)
+    path = store.path("ci", _NODEID)
+    path.parent.mkdir(parents=True)
+    path.symlink_to(original.path)
+    (store.folder / "laptop").symlink_to(outside.folder / "ci")
+    (store.folder / "ci" / "linked").symlink_to(outside.folder / "ci")
+    assert store.stored() == []
+    within = Stored(
+        path=store.folder / "laptop" / path.relative_to(store.folder / "ci"), environment="laptop", nodeid=_NODEID
+    )
+    with pytest.raises(BaselineError, match="does not lie in the folder of baselines"):
+        store.prune([within])
+    assert original.path.exists()
+
+
+def test_orphans_are_the_baselines_of_tests_that_are_gone() -> None:
+    """Of a test file that was not collected, or in part only, nothing is known."""
+    nodeids = ("a.py::kept", "a.py::gone", "a.py::TestX::gone", "b.py::unknown", "removed.py::gone", "a.py2::x")
+    stored = [Stored(path=Path(nodeid), environment="ci", nodeid=nodeid) for nodeid in nodeids]
+    found = orphans(stored, collected={"a.py::kept"}, files={"a.py", "removed.py"})
+    assert [one.nodeid for one in found] == ["a.py::gone", "a.py::TestX::gone", "removed.py::gone"]
+    assert orphans(stored, collected=(), files=()) == []
+
+
+def test_pruning_deletes_those_files_and_the_folders_that_are_empty_then(tmp_path: Path) -> None:
+    """A review sees the files go, and nothing else."""
+    store = BaselineStore(tmp_path / "baselines")
+    kept = _stored(store, "tests/test_a.py::kept")
+    gone = [_stored(store, nodeid, "laptop") for nodeid in ("tests/test_a.py::gone", "tests/sub/test_b.py::gone")]
+    gone.append(_stored(store, "tests/test_a.py::gone"))
+    gone[0].path.unlink()  # by somebody else meanwhile
+    store.prune(gone)
+    assert store.stored() == [kept]
+    assert sorted(str(path.relative_to(store.folder)) for path in store.folder.rglob("*")) == [
+        "ci",
+        "ci/tests",
+        "ci/tests/test_a.py",
+        "ci/tests/test_a.py/kept.json",
+    ]
+    store.prune([kept])
+    assert list(store.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["other/a.json", "baselines/../other/a.json", "baselines"])
+def test_nothing_outside_the_folder_is_ever_deleted(tmp_path: Path, where: str) -> None:
+    """And where one path is wrong, the others are not trusted either."""
+    store = BaselineStore(tmp_path / "baselines")
+    kept = _stored(store, _NODEID)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.json").touch()
+    wrong = Stored(path=tmp_path / where, environment="ci", nodeid=_NODEID)
+    with pytest.raises(BaselineError) as caught:
+        store.prune([kept, wrong])
+    assert str(caught.value) == (
+        f"{tmp_path / where} is not deleted: it does not lie in the folder of baselines, {store.folder}; "
+        "delete it by hand"
+    )
+    assert kept.path.exists()
+    assert (tmp_path / "other" / "a.json").exists()
+
+
+def test_a_baseline_that_cannot_be_deleted_is_named(tmp_path: Path) -> None:
+    """The folder may be read-only; here a folder stands in the file's place."""
+    store = BaselineStore(tmp_path)
+    path = store.path("ci", _NODEID)
+    path.mkdir(parents=True)
+    with pytest.raises(BaselineError) as caught:
+        store.prune([Stored(path=path, environment="ci", nodeid=_NODEID)])
+    assert str(caught.value) == (
+        f"cannot delete baseline {path}: Is a directory; delete it by hand, or make its folder writable"
+    )

@@ -1,17 +1,20 @@
-"""The key of a machine and its fingerprint."""
+"""The key of a machine, its fingerprint, and the commit that is measured."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import os
 import platform
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf import environment
+from pytest_kafkaperf import commit, environment
+from pytest_kafkaperf.commit import current_commit
 from pytest_kafkaperf.environment import (
     Machine,
     default_environment_key,
@@ -30,6 +33,7 @@ _XEON = Machine(
     cpu="Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz",
     cores=2,
     memory_bytes=8 * 2**30,
+    governor="performance",
 )
 
 
@@ -71,7 +75,13 @@ def test_the_key_is_a_safe_folder_name_whatever_the_machine_calls_itself(
 ) -> None:
     """It becomes a folder that is committed and checked out elsewhere."""
     machine = Machine(
-        system=system[:20], architecture=architecture[:20], kernel="", cpu=cpu, cores=2, memory_bytes=None
+        system=system[:20],
+        architecture=architecture[:20],
+        kernel="",
+        cpu=cpu,
+        cores=2,
+        memory_bytes=None,
+        governor=None,
     )
     assert is_safe_name(default_environment_key(provider, machine))
 
@@ -123,22 +133,164 @@ def test_the_fingerprint_holds_what_figures_may_depend_on() -> None:
         "architecture": "x86_64",
         "cpu": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz",
         "cores": "2",
+        "governor": "performance",
         "memory": "8 GiB",
     }
 
 
 def test_the_fingerprint_leaves_out_what_the_machine_does_not_tell() -> None:
-    """An ARM kernel names no CPU model, Windows no memory by sysconf."""
-    facts = fingerprint({}, dataclasses.replace(_XEON, cpu=None, memory_bytes=None))
-    assert {"cpu", "memory"}.isdisjoint(facts)
+    """An ARM kernel names no CPU model, Windows no memory by sysconf, a virtual machine no governor."""
+    facts = fingerprint({}, dataclasses.replace(_XEON, cpu=None, memory_bytes=None, governor=None))
+    assert {"cpu", "memory", "governor"}.isdisjoint(facts)
 
 
 def test_differences_are_named_with_both_sides() -> None:
     """`+40 %` after a broker upgrade is another story than without one."""
     before = {"kafka": "4.0.0", "java": "21", "cpu": "x"}
     now = {"kafka": "4.1.1", "cpu": "x", "kernel": "6.1"}
-    assert differences(before, now) == ("java: 21 -> not known", "kafka: 4.0.0 -> 4.1.1", "kernel: not known -> 6.1")
+    assert differences(before, now) == ("kafka: 4.0.0 -> 4.1.1", "java: 21 -> not known", "kernel: not known -> 6.1")
     assert differences(now, now) == ()
+
+
+def test_what_matters_most_is_the_first_difference() -> None:
+    """A reader of a regression looks at the first line: brokers before clients, these before the machine."""
+    names = [
+        "provider",
+        "kafka",
+        "metadata.version",
+        "image",
+        "image.digest",
+        "config.num.io.threads",
+        "config.num.network.threads",
+        "java",
+        "heap",
+        "jmx",
+        "not applied",
+        "security",
+        "aiokafka",
+        "python",
+        "docker",
+        "system",
+        "kernel",
+        "architecture",
+        "cpu",
+        "cores",
+        "governor",
+        "memory",
+        "plugin",
+    ]
+    found = differences(dict.fromkeys(sorted(names), "1"), {})
+    assert [text.partition(":")[0] for text in found] == names
+
+
+@pytest.mark.parametrize(
+    ("governors", "told"),
+    [
+        (["performance\n", "performance\n"], "performance"),
+        (["powersave\n", "performance\n"], "performance, powersave"),
+        (["performance\n", None], "performance"),
+        (["\n"], None),
+        ([], None),
+    ],
+)
+def test_the_governor_is_told_once_where_all_cores_agree(
+    tmp_path: Path, governors: list[str | None], told: str | None
+) -> None:
+    """A laptop that saves power is another machine; a core that is off, or a virtual machine, tells nothing."""
+    (tmp_path / "cpufreq").mkdir()
+    for number, governor in enumerate(governors):
+        file = tmp_path / f"cpu{number}" / "cpufreq" / "scaling_governor"
+        file.parent.mkdir(parents=True)
+        if governor is None:
+            file.mkdir()  # it is listed, and cannot be read
+        else:
+            file.write_text(governor)
+    assert environment._governor(tmp_path) == told
+
+
+def git(folder: Path, *words: str) -> str:
+    """Git without the settings of whoever runs the tests."""
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"]
+    surroundings = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(
+        ["git", "-C", str(folder), *identity, *words], env=surroundings, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A working tree with one commit, in which the baselines are committed, too."""
+    tree = tmp_path / "tree"
+    (tree / "kafka-baselines").mkdir(parents=True)
+    git(tree, "init", "--quiet")
+    for name in ("code.py", "kafka-baselines/test.json"):
+        (tree / name).write_text("before")
+    git(tree, "add", ".")
+    git(tree, "commit", "--quiet", "--message=first")
+    return tree
+
+
+def test_the_commit_is_that_of_the_folder_wherever_pytest_was_started(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pytest /path/to/project` works, and so do hooks of git, which name another repository in the environment."""
+    head = git(repository, "rev-parse", "HEAD")
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("GIT_DIR", str(repository.parent / "other"))
+    assert current_commit(repository) == current_commit(repository / "kafka-baselines") == head
+    git(repository, "tag", "--annotate", "--message=release", "v1-2")
+    assert current_commit(repository) == head
+
+
+def test_a_commit_with_changes_on_top_is_told_as_dirty(repository: Path) -> None:
+    """Nobody can check it out again; a new file that git does not know, such as a report, is no change of the code."""
+    head = git(repository, "rev-parse", "HEAD")
+    (repository / "report.json").write_text("{}")
+    assert current_commit(repository) == head
+    (repository / "code.py").write_text("after")
+    assert current_commit(repository) == f"{head}-dirty"
+    git(repository, "add", "code.py")
+    assert current_commit(repository / "kafka-baselines") == f"{head}-dirty"
+
+
+def test_baselines_of_this_session_make_no_commit_dirty(repository: Path) -> None:
+    """Five sessions on one commit, each of which adds to its baselines, are sessions of that commit."""
+    head, baselines = git(repository, "rev-parse", "HEAD"), repository / "kafka-baselines"
+    (baselines / "test.json").write_text("after")
+    assert current_commit(repository) == f"{head}-dirty"
+    assert current_commit(repository, besides=baselines) == head
+    assert current_commit(repository, besides=Path("kafka-baselines")) == head
+    assert current_commit(repository, besides=repository.parent / "elsewhere") == f"{head}-dirty"
+    assert current_commit(repository, besides=repository) == f"{head}-dirty"
+    (repository / "code.py").write_text("after")
+    assert current_commit(repository, besides=baselines) == f"{head}-dirty"
+
+
+def test_there_is_no_commit_without_a_repository_a_commit_or_git(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not known is left out, never made up."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert current_commit(empty) is None
+    assert current_commit(tmp_path / "absent") is None
+    git(empty, "init", "--quiet")
+    assert current_commit(empty) is None
+    monkeypatch.setenv("PATH", str(empty))
+    assert current_commit(repository) is None
+
+
+def test_a_git_that_does_not_answer_is_given_up(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository on a network drive must not hold a session up."""
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(commit, "_TIMEOUT_S", 0.2)
+    assert current_commit(repository) is None
 
 
 @pytest.mark.parametrize(

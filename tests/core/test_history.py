@@ -1,0 +1,217 @@
+"""The history file: what a line holds, and that no line spoils another."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+import pytest_kafkaperf
+from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.reports import history
+from pytest_kafkaperf.reports.history import append_history, history_lines
+from pytest_kafkaperf.result import Result, Trial
+from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.verdict import Verdict
+
+NODEID = "tests/perf/test_orders.py::test_ingest"
+DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "history.md"
+
+
+def _trial(hour: int, *rounds: Mapping[str, float]) -> Trial:
+    return Trial(created=f"2025-01-31T{hour}:00:00+00:00", rounds=tuple(Round(metrics=one) for one in rounds))
+
+
+def _result(*trials: Trial, verdict: Verdict = Verdict.PASSED) -> Result:
+    return Result(
+        nodeid=NODEID,
+        scenario=Scenario(),
+        sources={},
+        cluster=Cluster(bootstrap_servers="127.0.0.1:9092", provider="local", version="4.1.1"),
+        trials=trials,
+        baseline_sessions=None,
+        reference=None,
+        changed=(),
+        advice=(),
+        calibration={},
+        notes=(),
+        verdict=verdict,
+        checks=(),
+        warnings=(),
+        problems=(),
+    )
+
+
+def _lines(*results: Result) -> list[dict[str, Any]]:
+    return history_lines(
+        results,
+        plugin="0.1.0",
+        commit="abc123",
+        environment=lambda result: f"ci-{result.cluster.provider}",
+        fingerprint=lambda result: {"kafka": str(result.cluster.version)},
+    )
+
+
+def test_a_line_holds_what_weeks_later_is_asked() -> None:
+    """When, of which code, where, what; the median of figures and the sum of counts, of each session."""
+    first = _trial(
+        12, {"produce.throughput": 3.0, "errors": 1.0}, {"produce.throughput": 1.0, "errors": 2.0}, {"errors": 0.0}
+    )
+    fresh = _trial(13, {"produce.throughput": 9.0, "errors": 0.0})
+    common = {"schema": 1, "plugin": "0.1.0", "commit": "abc123", "environment": "ci-local", "nodeid": NODEID}
+    assert _lines(_result(first, fresh, verdict=Verdict.REGRESSED)) == [
+        {
+            **common,
+            "time": "2025-01-31T12:00:00+00:00",
+            "session": 0,
+            "kind": "first",
+            "verdict": "REGRESSED",
+            "rounds": 3,
+            "metrics": {"produce.throughput": 2.0, "errors": 3.0},
+            "fingerprint": {"kafka": "4.1.1"},
+        },
+        {
+            **common,
+            "time": "2025-01-31T13:00:00+00:00",
+            "session": 1,
+            "kind": "fresh",
+            "verdict": "REGRESSED",
+            "rounds": 1,
+            "metrics": {"produce.throughput": 9.0, "errors": 0.0},
+            "fingerprint": {"kafka": "4.1.1"},
+        },
+    ]
+
+
+def test_a_session_without_a_round_has_a_line_and_what_json_cannot_hold_is_null(tmp_path: Path) -> None:
+    """That a test could not run is history, too."""
+    lines = _lines(_result(_trial(12), _trial(13, {"produce.latency.max": float("inf")}), verdict=Verdict.INVALID))
+    assert [(line["rounds"], line["metrics"]) for line in lines] == [(0, {}), (1, {"produce.latency.max": None})]
+    append_history(tmp_path / "history.jsonl", lines)
+
+
+def test_lines_are_added_run_after_run(tmp_path: Path) -> None:
+    """The file and its folder are made by the first run."""
+    path = tmp_path / "new" / "history.jsonl"
+    append_history(path, [{"run": 1, "text": "größer\nals"}, {"run": 1}])
+    append_history(path, [{"run": 2}])
+    assert path.read_bytes() == b'{"run": 1, "text": "gr\\u00f6\\u00dfer\\nals"}\n{"run": 1}\n{"run": 2}\n'
+
+
+def test_without_a_line_the_file_is_made(tmp_path: Path) -> None:
+    """So a session tells that it cannot be written before it measures anything."""
+    path = tmp_path / "new" / "history.jsonl"
+    append_history(path, [])
+    assert path.read_bytes() == b""
+
+
+def test_what_a_killed_writer_left_spoils_no_other_line(tmp_path: Path) -> None:
+    """One line is lost, not two."""
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"run": 1}\n{"run": 2, "met')
+    append_history(path, [{"run": 3}])
+    assert path.read_text() == '{"run": 1}\n{"run": 2, "met\n{"run": 3}\n'
+
+
+def test_writers_at_the_same_time_lose_no_line_and_mix_none(tmp_path: Path) -> None:
+    """Two CI jobs on one machine, and lines far longer than what a system writes at once."""
+    path = tmp_path / "history.jsonl"
+    script = (
+        "import sys; from pathlib import Path; from pytest_kafkaperf.reports.history import append_history\n"
+        "for number in range(20):\n"
+        "    line = {'writer': sys.argv[2], 'number': number, 'padding': 'x' * 100_000}\n"
+        "    append_history(Path(sys.argv[1]), [line, line])\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", script, str(path), name]) for name in "abc"]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for name in "abc":
+        own = [line["number"] for line in lines if line["writer"] == name]
+        assert own == [number for number in range(20) for _ in range(2)]
+    assert [first == second for first, second in zip(lines[::2], lines[1::2], strict=True)] == [True] * 60
+
+
+def test_a_disk_that_takes_a_part_only_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's unbuffered write gives back how much it wrote, and no error."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+    class Slow:
+        written = b""
+
+        def fileno(self) -> int:
+            return 0
+
+        def write(self, content: memoryview) -> int:
+            self.written += bytes(content[:3])
+            return min(3, len(content))
+
+    slow = Slow()
+    history._write(slow, b"0123456789")  # type: ignore[arg-type]
+    assert slow.written == b"0123456789"
+
+
+def test_a_history_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The folder may be read-only in CI."""
+    (tmp_path / "file").write_text("no folder")
+    for path, reason in ((tmp_path, "Is a directory"), (tmp_path / "file" / "history.jsonl", "File exists")):
+        with pytest.raises(UsageError) as caught:
+            append_history(path, [{}])
+        assert str(caught.value) == f"--kafka-history={path}: cannot add to the history: {reason}"
+
+
+def test_a_lock_that_others_hold_is_waited_for_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hung job must not hang this one."""
+    monkeypatch.setattr(history, "_LOCK_TIMEOUT_S", 0.1)
+    path = tmp_path / "history.jsonl"
+    with FileLock(f"{path}.lock"), pytest.raises(UsageError) as caught:
+        append_history(path, [{}])
+    assert str(caught.value) == (
+        f"--kafka-history={path}: cannot add to the history: others have held {path}.lock for 0.1 s; "
+        "delete it if none is running"
+    )
+
+
+def test_the_documented_script_makes_files_for_otava(tmp_path: Path) -> None:
+    """A document that does not work is worse than none."""
+    (script,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "otava_files.py").write_text(script)
+    path = tmp_path / "history.jsonl"
+    figures = {"produce.throughput": 5000.0, "produce.latency.p99": 0.01, "errors": 0.0}
+    append_history(path, _lines(_result(_trial(12, figures), _trial(13, figures))))
+    with path.open("a") as file:
+        file.write('{"half a line\n')
+    append_history(path, _lines(_result(_trial(11, figures)), _result(_trial(14), verdict=Verdict.INVALID)))
+    done = subprocess.run(
+        [sys.executable, "otava_files.py", "history.jsonl"], cwd=tmp_path, capture_output=True, check=True, text=True
+    )
+    name = "tests_perf_test_orders.py_test_ingest-ci-local"
+    assert done.stdout == f"{name}\n"
+    with (tmp_path / f"{name}.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["time", "commit", "produce.throughput", "produce.latency.p99"],
+            ["2025-01-31T11:00:00+00:00", "abc123", "5000.0", "0.01"],
+            ["2025-01-31T12:00:00+00:00", "abc123", "5000.0", "0.01"],
+        ]
+    config = json.loads((tmp_path / "otava.yaml").read_text())
+    assert config["tests"][name]["metrics"] == {
+        "produce_throughput": {"column": "produce.throughput", "direction": 1},
+        "produce_latency_p99": {"column": "produce.latency.p99", "direction": -1},
+    }
+
+
+def test_the_documented_line_is_what_is_written() -> None:
+    """Programs are written after the document."""
+    (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    (line,) = _lines(_result(_trial(12)))
+    assert set(json.loads(example)) == set(line)
