@@ -8,11 +8,12 @@ Importing this package loads no provider: jgo, docker, aiokafka and psutil come 
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.errors import ClusterError, UsageError
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 from pytest_kafkaperf.target import Docker, External, Local, parse_target, read_target
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Cluster", "ClusterSpec", "check", "first_fetch", "parse_target", "provision"]
+__all__ = ["Cluster", "ClusterSpec", "check", "first_fetch", "not_started", "parse_target", "provision", "with_config"]
 
 
 @contextmanager
@@ -50,16 +51,41 @@ def provision(
             from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - psutil, filelock: not on import
 
             with local.start(spec) as cluster:
-                yield cluster
+                yield with_config(cluster)
         case Docker():
             from pytest_kafkaperf.clusters import docker  # noqa: PLC0415 - as above
 
             with docker.start(spec) as cluster:
-                yield cluster
+                yield with_config(cluster)
         case External(servers):
             from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - as above
 
-            yield reach(spec, servers, client_properties, metrics_urls)
+            yield with_config(reach(spec, servers, client_properties, metrics_urls))
+
+
+def not_started(spec: ClusterSpec, target: str) -> Cluster:
+    """What is known of a cluster that is not started: no servers, no facts."""
+    return Cluster(
+        bootstrap_servers="",
+        brokers=spec.brokers,
+        provider=read_target(target).name,
+        version=spec.version or "unknown",
+    )
+
+
+def with_config(cluster: Cluster) -> Cluster:
+    """The cluster with facts of its brokers' properties as they are now, in the place of what it said of them before.
+
+    One request to each broker. Where they do not answer in time, or refuse, it is the same cluster.
+    """
+    from pytest_kafkaperf.clusters import config  # noqa: PLC0415 - brings in aiokafka
+    from pytest_kafkaperf.load.admin import Admin  # noqa: PLC0415 - the same
+
+    try:
+        brokers = Admin(cluster.bootstrap_servers, cluster.access).broker_properties()
+    except ClusterError:  # figures are as good without
+        return cluster
+    return dataclasses.replace(cluster, facts=config.facts(cluster, brokers))
 
 
 def check(target: str, client_properties: Path | None = None, metrics_urls: tuple[str, ...] = ()) -> None:

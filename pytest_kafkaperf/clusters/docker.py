@@ -26,7 +26,7 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 from pytest_kafkaperf import daemon
-from pytest_kafkaperf.clusters import exporter
+from pytest_kafkaperf.clusters import exporter, java
 from pytest_kafkaperf.clusters.distribution import cache_folder
 from pytest_kafkaperf.clusters.launch import Plan, launched
 from pytest_kafkaperf.clusters.local import free_ports
@@ -62,6 +62,8 @@ _KEYSTORE = "/opt/kafkaperf/keystore.pem"
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
 _AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
 _AGENT_PORT = 9404
+_ASK_JAVA = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
+"""As `kafka-run-class.sh` chooses it, in at most 5 s."""
 _CONFLUENT_LABEL = "io.confluent.docker"
 
 _REQUEST_TIMEOUT_S = 60
@@ -105,7 +107,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             provider="docker",
             version=_version_of(spec, ready.sight),
             access=ready.access,
-            facts=MappingProxyType({**_facts(client, image), **facts_of(spec)}),
+            facts=MappingProxyType({**_facts(client, image, layout.label), **facts_of(spec)}),
             fleet=ready.fleet,
         )
 
@@ -409,10 +411,25 @@ def _version_of(spec: ClusterSpec, sight: Sight) -> str:
     return version_of(sight.features)
 
 
-def _facts(client: Any, image: str) -> dict[str, str]:
+def _facts(client: Any, image: str, label: str) -> dict[str, str]:
     found = client.images.get(image)
     digests = found.attrs.get("RepoDigests") or [found.id]
-    return {"image": image, "image.digest": digests[0].rpartition("@")[2], "docker": client.version()["Version"]}
+    runtime = _java_of(client, label)
+    return {
+        "image": image,
+        "image.digest": digests[0].rpartition("@")[2],
+        **({} if runtime is None else {"java": runtime}),
+        "docker": client.version()["Version"],
+    }
+
+
+def _java_of(client: Any, label: str) -> str | None:
+    """The Java that runs the brokers, as it says itself; None where there is none, as in `apache/kafka-native`."""
+    with contextlib.suppress(*_FAILURES):
+        for container in client.containers.list(filters={"label": f"{_LABEL}={label}"}, limit=1):
+            done = container.exec_run(["sh", "-c", _ASK_JAVA])
+            return java.described(done.output.decode("utf-8", errors="replace"))
+    return None
 
 
 def _label_of(folder: Path) -> str:

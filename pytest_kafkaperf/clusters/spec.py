@@ -44,6 +44,9 @@ OWN_PROPERTIES = (
 )
 """Broker properties that a provider sets itself: another value would keep the cluster from coming up."""
 
+CONFIG = "config."
+"""What the names of those facts begin with that are broker properties."""
+
 MAX_BROKERS = 100
 """Far more than a machine can run; a misplaced port is not a number of brokers."""
 
@@ -51,6 +54,8 @@ _IMAGE = re.compile(r"[\w.:@/-]+")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 _PROPERTY = re.compile(r"[\w.-]+")
+_WITHHELD = r"password|secret|token|credential|jaas|private|key$"
+"""Names whose value may be a secret: of a plug-in's properties Kafka itself does not know which are."""
 
 
 class ClusterSpec(MarkerFields):
@@ -154,8 +159,9 @@ class Cluster:
     access: Access = field(default_factory=Access, repr=False, compare=False)
     """The same as a value that crosses into other processes; read from `client_config` where it is not given."""
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """More for the fingerprint: `java`, `heap`, and `config.NAME` for each property of the spec; of a foreign
-    cluster `metadata.version`, and `not applied` for the fields of the spec that it is not given."""
+    """More for the fingerprint: `java`, `heap`, `image`, and `config.NAME` for each broker property that differs from
+    Kafka's default; of a foreign cluster `metadata.version`, and `not applied` for fields of the spec that it is not
+    given."""
     metrics_urls: tuple[str, ...] = field(default=(), repr=False)
     """Where the JMX exporters of brokers that somebody else runs can be read; there may be a password in them."""
     fleet: Fleet | None = field(default=None, repr=False, compare=False)
@@ -192,6 +198,19 @@ class Cluster:
         if self.fleet is not None:
             self.fleet.check()
 
+    def renew(self) -> None:
+        """End all brokers and start them anew, where the session owns them: what they were told to keep, they keep.
+
+        New processes meet the noise that lies between sessions; quotas, users and topics that a test has set up are
+        still there, and so is the address.
+
+        Raises:
+            ClusterError: one did not end, or they were not ready in time.
+
+        """
+        if self.fleet is not None:
+            self.fleet.renew()
+
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
         """End a broker in order, or at once; returns when it is gone. Brokers are numbered from 1.
 
@@ -224,13 +243,20 @@ class Cluster:
 
 
 def facts_of(spec: ClusterSpec) -> dict[str, str]:
-    """What a spec says of brokers that the session starts, for the fingerprint."""
+    """What a spec says of brokers that the session starts, for the fingerprint; what may be a secret is left out."""
     facts = {"heap": spec.heap}
     if spec.security is not None:
         facts["security"] = spec.security
     if spec.jmx:
         facts["jmx"] = "on"
-    return {**facts, **{f"config.{name}": value for name, value in sorted(spec.config.items())}}
+    return {
+        **facts,
+        **{
+            f"{CONFIG}{name}": value
+            for name, value in sorted(spec.config.items())
+            if not re.search(_WITHHELD, name, re.IGNORECASE)
+        },
+    }
 
 
 def _is_own(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Topics and groups: made for a test, counted, and removed again. Every request is bounded."""
+"""Topics and groups: made for a test, counted, and removed again; and brokers' properties. Every request is bounded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import datetime
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiokafka
@@ -21,13 +22,15 @@ from pytest_kafkaperf.load.kafka import connected, metadata
 from pytest_kafkaperf.load.names import PREFIX, stale_groups, stale_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
     from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.scenario import Scenario
 
 TIMEOUT_S = 20
 """Bound of each call here, the wait for its effect included."""
+LOOK_TIMEOUT_S = 5
+"""Bound of reading what nothing depends on."""
 SWEEP_TIMEOUT_S = 10
 """Bound of removing what runs that crashed have left behind."""
 _TICK_S = 0.05
@@ -39,6 +42,15 @@ UNREACHABLE = (
 """How aiokafka tells that a broker is down, or silent."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """What a broker tells of one of its properties."""
+
+    value: str
+    changed: bool
+    """Whether somebody gave it another value than its default."""
 
 
 class Admin:
@@ -97,6 +109,15 @@ class Admin:
 
         """
         return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
+
+    def broker_properties(self) -> dict[int, dict[str, Property]]:
+        """The properties of each broker that answers, by its id and their names; none whose value it keeps secret.
+
+        Raises:
+            ClusterError: not told to this client, or not in time.
+
+        """
+        return self._call(self._broker_properties(), "read the brokers' properties", LOOK_TIMEOUT_S)
 
     async def _create_topic(self, topic: str, scenario: Scenario) -> None:
         new = NewTopic(
@@ -192,6 +213,15 @@ class Admin:
             ends = await consumer.end_offsets(wanted)
         return {where.partition: end for where, end in ends.items()}
 
+    async def _broker_properties(self) -> dict[int, dict[str, Property]]:
+        async with connected(self._servers, self._access) as client:
+            brokers = [broker.nodeId for broker in client.cluster.brokers()]
+            told = await asyncio.gather(*(_properties_of(client, broker) for broker in brokers))
+        found = {broker: properties for broker, properties in zip(brokers, told, strict=True) if properties}
+        if not found:
+            raise ClusterError(f"the brokers at {self._servers} do not tell their properties")
+        return found
+
     def _call(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float = TIMEOUT_S) -> T:
         """Run it on a loop and a thread of its own: the caller may have a running loop."""
         with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-admin") as thread:
@@ -224,6 +254,11 @@ _OWN_TOPICS = Resource(kind="topic", name=PREFIX, prefixed=True)
 _OWN_GROUPS = Resource(kind="group", name=PREFIX, prefixed=True)
 _ON_OWN_TOPICS = (Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
 """What a run does with its topics."""
+_BROKER_RESOURCE = 4
+_CHANGED = (2, 3, 4)
+"""Sources of a value: set at run time for a broker, for all brokers, or in a broker's file."""
+_DEFAULT = 5
+"""The source of a value that nobody set."""
 _ASK_AGAIN: tuple[type[Exception], ...] = (
     kafka_errors.NotCoordinatorForGroupError,
     kafka_errors.GroupLoadInProgressError,
@@ -246,6 +281,27 @@ async def _ask_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[E
             elif error is not kafka_errors.NotCoordinatorForGroupError:
                 answers[group] = error
     return answers
+
+
+async def _properties_of(client: Any, broker: int) -> dict[str, Property]:
+    """By DescribeConfigs (KIP-133, KIP-226); empty where the broker does not answer, or not to this client."""
+    request = requests.DescribeConfigsRequest([(_BROKER_RESOURCE, str(broker), None)], include_synonyms=True)
+    try:
+        answer = await client.send(broker, request)
+    except (*UNREACHABLE, kafka_errors.IncompatibleBrokerVersion, NotImplementedError):
+        return {}
+    return {
+        name: Property(value=value, changed=source in _CHANGED and (value, _DEFAULT) not in _of_each(synonyms))
+        for code, _, _, _, entries in answer.resources
+        if not code
+        for name, value, _, source, is_sensitive, synonyms in entries
+        if value is not None and not is_sensitive
+    }
+
+
+def _of_each(synonyms: Iterable[tuple[str, str | None, int]]) -> list[tuple[str | None, int]]:
+    """Where else a value could come from, each with its source."""
+    return [(value, source) for _, value, source in synonyms]
 
 
 async def visible_topics(client: Any) -> list[str]:

@@ -90,8 +90,7 @@ async def _look(
     try:
         async with asyncio.timeout(timeout_s):
             await client.bootstrap()
-            await _connect_to_each(client)
-            sight = await _see(client)
+            sight = await _see(client, brokers=await _connect_to_each(client))
     except TimeoutError:
         raise _NotReady("no answer") from None
     except KafkaConnectionError:
@@ -107,7 +106,7 @@ async def _look(
     return sight
 
 
-async def _see(client: Any) -> Sight:
+async def _see(client: Any, *, brokers: int) -> Sight:
     from pytest_kafkaperf.load.features import supported  # noqa: PLC0415 - aiokafka again
     from pytest_kafkaperf.load.kafka import metadata  # noqa: PLC0415
 
@@ -115,13 +114,16 @@ async def _see(client: Any) -> Sight:
     answer = await client.send(node, metadata.MetadataRequest([]))
     return Sight(
         cluster_id=answer.cluster_id,
-        brokers=len(answer.brokers),
+        brokers=brokers,
         features=await supported(client, node),
     )
 
 
-async def _connect_to_each(client: Any) -> None:
-    """Brokers that advertise an address which clients cannot reach are the most common mistake of all."""
+async def _connect_to_each(client: Any) -> int:
+    """How many brokers take connections; those that a later answer names were not tried.
+
+    Brokers that advertise an address which clients cannot reach are the most common mistake of all.
+    """
     if not client.cluster.brokers():
         raise _NotReady("no broker is registered yet")
     for broker in client.cluster.brokers():
@@ -130,6 +132,7 @@ async def _connect_to_each(client: Any) -> None:
                 f"broker {broker.nodeId} advertises {broker.host}:{broker.port}, which cannot be reached "
                 "from here; its advertised.listeners must name an address that clients can reach"
             )
+    return len(client.cluster.brokers())
 
 
 @contextmanager

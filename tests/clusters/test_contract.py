@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +36,8 @@ _OWNED = [
 
 @contextmanager
 def started(provider: str, brokers: int, security: str | None) -> Iterator[Cluster]:
-    spec = ClusterSpec.of({"brokers": brokers, "security": security, "heap": "300m"})
+    config = {"num.io.threads": 4, "num.network.threads": 3}  # another than the default, and the default
+    spec = ClusterSpec.of({"brokers": brokers, "security": security, "heap": "300m", "config": config})
     with provision(spec, target=provider) as cluster:
         yield cluster
 
@@ -60,6 +62,9 @@ def test_a_cluster_lives_its_life(provider: str, brokers: int, security: str | N
     """Start, ready, topics, load, a broker that stops and comes back, stop, and nothing left behind."""
     with started(provider, brokers, security) as cluster:
         assert (cluster.provider, cluster.brokers) == (provider, brokers)
+        config = {name: fact for name, fact in cluster.facts.items() if name.startswith("config.")}
+        assert config == {"config.num.io.threads": "4"}  # what the spec changed, and nothing of the provider's own
+        assert re.fullmatch(r"openjdk \d+(\.\d+)+.*", cluster.facts["java"])
         addresses = cluster.bootstrap_servers.split(",")
         assert len(addresses) == brokers
         assert {address.rpartition(":")[0] for address in addresses} == {"127.0.0.1"}

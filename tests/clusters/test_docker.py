@@ -123,6 +123,9 @@ class TestWithDocker:
                 "heap": "300m",
                 "config.num.io.threads": "4",
             }.items() <= (dict(cluster.facts).items())
+            assert set(cluster.facts) == {"image", "image.digest", "java", "docker", "heap", "config.num.io.threads"}
+            assert cluster.facts["image.digest"].startswith("sha256:")
+            assert cluster.facts["java"].startswith("openjdk ")
             with contextlib.closing(DockerClient().client) as client:
                 (container,) = client.containers.list(filters={"label": "pytest-kafkaperf.run"})
                 published = [each for each in container.ports.values() if each]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import AlterConfigsRequest
 
-from pytest_kafkaperf.clusters import ClusterSpec, external, provision
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, external, provision, with_config
 from pytest_kafkaperf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -27,8 +32,43 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    with provision(ClusterSpec(), target="local") as cluster:
+    with provision(ClusterSpec.of({"config": {"log.segment.bytes": 10 << 20}}), target="local") as cluster:
         yield cluster.bootstrap_servers
+
+
+def config_of(cluster: Cluster) -> dict[str, str]:
+    """The broker properties among a cluster's facts."""
+    return {name[7:]: text for name, text in cluster.facts.items() if name.startswith("config.")}
+
+
+def change(cluster: Cluster, broker: str, properties: dict[str, str]) -> None:
+    """Let these be all that is changed at run time, of one broker or (with no name) of all.
+
+    Since 4.1 a cluster has one that cannot be taken away, with its default (KIP-966). Not what a log cleaner reads,
+    such as `message.max.bytes`: it is made anew with 128 MiB, for which these small heaps have no room.
+    """
+    kept = {} if broker else {"min.insync.replicas": "1"}
+
+    async def changed() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, **cluster.client_config)
+        await admin.start()
+        try:
+            node = int(broker) if broker else None
+            request = AlterConfigsRequest([(4, broker, list((properties | kept).items()))])
+            answer = await admin._send_request(request, node)
+            assert [code for code, *_ in answer.resources] == [0]
+        finally:
+            await admin.close()
+
+    asyncio.run(changed())
+
+
+def after(cluster: Cluster, expected: dict[str, str]) -> dict[str, str]:
+    """The properties of its brokers once they are as expected, or at last: a broker takes them from a log."""
+    deadline = time.monotonic() + 10
+    while (found := config_of(with_config(cluster))) != expected and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
 
 
 @pytest.mark.broker
@@ -39,9 +79,105 @@ def test_an_external_cluster_is_used_as_it_is(servers: str) -> None:
     with provision(spec, target=servers) as cluster:
         assert (cluster.bootstrap_servers, cluster.provider, cluster.brokers) == (servers, "external", 1)
         assert cluster.version == "4.3"
-        assert dict(cluster.facts) == {"metadata.version": "30", "not applied": "version, config, heap"}
+        told = {name: fact for name, fact in cluster.facts.items() if not name.startswith("config.")}
+        assert told == {"metadata.version": "30", "not applied": "version, config, heap"}
         assert cluster.pids == ()
         cluster.check()
+
+
+@pytest.mark.broker
+def test_what_its_owner_changed_is_told_and_where_its_brokers_live_is_not(servers: str) -> None:
+    """A foreign cluster restarted on other ports is the same cluster; one with other threads is not."""
+    with provision(ClusterSpec(), target=servers) as cluster:
+        assert config_of(cluster) == {
+            "auto.create.topics.enable": "false",
+            "controller.listener.names": "CONTROLLER",
+            "group.initial.rebalance.delay.ms": "0",
+            "inter.broker.listener.name": "INTERNAL",
+            "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.initial.task.delay.ms": "500",
+            "log.segment.bytes": "10485760",
+            "log.segment.delete.delay.ms": "100",
+            "offsets.topic.num.partitions": "5",
+            "offsets.topic.replication.factor": "1",
+            "process.roles": "broker,controller",
+            "share.coordinator.state.topic.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "5",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "5",
+            "transaction.state.log.replication.factor": "1",
+        }
+
+
+@pytest.mark.broker
+def test_an_applications_own_cluster_tells_its_properties_too(servers: str) -> None:
+    """Its fixture gives an address, and a regression there has the same causes."""
+    own = Cluster(
+        bootstrap_servers=servers, version="4.3.1", facts={"team": "payments", "config.log.segment.bytes": "1"}
+    )
+    told = with_config(own)
+    assert replace(told, facts=own.facts) == own
+    assert told.facts["team"] == "payments"
+    assert told.facts["config.log.segment.bytes"] == "10485760"
+    assert with_config(told) == told
+
+
+@pytest.mark.broker
+def test_a_property_that_is_changed_at_run_time_is_told_from_then_on(servers: str) -> None:
+    """By `kafka-configs`, on a Friday afternoon."""
+    cluster = with_config(Cluster(bootstrap_servers=servers))
+    assert {"num.io.threads", "num.replica.fetchers"}.isdisjoint(config_of(cluster))
+    change(cluster, "1", {"num.io.threads": "5", "num.replica.fetchers": "1"})  # 1 is the default
+    change(cluster, "", {"background.threads": "6"})
+    changed = {**config_of(cluster), "background.threads": "6", "num.io.threads": "5"}
+    assert after(cluster, changed) == changed
+    change(cluster, "1", {})
+    change(cluster, "", {})
+    assert after(cluster, config_of(cluster)) == config_of(cluster)
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+def test_brokers_that_disagree_are_told_one_by_one() -> None:
+    """One broker with the old file is a cause of its own."""
+    spec = ClusterSpec.of({"brokers": 3, "heap": "256m", "config": {"num.io.threads": 4, "log.retention.hours": 1}})
+    with provision(spec, target="local") as cluster:
+        assert config_of(cluster) == {"log.retention.hours": "1", "num.io.threads": "4"}
+        change(cluster, "2", {"num.io.threads": "6", "background.threads": "6"})
+        changed = {
+            "log.retention.hours": "1",
+            "background.threads": "10 (brokers 1, 3), 6 (broker 2)",
+            "num.io.threads": "4 (brokers 1, 3), 6 (broker 2)",
+        }
+        assert after(cluster, changed) == changed
+        cluster.stop_broker(2)
+        assert config_of(with_config(cluster)) == {"log.retention.hours": "1", "num.io.threads": "4"}
+
+
+@pytest.mark.broker
+def test_a_cluster_that_refuses_to_tell_its_properties_is_used_all_the_same() -> None:
+    """Who may write to a topic may often not look at brokers."""
+    config = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:admin",
+    }
+    with provision(ClusterSpec.of({"security": "sasl_plain", "config": config}), target="local") as cluster:
+        assert config_of(cluster) == config  # as the spec says
+        client = Cluster(bootstrap_servers=cluster.bootstrap_servers, access=cluster.access)
+        assert with_config(client) is client
+
+
+def test_servers_that_do_not_answer_are_given_up_soon() -> None:
+    """The load that follows tells better what is wrong."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        for server in ("127.0.0.1:9", f"127.0.0.1:{silent.getsockname()[1]}"):
+            cluster = Cluster(bootstrap_servers=server)
+            began_s = time.monotonic()
+            assert with_config(cluster) is cluster
+            assert time.monotonic() - began_s < 10
 
 
 @pytest.mark.broker

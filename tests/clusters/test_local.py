@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, launch, local, provision
+from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, launch, local, provision, with_config
 from pytest_kafkaperf.clusters.properties import broker_properties
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.load.readiness import wait_ready
@@ -52,6 +53,53 @@ def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
 
     assert gone(pid)
     assert left() == []
+
+
+def test_the_facts_hold_what_was_changed_and_no_secret() -> None:
+    """They are committed with a baseline. Kafka does not know the properties of plug-ins, so the spec tells them."""
+    given = {
+        "num.network.threads": 3,  # the default
+        "log.retention.hours": 1,
+        "auto.create.topics.enable": "false",  # as the provider has it in any case
+        "group.initial.rebalance.delay.ms": 50,  # not as the provider has it
+        "delegation.token.secret.key": "open sesame",
+        "my.plugin.threads": 7,
+        "my.plugin.api.key": "open sesame",
+    }
+
+    with provision(ClusterSpec.of({"config": given, "heap": "300m"}), target="local") as cluster:
+        assert dict(cluster.facts) == {
+            "java": java.find().description,
+            "heap": "300m",
+            "config.my.plugin.threads": "7",
+            "config.group.initial.rebalance.delay.ms": "50",
+            "config.log.retention.hours": "1",
+        }
+
+
+def test_brokers_that_do_not_answer_keep_nobody_waiting_and_the_spec_speaks_for_them() -> None:
+    """The fingerprint is not worth a load that starts late, or not at all."""
+    spec = ClusterSpec.of({"config": {"num.io.threads": 4}})
+    with provision(spec, target="local") as cluster:
+        cluster.pause_broker(1)
+        began_s = time.monotonic()
+        assert with_config(cluster) is cluster
+        assert time.monotonic() - began_s < 10
+        assert cluster.facts["config.num.io.threads"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("told", "description"),
+    [
+        ('openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment (build 17.0.12+7)\n', "openjdk 17.0.12"),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xint\nopenjdk version "21" 2023-09-19\n', "openjdk 21"),
+        ('java version "1.8.0_402"\n', "java 1.8.0_402"),
+        ("sh: java: not found\n", None),
+    ],
+)
+def test_java_is_described_by_its_full_version(told: str, description: str | None) -> None:
+    """A patch release can move figures, too."""
+    assert java.described(told) == description
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
