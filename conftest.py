@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, java, provision
-from pytest_kafkaperf.settings import DEFAULT_VERSION
-
-_TOOL_TIMEOUT_S = 60
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from tests import quotas
 
 
 def pytest_configure() -> None:
@@ -38,21 +35,4 @@ def broker() -> Iterator[Cluster]:
 @pytest.fixture
 def quota() -> Callable[..., AbstractContextManager[None]]:
     """Slow the clients of a broker down, as an operator would: by a client quota, for the length of a block."""
-    return _quota
-
-
-@contextmanager
-def _quota(cluster: Cluster, **rates: int) -> Iterator[None]:
-    _configure(cluster, "--add-config", ",".join(f"{name}={rate}" for name, rate in rates.items()))
-    try:
-        yield
-    finally:
-        _configure(cluster, "--delete-config", ",".join(rates))
-
-
-def _configure(cluster: Cluster, *change: str) -> None:
-    runtime = java.find()
-    kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=distribution.cache_folder())
-    command = [str(runtime.path), "-cp", ":".join(map(str, kafka.classpath)), "kafka.admin.ConfigCommand"]
-    command += ["--bootstrap-server", cluster.bootstrap_servers, "--alter", "--entity-type", "clients"]
-    subprocess.run([*command, "--entity-default", *change], check=True, timeout=_TOOL_TIMEOUT_S, capture_output=True)
+    return quotas.quota

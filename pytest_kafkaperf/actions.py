@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -45,6 +46,24 @@ def planned(at: str | float, do: Callable[[], object], *, duration_s: float | No
             f"{format_quantity(duration_s, Unit.SECONDS)}"
         )
     return Action(at_s, do)
+
+
+def moved(actions: Sequence[Action], before: object, now: object) -> list[Action] | None:
+    """The same done to another cluster; None where one of them is no method of the cluster `before`."""
+    found = [_moved(action.do, before, now) for action in actions]
+    kept = [Action(action.at_s, do) for action, do in zip(actions, found, strict=True) if do is not None]
+    return kept if len(kept) == len(actions) else None
+
+
+def _moved(do: Callable[[], object], before: object, now: object) -> Callable[[], object] | None:
+    match do:
+        case functools.partial(func=method, args=arguments, keywords=named) if _owner(method) is before:
+            return functools.partial(getattr(now, method.__name__), *arguments, **named)
+    return None
+
+
+def _owner(method: object) -> object:
+    return getattr(method, "__self__", None)
 
 
 class Acting:

@@ -34,6 +34,8 @@ class Case:
     scenario: Scenario
     thresholds: tuple[Threshold, ...]
     spec: ClusterSpec
+    reference: ClusterSpec | None
+    """Of the cluster that stands for the baseline; None: stored baselines do."""
     sources: Mapping[str, str] = field(repr=False)
     """Where each scenario field that is not the default was set."""
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
@@ -53,16 +55,7 @@ class Case:
         levels = (*farther, ("call", overrides), command_line)
         scenario, sources = _scenario(levels, self.folder)
         _refuse_unmeasured(self.thresholds, scenario, self.settings, self.spec)
-        return Case(
-            nodeid=self.nodeid,
-            scenario=scenario,
-            thresholds=self.thresholds,
-            spec=self.spec,
-            sources=sources,
-            levels=levels,
-            folder=self.folder,
-            settings=self.settings,
-        )
+        return replace(self, scenario=scenario, sources=sources, levels=levels)
 
 
 def read_case(
@@ -104,6 +97,7 @@ def read_case(
     general = [attempt(parse_threshold, text) for text in settings.thresholds]
     spec = attempt(_spec, marks, settings)
     stop_on_problems()
+    reference = attempt(_reference, spec, settings)
     scenario, sources = declared
     attempt(_refuse_unmeasured, thresholds, scenario, settings, spec)
     stop_on_problems()
@@ -113,6 +107,7 @@ def read_case(
         scenario=scenario,
         thresholds=(*thresholds, *(limit for limit in general if limit.metric.name in measured)),
         spec=spec,
+        reference=reference,
         sources=sources,
         levels=levels,
         folder=folder,
@@ -170,6 +165,23 @@ def _spec(marks: Sequence[Mark], settings: Settings) -> ClusterSpec:
         return ClusterSpec.of(fields)
     except ScenarioError as error:
         raise ScenarioError(f"kafka_cluster: {error}") from None
+
+
+def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
+    """The test's own cluster, but for what the options of the reference say."""
+    wanted = settings.reference
+    if wanted is None:
+        return None
+    fields = {
+        **{name: getattr(spec, name) for name in spec.model_fields_set},
+        "config": {**spec.config, **settings.reference_config},
+        **({"version": wanted.version} if wanted.version else {}),
+        **({"image": wanted.image} if wanted.image else {}),
+    }
+    try:
+        return ClusterSpec.of(fields)
+    except ScenarioError as error:
+        raise ScenarioError(f"--kafka-reference-config: {error}") from None
 
 
 def _refuse_unmeasured(

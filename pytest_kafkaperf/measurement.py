@@ -31,6 +31,8 @@ _BUSY_RATIO = 0.95
 """A process that runs or waits for a core for this share of the time is the bottleneck."""
 _WORKING_RATIO = 0.5
 """Below this share its CPU time is not spent on records alone."""
+TOO_SLOW = "generator too slow"
+"""How a problem begins that is ours: the machine left the load no time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -421,7 +423,7 @@ def _load_problems(report: RoundReport, produced: Sequence[Produced], scenario: 
     behind = sum(part.behind for part in produced)
     if max(late, behind) > tolerated:
         held = f"{max(late, behind)} of {due} records were sent late although the cluster had room for them"
-        return [f"generator too slow: {held}; {advice}"]
+        return [f"{TOO_SLOW}: {held}; {advice}"]
     over_time = sum(part.sent_late + part.missing for part in produced)
     slowest = max(
         (_load_of(worker, peak_rate(scenario.rate), scenario.producers) for worker in report.workers), default=0.0
@@ -429,7 +431,7 @@ def _load_problems(report: RoundReport, produced: Sequence[Produced], scenario: 
     if over_time > tolerated and slowest > _BUSY_RATIO:
         held = f"{over_time} of {due} records were not sent in the window"
         needed = f"a worker would need {slowest:.0%} of a core to send them in time"
-        return [f"generator too slow: {held}, and {needed}; {advice}"]
+        return [f"{TOO_SLOW}: {held}, and {needed}; {advice}"]
     return []
 
 

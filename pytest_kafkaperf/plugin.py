@@ -10,12 +10,13 @@ import contextlib
 import functools
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from pytest_kafkaperf.case import Case
     from pytest_kafkaperf.clusters import Cluster
@@ -37,24 +38,45 @@ _OPTIONS: dict[str, tuple[str, str]] = {
     "rounds": ("N", "rounds of every scenario"),
     "duration": ("TIME", "length of every round, for example '10 s'; replaces 'records', too"),
     "warmup": ("TIME", "load before each round, for example '2 s'"),
+    "preheat": ("TIME", "load on brokers that were started here, before the first round of a scenario (default: 6 s)"),
     "baselines": ("DIR", "folder of the baseline files (default: kafka-baselines)"),
     "environment": (
         "NAME",
         "name of this environment; baselines count only within one (default: the machine's)",
     ),
+    "reference": (
+        "local[:VERSION]|docker[:IMAGE]|HOST:PORT[,...]",
+        "compare with this cluster instead of stored baselines, rounds on both in turns",
+    ),
+    "reference-client-config": ("FILE", "client.properties of a reference that runs already"),
+    "reference-seed": ("N", "repeat the order in which rounds took turns; a report with a reference names it"),
+    "calibrate": ("N", "run every test in N fresh sessions, and tell how much they differ and what changes are found"),
+    "time-budget": ("TIME", "bound of the whole run, for example 10m: rounds are left out where it would be longer"),
     "json": ("PATH", "write the JSON report"),
+    "history": ("FILE", "append one JSON line a test and session, for change points over weeks"),
 }
 _MARKERS = (
     "kafka_scenario(**fields): the workload of a perf test, for example rate='5k records/s', producers=2",
     "kafka_threshold(*expressions): limits, for example 'produce.latency.p99 <= 25 ms'",
     "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
 )
+_SWITCHES = {
+    "strict": "fail tests that are INCONCLUSIVE, for example without a baseline",
+    "no-confirm": "do not run suspects again on fresh sessions: one session decides",
+    "prune-baselines": "delete the baselines of tests that are gone, after a run of all tests",
+    "jmx": "let brokers that are started tell of their work, through the JMX exporter: broker.handlers.idle, ...",
+}
 _UPDATE = "--kafka-update-baselines"
 
 _settings = pytest.StashKey["Settings"]()
 _session = pytest.StashKey["Session"]()
 _case = pytest.StashKey["Case"]()
-_failed_writing = pytest.StashKey[str]()
+_began = pytest.StashKey[float]()
+_partly = pytest.StashKey[set[str]]()
+"""Files of which some tests were left out, or may have been."""
+_seen = pytest.StashKey[set[str]]()
+"""Every test that was collected, whatever became of it later."""
+_failed_writing = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,15 +85,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (metavar, text) in _OPTIONS.items():
         group.addoption(f"--kafka-{name}", metavar=metavar, default=None, help=text)
         parser.addini(f"kafka_{name.replace('-', '_')}", text, default="")
-    text = "accept today's figures as the baselines"
-    group.addoption(_UPDATE, nargs="?", const="all", default=None, metavar="all", help=text)
+    text = (
+        "write baselines: all (accept today's figures), new (only of tests without one), improved (only of tests that "
+        "got better beyond noise), append (add this session; the newest 10 are kept)"
+    )
+    group.addoption(_UPDATE, nargs="?", const="all", default=None, metavar="all|new|improved|append", help=text)
     parser.addini("kafka_update_baselines", text, default="")
-    text = "fail tests that are INCONCLUSIVE, for example without a baseline"
-    group.addoption("--kafka-strict", action="store_true", default=None, help=text)
-    parser.addini("kafka_strict", text, type="bool", default=False)
-    text = "let the brokers that are started tell of their work, through the JMX exporter: broker.handlers.idle, ..."
-    group.addoption("--kafka-jmx", action="store_true", default=None, help=text)
-    parser.addini("kafka_jmx", text, type="bool", default=False)
+    text = "a broker property of the reference, such as num.io.threads=1; again for each"
+    group.addoption("--kafka-reference-config", action="append", default=None, metavar="NAME=VALUE", help=text)
+    parser.addini("kafka_reference_config", text, type="linelist", default=[])
+    for name, text in _SWITCHES.items():
+        group.addoption(f"--kafka-{name}", action="store_true", default=None, help=text)
+        parser.addini(f"kafka_{name.replace('-', '_')}", text, type="bool", default=False)
     parser.addini("kafka_thresholds", "limits for every test that has those metrics", type="linelist", default=[])
 
 
@@ -84,6 +109,7 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register markers; refuse options that no test could run with."""
+    config.stash[_began] = time.monotonic()
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
     _read_settings(config)
@@ -101,6 +127,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
             f"environment {settings.environment or default_environment_key(provider)}"
         )
     ]
+    if settings.reference is not None:
+        changes = ", ".join(f"{name}={value}" for name, value in settings.reference_config.items())
+        lines.append(f"kafkaperf: reference {settings.reference}{f' with {changes}' if changes else ''}")
     if config.get_verbosity() > 0 and settings.describe_sources():
         lines.append(f"kafkaperf: {settings.describe_sources()}")
     return lines
@@ -129,8 +158,45 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     from pytest_kafkaperf import clusters  # noqa: PLC0415
 
     target = _read_settings(config).cluster
-    notices = dict.fromkeys(clusters.first_fetch(spec, target=target) for spec in {case.spec for case in cases})
+    wanted = {(case.spec, target) for case in cases}
+    reference = _read_settings(config).reference
+    if reference is not None:
+        wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
+    notices = dict.fromkeys(clusters.first_fetch(spec, target=place) for spec, place in wanted)
     return [f"kafkaperf: {notice}" for notice in notices if notice]
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Remember tests that plugins leave out later, and tell nobody."""
+    item.config.stash.setdefault(_seen, set()).add(item.nodeid)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Remember which files were not run whole: their baselines may be those of tests that were left out."""
+    for item in items:
+        item.config.stash.setdefault(_partly, set()).add(_file_of(item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Remember files and classes that could not be read."""
+    report = yield
+    if report.failed:
+        collector.config.stash.setdefault(_partly, set()).add(_file_of(collector.nodeid))
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave a test out for which the time budget has no time, before its cluster is started."""
+    if _case not in item.stash or _read_settings(item.config).time_budget_s is None:
+        return
+    session = _session_or_fail(item.config)
+    result = session.refuse_for_time(item.stash[_case], _later(item))
+    if result is not None:
+        _conclude(item, result, session)
 
 
 @pytest.fixture
@@ -184,13 +250,13 @@ class KafkaPerf:
             case = node.stash[_case].with_overrides(overrides) if overrides else node.stash[_case]
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             with _progress(node, case) as line:
-                result = session.run(case, as_cluster(self._cluster), line.update if line else _ignore, actions)
+                watch = line.update if line else _ignore
+                result = session.run(case, as_cluster(self._cluster), watch, actions, later=_later(node))
         except KafkaPerfError as error:
             reason = str(error)
         _fail_on(reason)  # out here, for pytest would show the error before it, too
         self._finished = True
-        _add_properties(node, result)
-        _fail_on(session.failure(result))
+        _conclude(node, result, session)
         return result
 
 
@@ -203,33 +269,25 @@ def _kafkaperf_session(request: pytest.FixtureRequest) -> Session:
             "Run them with -n0, for example: pytest -n0 -m kafka_scenario",
             pytrace=False,
         )
-    return _open_session(config)
+    return _session_or_fail(config)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Stop the clusters, then write the report: nothing is left behind even when writing fails."""
-    perf = session.config.stash.get(_session, None)
-    if perf is None:
+    config = session.config
+    if _session not in config.stash and not _prunes(config):
         return
     from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
-    from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
-    from pytest_kafkaperf.session import plugin_version  # noqa: PLC0415
 
-    perf.close()
-    if perf.settings.json is None:
-        return
-    try:
-        write_json(
-            perf.settings.json,
-            perf.results,
-            created=perf.created,
-            plugin=plugin_version(),
-            environment=perf.environment(),
-        )
-    except KafkaPerfError as error:
-        session.config.stash[_failed_writing] = str(error)
-        if session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    if _session in config.stash:
+        config.stash[_session].close()
+    for write in (_write_reports, functools.partial(_see_orphans, session)):
+        try:
+            write(_open_session(config))
+        except KafkaPerfError as error:
+            config.stash.setdefault(_failed_writing, []).append(str(error))
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -244,22 +302,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     perf = config.stash.get(_session, None)
     if perf is None:
         return
-    if config.stash.get(_failed_writing, None):
-        terminalreporter.write_line(f"ERROR: {config.stash[_failed_writing]}", red=True)
-    if not perf.results or config.get_verbosity() < 0:
+    for error in config.stash.get(_failed_writing, []):
+        terminalreporter.write_line(f"ERROR: {error}", red=True)
+    if config.get_verbosity() < 0 or not (perf.results or perf.orphans):
         return
-    from pytest_kafkaperf.reports.terminal import render_notes, render_table  # noqa: PLC0415
+    from pytest_kafkaperf.reports.notes import names_of, render_notes  # noqa: PLC0415
+    from pytest_kafkaperf.reports.terminal import render_calibration, render_table  # noqa: PLC0415
 
     writer = terminalreporter._tw  # noqa: SLF001 - the only way to its width, colour and encoding
     terminalreporter.write_sep("=", "kafka performance")
     encoding = getattr(writer._file, "encoding", None) or "utf-8"  # noqa: SLF001
-    table = render_table(
-        perf.results,
-        width=writer.fullwidth,
-        colour=writer.hasmarkup,
-        ascii_only="utf" not in encoding.lower(),
-    )
-    for line in [*table.splitlines(), *render_notes(perf, verbose=config.get_verbosity() > 0)]:
+    style: dict[str, Any] = {
+        "width": writer.fullwidth,
+        "colour": writer.hasmarkup,
+        "ascii_only": "utf" not in encoding.lower(),
+    }
+    names = names_of(perf.results)
+    lines = render_table(perf.results, **style).splitlines()
+    for result in perf.results:
+        if result.calibration:
+            lines += ["", names[result.nodeid], *render_calibration(result, **style).splitlines()]
+    for line in [*lines, *render_notes(perf, verbose=config.get_verbosity() > 0)]:
         terminalreporter.write_line(line)
 
 
@@ -273,7 +336,7 @@ def _read_settings(config: pytest.Config) -> Settings:
     from pytest_kafkaperf.errors import UsageError  # noqa: PLC0415
     from pytest_kafkaperf.settings import read_settings  # noqa: PLC0415
 
-    names = [*_OPTIONS, "update-baselines", "strict", "jmx"]
+    names = [*_OPTIONS, *_SWITCHES, "update-baselines", "reference-config"]
     try:
         settings = read_settings(
             {name: config.getoption(f"kafka_{name.replace('-', '_')}") for name in names},
@@ -305,11 +368,27 @@ def _describe_cluster(settings: Settings) -> tuple[str, str]:
 
 
 def _open_session(config: pytest.Config) -> Session:
+    """The session of this run, made when first asked for.
+
+    Raises:
+        KafkaPerfError: it cannot write what it is to keep.
+
+    """
     if _session not in config.stash:
         from pytest_kafkaperf.session import Session  # noqa: PLC0415
 
-        config.stash[_session] = Session(_read_settings(config))
+        config.stash[_session] = Session(_read_settings(config), began_s=config.stash[_began])
     return config.stash[_session]
+
+
+def _session_or_fail(config: pytest.Config) -> Session:
+    from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
+
+    try:
+        return _open_session(config)
+    except KafkaPerfError as error:
+        reason = str(error)
+    pytest.fail(reason, pytrace=False)  # out here, for pytest would show the error before it, too
 
 
 def _read_case(item: pytest.Item) -> str | None:
@@ -330,6 +409,63 @@ def _read_case(item: pytest.Item) -> str | None:
         return "\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())
     item.stash[_case] = case
     return None
+
+
+def _prunes(config: pytest.Config) -> bool:
+    """Whether baselines of tests that are gone are to go, even where no perf test is left."""
+    shared = hasattr(config, "workerinput") or config.getoption("dist", "no") != "no"  # nobody has all the tests
+    asked = _settings in config.stash and config.stash[_settings].prune
+    return asked and not shared and not config.option.collectonly
+
+
+def _write_reports(perf: Session) -> None:
+    if perf.settings.json is None:
+        return
+    from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
+    from pytest_kafkaperf.session import plugin_version  # noqa: PLC0415
+
+    write_json(
+        perf.settings.json,
+        perf.results,
+        created=perf.created,
+        plugin=plugin_version(),
+        environment=perf.environment(),
+        reference_seed=None if perf.settings.reference is None else perf.seed,
+    )
+
+
+def _see_orphans(session: pytest.Session, perf: Session) -> None:
+    """Look for baselines of tests that are gone, among the files of which none was left out."""
+    config = session.config
+    collected = {item.nodeid for item in session.items}
+    seen: set[str] = config.stash.get(_seen, set())
+    known: set[str] = config.stash.get(_partly, set())
+    partly = known | {_file_of(nodeid) for nodeid in seen - collected}
+    partly |= {_file_of(argument) for argument in config.args if "::" in argument}
+    if session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
+        partly |= {_file_of(nodeid) for nodeid in collected}  # the last failed ones alone are collected
+    files = {_file_of(nodeid) for nodeid in collected} - partly
+    perf.prune(collected=collected, files=files, whole=not partly)
+
+
+def _later(item: pytest.Item) -> list[Case]:
+    """The perf tests that come after this one."""
+    items = item.session.items
+    return [each.stash[_case] for each in items[items.index(item) + 1 :] if _case in each.stash]
+
+
+def _conclude(item: pytest.Item, result: Result, session: Session) -> None:
+    """Let a test end as its verdict says."""
+    from pytest_kafkaperf.reports.failure import failure_of  # noqa: PLC0415
+
+    _add_properties(item, result)
+    _fail_on(failure_of(result, strict=session.settings.strict))
+    if not result.rounds:  # no time was left, and the rest of the test has nothing to look at
+        pytest.skip("; ".join(result.notes))
+
+
+def _file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
 
 
 def _fail_on(reason: str | None) -> None:

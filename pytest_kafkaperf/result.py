@@ -3,17 +3,87 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.comparison import Measured
+from pytest_kafkaperf.measurement import TOO_SLOW
 from pytest_kafkaperf.metrics import CATALOGUE
 
 if TYPE_CHECKING:
+    from pytest_kafkaperf.advice import Advice
+    from pytest_kafkaperf.calibration import Calibrated
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.scenario import Scenario
     from pytest_kafkaperf.verdict import Check, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a test measured on one fresh cluster."""
+
+    created: str
+    """ISO 8601."""
+    rounds: tuple[Round, ...]
+    reference: tuple[Round, ...] | None = None
+    """Of the reference, each in turn with the round at its place; None without one."""
+    problems: tuple[str, ...] = ()
+    """Why it cannot be trusted."""
+
+    @property
+    def measured(self) -> Measured:
+        """The figures alone."""
+        other = None if self.reference is None else [one.metrics for one in self.reference]
+        return Measured(rounds=[one.metrics for one in self.rounds], reference=other)
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether the machine alone is why it cannot be trusted: the generator had no time."""
+        return bool(self.problems) and all(f": {TOO_SLOW}" in problem for problem in self.problems)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of all its rounds."""
+        sides = (("", self.rounds), ("the reference: ", self.reference or ()))
+        return tuple(f"{side}{text}" for side, rounds in sides for one in rounds for text in one.warnings)
+
+
+MOST_SPOILT = 2
+"""Further sessions of a test that are measured again because of the machine; one more, and the run is INVALID."""
+
+
+def judged(trials: Sequence[Trial]) -> list[Trial]:
+    """The first, and those further ones that count: one that the machine has spoilt was measured again."""
+    first, *further = trials
+    counting = [trial for trial in further if not trial.is_spoilt]
+    return [first, *counting] if len(further) - len(counting) <= MOST_SPOILT else [*trials]
+
+
+def _counts(trial: Trial, trials: Sequence[Trial]) -> bool:
+    return any(trial is each for each in judged(trials))
+
+
+def problems_of(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Why a run cannot be trusted, of those that count."""
+    return tuple(
+        f"session {number}: {problem}" if number > 1 else problem
+        for number, trial in enumerate(trials, 1)
+        for problem in trial.problems
+        if _counts(trial, trials)
+    )
+
+
+def warnings_of(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Each once, and why sessions were measured again."""
+    again = [
+        f"session {number} was measured again: {problem}"
+        for number, trial in enumerate(trials, 1)
+        for problem in trial.problems
+        if not _counts(trial, trials)
+    ]
+    return tuple(dict.fromkeys([*(text for trial in trials for text in trial.warnings), *again]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +95,33 @@ class Result:
     sources: Mapping[str, str]
     """Where each field of the scenario that is not the default was set: `marker`, `command line`..."""
     cluster: Cluster
-    rounds: tuple[Round, ...]
+    trials: tuple[Trial, ...]
+    """The first, and those that were to confirm what it made suspect or to show how much they differ."""
+    reference: Cluster | None
+    """The cluster that stood for the baseline."""
+    baseline_sessions: int | None
+    """That the limits are judged by; None where there is no baseline, or a reference."""
+    changed: tuple[str, ...]
+    """What differs between where the baseline and where this test ran: `kafka: 4.0.0 -> 4.1.1`."""
+    advice: tuple[Advice, ...]
+    """What moved beyond noise without a limit on it."""
+    calibration: Mapping[str, Calibrated]
+    """How much sessions differ, by metric; empty where tests are judged."""
     verdict: Verdict
     checks: tuple[Check, ...]
     warnings: tuple[str, ...]
     """Each once, over all rounds."""
     problems: tuple[str, ...]
     """Why the verdict is INVALID; empty otherwise."""
+    notes: tuple[str, ...] = ()
+    """What is to know of the baseline, or of what the time budget took."""
+    partial: bool = False
+    """Whether rounds were shorter than the scenario says, or a suspect was not settled, for want of time."""
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """Of the first session."""
+        return self.trials[0].rounds
 
     @property
     def metrics(self) -> Mapping[str, float]:

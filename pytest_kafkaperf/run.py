@@ -56,39 +56,112 @@ def run_scenario(
     *,
     actions: Sequence[Action] = (),
     on_progress: Callable[[int, Progress], None] = lambda *_: None,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> list[Round]:
     """Run all rounds of a scenario, on a topic of its own or on the one that it names.
 
-    `actions` are done in every round, each at its time.
+    `actions` are done in every round, each at its time. `go_on` is asked before each round and after the last.
 
-    The list is shorter than `scenario.rounds` when a round left nothing to run the others on.
+    The list is shorter than `scenario.rounds` when a round left nothing to run the others on, or `go_on` said so.
 
     Raises:
         ClusterError: the topic could not be created, or the load would not do on it.
 
     """
+    with _running(scenario, cluster, actions, on_progress) as running:
+        while go_on() and not running.over:
+            running.next_round()
+    return running.rounds
+
+
+def run_pairs(
+    scenario: Scenario,
+    candidate: tuple[Cluster, Sequence[Action]],
+    reference: tuple[Cluster, Sequence[Action]],
+    *,
+    candidate_first: Sequence[bool],
+    on_progress: Callable[[int, Progress], None] = lambda *_: None,
+    go_on: Callable[[], bool] = lambda: True,
+) -> tuple[list[Round], list[Round]]:
+    """Run each round on two clusters, one right after the other; `candidate_first` says in which order, by round.
+
+    Topics and workers of both are there all the while. Both lists are as long as each other, unless a round broke off.
+
+    Raises:
+        ClusterError: as `run_scenario` does.
+
+    """
+    with (
+        _running(scenario, *candidate, on_progress, turns=2) as ours,
+        _running(scenario, *reference, on_progress, turns=2) as other,
+    ):
+        turns = iter(candidate_first)
+        while go_on() and not (ours.over or other.over):
+            for side in (ours, other) if next(turns) else (other, ours):
+                if not (ours.broken or other.broken):
+                    side.next_round()
+    return ours.rounds, other.rounds
+
+
+class _Running:
+    """A scenario that is under way on a cluster: its rounds so far, and the next."""
+
+    def __init__(self, scenario: Scenario, load: Callable[[int], RoundReport]) -> None:
+        self.rounds: list[Round] = []
+        self.broken = False
+        """Whether the last round left nothing to run the others on."""
+        self.ended_well = False
+        """Whether nobody waits for it to end, and the cluster is there as far as one knows."""
+        self._scenario = scenario
+        self._load = load
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no next round."""
+        return self.broken or len(self.rounds) >= self._scenario.rounds
+
+    def next_round(self) -> None:
+        """Run it, bounded by the load's own bounds."""
+        report = self._load(len(self.rounds) + 1)
+        self.rounds.append(fold(report, self._scenario))
+        self.broken = report.broken
+
+
+@contextlib.contextmanager
+def _running(
+    scenario: Scenario,
+    cluster: Cluster,
+    actions: Sequence[Action],
+    on_progress: Callable[[int, Progress], None],
+    *,
+    turns: int = 1,
+) -> Iterator[_Running]:
+    """Topic, workers and all that a scenario needs on a cluster, for as long as its rounds run.
+
+    So many clusters take turns: the topic is there for as many rounds.
+    """
     scenario = resolve_scenario(scenario, cluster)
     admin = Admin(cluster.bootstrap_servers, cluster.access)
     shares = _shares(scenario)
-    rounds: list[Round] = []
-    run = run_name(_over(scenario), secrets.token_bytes(SUFFIX_BYTES))
+    run = run_name(_over(scenario, turns), secrets.token_bytes(SUFFIX_BYTES))
+
+    def load(number: int) -> RoundReport:
+        board = pool.board(groups=scenario.consumer_groups)
+        assignments = _assign(shares, scenario, cluster, topic, board, run=run, seed=number)
+        watch = functools.partial(on_progress, number)
+        alone = functools.partial(pool.run, assignments, board, check=cluster.check)
+        watched = functools.partial(_watched, alone, cluster, topic, actions, watch)
+        audit = functools.partial(_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
+        return _checked(admin, topic, scenario, watched, audit)
+
+    running = _Running(scenario, load)
     with contextlib.ExitStack() as stack:
-        topic = stack.enter_context(_topic(admin, scenario, run, rounds))
+        topic = stack.enter_context(_topic(admin, scenario, run, running))
         _check(scenario, cluster, topic, run)
-        stack.enter_context(_groups(admin, scenario, run, rounds))
+        stack.enter_context(_groups(admin, scenario, run, running))
         pool = stack.enter_context(WorkerPool(len(shares)))
-        for number in range(1, scenario.rounds + 1):
-            board = pool.board(groups=scenario.consumer_groups)
-            assignments = _assign(shares, scenario, cluster, topic, board, run=run, seed=number)
-            watch = functools.partial(on_progress, number)
-            alone = functools.partial(pool.run, assignments, board, check=cluster.check)
-            load = functools.partial(_watched, alone, cluster, topic, actions, watch)
-            audit = functools.partial(_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
-            report = _checked(admin, topic, scenario, load, audit)
-            rounds.append(fold(report, scenario))
-            if report.broken:
-                break
-    return rounds
+        yield running
+        running.ended_well = not running.broken
 
 
 def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
@@ -101,11 +174,11 @@ def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
     return Preflight(cluster.bootstrap_servers, cluster.access).resolve(scenario)
 
 
-def _over(scenario: Scenario) -> datetime.datetime:
+def _over(scenario: Scenario, turns: int) -> datetime.datetime:
     """When a run that begins now is over at the latest, by the bounds of all that it waits for."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
     round_s = load_s + 3 * DRAIN_TIMEOUT_S + _REPLICATION_TIMEOUT_S + auditing.TIMEOUT_S
-    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=scenario.rounds * round_s)
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=turns * scenario.rounds * round_s)
 
 
 def _check(scenario: Scenario, cluster: Cluster, topic: str, run: str) -> None:
@@ -119,7 +192,7 @@ def _check(scenario: Scenario, cluster: Cluster, topic: str, run: str) -> None:
 
 
 @contextlib.contextmanager
-def _topic(admin: Admin, scenario: Scenario, run: str, rounds: list[Round]) -> Iterator[str]:
+def _topic(admin: Admin, scenario: Scenario, run: str, running: _Running) -> Iterator[str]:
     """The topic of the load: one that exists, which is left as it is, or one of the run's own."""
     if scenario.topic is not None:
         yield scenario.topic
@@ -128,27 +201,25 @@ def _topic(admin: Admin, scenario: Scenario, run: str, rounds: list[Round]) -> I
         admin.create_topic(run, scenario)
         yield run
     finally:
-        ended_early = len(rounds) < scenario.rounds
         try:
-            admin.delete_topic(run, timeout_s=_HASTY_TIMEOUT_S if ended_early else TIMEOUT_S)
+            admin.delete_topic(run, timeout_s=TIMEOUT_S if running.ended_well else _HASTY_TIMEOUT_S)
         except ClusterError as error:
-            _warn(rounds, f"topic {run} was left behind: {error}")
+            _warn(running.rounds, f"topic {run} was left behind: {error}")
 
 
 @contextlib.contextmanager
-def _groups(admin: Admin, scenario: Scenario, run: str, rounds: list[Round]) -> Iterator[None]:
+def _groups(admin: Admin, scenario: Scenario, run: str, running: _Running) -> Iterator[None]:
     """Remove the consumer groups of all rounds, the one that was broken off included."""
     try:
         yield
     finally:
-        ended_early = len(rounds) < scenario.rounds
-        begun = min(len(rounds) + 1, scenario.rounds)
+        begun = min(len(running.rounds) + 1, scenario.rounds)
         names = group_names(run, rounds=begun, groups=scenario.consumer_groups) if scenario.consumers else []
         try:
             if names:
-                admin.delete_groups(names, timeout_s=_HASTY_GROUPS_TIMEOUT_S if ended_early else TIMEOUT_S)
+                admin.delete_groups(names, timeout_s=TIMEOUT_S if running.ended_well else _HASTY_GROUPS_TIMEOUT_S)
         except ClusterError as error:
-            _warn(rounds, f"consumer groups of {run} were left behind: {error}")
+            _warn(running.rounds, f"consumer groups of {run} were left behind: {error}")
 
 
 def _warn(rounds: list[Round], text: str) -> None:

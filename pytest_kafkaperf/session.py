@@ -2,50 +2,95 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import datetime
 import importlib.metadata
+import math
+import random
+import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf import clusters
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore
-from pytest_kafkaperf.environment import default_environment_key, fingerprint
-from pytest_kafkaperf.errors import ClusterError, ClusterLostError, UsageError
-from pytest_kafkaperf.result import Result
-from pytest_kafkaperf.run import resolve_scenario, run_scenario
-from pytest_kafkaperf.verdict import Verdict, failure_text, judge
+from pytest_kafkaperf.acceptance import accepted
+from pytest_kafkaperf.advice import Advice, advice
+from pytest_kafkaperf.baseline import (
+    BaselineRecord,
+    BaselineRounds,
+    BaselineStore,
+    Stored,
+    grown,
+    orphans,
+    scenario_changes,
+)
+from pytest_kafkaperf.calibration import Calibrated, calibrated
+from pytest_kafkaperf.commit import current_commit
+from pytest_kafkaperf.comparison import Measured, logs, no_ratio
+from pytest_kafkaperf.course import Course, not_run, run_course
+from pytest_kafkaperf.environment import default_environment_key, differences, fingerprint
+from pytest_kafkaperf.errors import ClusterError, UsageError
+from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.pace import Overhead, Pace
+from pytest_kafkaperf.reports.history import append_history, history_lines
+from pytest_kafkaperf.result import Result, Trial, judged, problems_of, warnings_of
+from pytest_kafkaperf.run import resolve_scenario
+from pytest_kafkaperf.shared import SharedClusters, Wanted
+from pytest_kafkaperf.stand import Stand, now
+from pytest_kafkaperf.verdict import ALPHA, Judgement, Verdict, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pytest_kafkaperf.actions import Action
     from pytest_kafkaperf.case import Case
     from pytest_kafkaperf.clusters import Cluster, ClusterSpec
     from pytest_kafkaperf.load.pool import Progress
-    from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.scenario import Scenario
     from pytest_kafkaperf.settings import Settings
+
+_STALE = (
+    "the baseline is stale: all is better than it, by more than the tolerance, and a regression could hide there; "
+    "accept what was gained with --kafka-update-baselines=improved"
+)
+_NOT_GATED = 0.1
+"""The tolerance that calibration takes for metrics that no limit gates."""
+_CLOSING_S = 2.0
+"""Of the time budget, for stopping clusters and writing reports."""
+_CLOSING_RATIO = 0.05
+"""At most that much of it."""
 
 
 class Session:
     """Runs perf tests one after the other; owns what they share."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, began_s: float) -> None:
+        """Begin; the time budget counts from `began_s` on the monotonic clock.
+
+        Raises:
+            UsageError: the history cannot be written: said now, and not after the first test's load.
+
+        """
+        if settings.history is not None:
+            append_history(settings.history, [])
         self.settings = settings
         self.results: list[Result] = []
-        self.written: list[Path] = []
-        """Baseline files of this session."""
-        self.created = _now()
-        self._clusters: dict[ClusterSpec, tuple[Cluster, contextlib.ExitStack]] = {}
+        self.written: dict[str, int] = {}
+        """How many sessions the baselines hold that were written, by nodeid."""
+        self.orphans: list[Stored] = []
+        """Baselines whose tests are gone."""
+        self.pruned = False
+        """Whether they were deleted."""
+        self.created = now()
+        self.commit = current_commit(settings.root, besides=settings.baselines)
+        self.seed = secrets.randbelow(1_000_000) if settings.reference_seed is None else settings.reference_seed
+        """Of the order in which rounds on the test's cluster and on the reference take turns."""
+        self._began_s = began_s
+        self._overhead = Overhead()
+        self._shared = SharedClusters()
+        self._store = BaselineStore(settings.baselines)
 
     def close(self) -> None:
         """Stop every cluster that was started."""
-        running, self._clusters = self._clusters, {}
-        with contextlib.ExitStack() as stack:  # each is stopped even when stopping another fails
-            for _, owned in running.values():
-                stack.callback(owned.close)
+        self._shared.close()
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         """The cluster of that spec: started when first asked for, replaced when it was lost or disturbed.
@@ -55,68 +100,91 @@ class Session:
             UsageError: it cannot be given on this target.
 
         """
-        if spec in self._clusters:
-            cluster, owned = self._clusters[spec]
-            if _is_sound(cluster):
-                return cluster
-            del self._clusters[spec]
-            owned.close()
-        with contextlib.ExitStack() as stack:
-            cluster = stack.enter_context(
-                clusters.provision(
-                    spec,
-                    target=self.settings.cluster,
-                    client_properties=self.settings.client_config,
-                    metrics_urls=self.settings.metrics_urls,
-                )
-            )
-            self._clusters[spec] = cluster, stack.pop_all()
-        return cluster
+        return self._shared.get(self._wanted(spec))
 
     def run(
-        self, case: Case, cluster: Cluster, on_progress: Callable[[int, Progress], None], actions: Sequence[Action] = ()
+        self,
+        case: Case,
+        cluster: Cluster,
+        on_progress: Callable[[str, int, Progress], None],
+        actions: Sequence[Action] = (),
+        *,
+        later: Sequence[Case] = (),
     ) -> Result:
         """Measure and judge one test, and keep the result; `actions` are done in every round.
 
+        `later` are the tests that share the time budget and come after this one.
+
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
+            ClusterError: the reference did not start.
+            UsageError: the reference cannot be had, or the history not be written.
 
         """
-        store = BaselineStore(self.settings.baselines)
         key = self.environment_key(cluster.provider)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is told at once, not after minutes.
-        baseline = store.comparable(key, case.nodeid, _described(case.scenario))
-        rounds, problems = self._measure(case, cluster, on_progress, actions) if unfit is None else ([], [unfit])
-        judgement = judge(
-            thresholds=case.thresholds,
-            rounds=[one.metrics for one in rounds],
-            baseline=baseline,
-            problems=problems,
-            gate_baseline=self.settings.update is None,
+        baseline = self._baseline(case, key)
+        stand = self._stand(case, cluster, on_progress, actions)
+        as_it_is = clusters.with_config(cluster)  # a fixture may have changed the brokers' properties
+        pace = self._pace(
+            case,
+            later,
+            baseline_rounds=sum(map(len, baseline.sessions)),
+            preheating_s=stand.preheating_s,
+            is_owned=cluster.fleet is not None,
+            acts=bool(actions),
         )
-        result = Result(
-            nodeid=case.nodeid,
-            scenario=case.scenario,
-            sources=case.sources,
-            cluster=cluster,
-            rounds=tuple(rounds),
-            verdict=judgement.verdict,
-            checks=judgement.checks,
-            warnings=tuple(dict.fromkeys(warning for one in rounds for warning in one.warnings)),
-            problems=tuple(problems),
-        )
+        if pace.obstacle is None and unfit is None:
+            unfit = _preheated(stand)
+        if pace.obstacle is None and unfit is None:
+            pace.begin(self._left_s())
+            course = run_course(
+                stand,
+                pace,
+                lambda trials: self._judge(case, trials, baseline),
+                calibrate=self.settings.calibrate,
+                confirm_gain=self.settings.update == "improved",
+            )
+            self._overhead = self._overhead.after(course.overhead)
+        else:
+            trials = (not_run(unfit),)
+            notes = () if pace.obstacle is None or unfit else (pace.obstacle,)
+            course = Course(trials=trials, judgement=self._judge(case, trials, baseline), notes=notes, partial=True)
+        result = self._result(case, cluster=as_it_is, reference=stand.reference, course=course, baseline=baseline)
+        return self._kept(case, key, result, baseline)
+
+    def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
+        """The result of a test for which the time budget leaves no time, so that not even its cluster is started."""
+        obstacle = self._pace(case, later, baseline_rounds=0).obstacle
+        if obstacle is None:
+            return None
+        trials = (not_run(),)
+        course = Course(trials=trials, judgement=self._judge(case, trials, BaselineRounds()), notes=(obstacle,))
+        cluster = clusters.not_started(case.spec, self.settings.cluster)
+        result = self._result(case, cluster=cluster, reference=None, course=course, baseline=BaselineRounds())
         self.results.append(result)
-        if self.settings.update and result.verdict not in (Verdict.VIOLATED, Verdict.INVALID):
-            self._write(store, key, result)
         return result
 
-    def failure(self, result: Result) -> str | None:
-        """Why the test fails, for its user; None when it passes."""
-        strict = self.settings.strict and result.verdict is Verdict.INCONCLUSIVE
-        if not result.verdict.fails and not strict:
-            return None
-        return failure_text(result.checks, result.problems, strict=strict)
+    def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
+        """See which baselines are those of tests that are gone, and delete them where that is asked for.
+
+        `collected` are the nodeids of this run, `files` those of whose tests none was left out, `whole` says that none
+        was left out anywhere.
+
+        Raises:
+            BaselineError: the folder cannot be read, or a file not be deleted.
+
+        """
+        stored = self._store.stored()
+        known = {each.nodeid.partition("::")[0] for each in stored}
+        # Another project may share a folder that lies elsewhere: its files are none of ours.
+        ours = self.settings.baselines.resolve().is_relative_to(self.settings.root.resolve())
+        missing = {file for file in known if ours and not (self.settings.root / file).exists()}
+        self.orphans = orphans(stored, collected=collected, files={*files, *missing})
+        self.pruned = self.settings.prune and whole
+        if self.pruned:
+            self._store.prune(self.orphans)
 
     def environment_key(self, provider: str) -> str:
         """Which baselines count here."""
@@ -129,26 +197,207 @@ class Session:
         facts = self.results[0].cluster if self.results else None
         return {"key": self.environment_key(provider), **(_fingerprint(facts) if facts else {})}
 
-    def _measure(
-        self, case: Case, cluster: Cluster, on_progress: Callable[[int, Progress], None], actions: Sequence[Action]
-    ) -> tuple[list[Round], list[str]]:
-        try:
-            rounds = run_scenario(case.scenario, cluster, actions=actions, on_progress=on_progress)
-        except ClusterError as error:
-            return [], [str(error)]
-        problems = [f"round {number}: {problem}" for number, one in enumerate(rounds, 1) for problem in one.problems]
-        return rounds, problems
+    def _wanted(self, spec: ClusterSpec) -> Wanted:
+        settings = self.settings
+        return Wanted(
+            spec=spec,
+            target=settings.cluster,
+            client_properties=settings.client_config,
+            metrics_urls=settings.metrics_urls,
+        )
 
-    def _write(self, store: BaselineStore, key: str, result: Result) -> None:
-        record = BaselineRecord.of_session(
+    def _wanted_reference(self, spec: ClusterSpec | None) -> Wanted | None:
+        reference, settings = self.settings.reference, self.settings
+        if reference is None or spec is None:
+            return None
+        own = None if reference.is_started else settings.client_config
+        return Wanted(
+            spec=spec,
+            target=reference.target,
+            client_properties=settings.reference_client_config or own,
+            reference=str(reference),
+        )
+
+    def _stand(
+        self,
+        case: Case,
+        cluster: Cluster,
+        on_progress: Callable[[str, int, Progress], None],
+        actions: Sequence[Action],
+    ) -> Stand:
+        wanted = self._wanted_reference(case.reference)
+        return Stand(
+            case.scenario,
+            cluster=cluster,
+            reference=None if wanted is None else self._shared.get(wanted),
+            order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - nobody guesses it
+            actions=actions,
+            preheat_s=self.settings.preheat_s,
+            on_progress=on_progress,
+        )
+
+    def _pace(
+        self,
+        case: Case,
+        later: Sequence[Case],
+        *,
+        baseline_rounds: int,
+        preheating_s: float = 0.0,
+        is_owned: bool = True,
+        acts: bool = False,
+    ) -> Pace:
+        return Pace(
+            case,
+            later,
+            baseline_rounds=baseline_rounds,
+            left_s=self._left_s(),
+            preheat_s=self.settings.preheat_s if is_owned else 0.0,
+            overhead=self._overhead,
+            preheating_s=preheating_s,
+            acts=acts,
+        )
+
+    def _baseline(self, case: Case, key: str) -> BaselineRounds:
+        if case.reference is not None:
+            return BaselineRounds()
+        return self._store.comparable(key, case.nodeid, _described(case.scenario))
+
+    def _judge(self, case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> Judgement:
+        def judged_with(ungated: str | None, fresh: Sequence[Measured] | None) -> Judgement:
+            return judge(
+                thresholds=case.thresholds,
+                session=trials[0].measured,
+                baseline=baseline,
+                fresh=fresh,
+                problems=problems_of(trials),
+                ungated=ungated,
+            )
+
+        if self.settings.calibrate is not None:
+            return judged_with("not judged: sessions are compared with each other", None)
+        fresh = [trial.measured for trial in judged(trials)[1:]] if self.settings.confirm else None
+        if self.settings.update == "all":
+            judgement = judged_with("accepted as the new baseline", fresh)
+            if not judgement.verdict.fails:
+                return judgement
+            # What breaks an absolute limit never becomes the baseline: the rest is judged against the old one.
+        return judged_with(None, fresh)
+
+    def _result(
+        self, case: Case, *, cluster: Cluster, reference: Cluster | None, course: Course, baseline: BaselineRounds
+    ) -> Result:
+        trials, judgement = course.trials, course.judgement
+        compared = baseline.obstacle is None and self.settings.calibrate is None
+        there = baseline.fingerprint if reference is None else _fingerprint(reference)
+        calibration, uncalibrated = self._calibrated(case, trials)
+        return Result(
+            nodeid=case.nodeid,
+            scenario=case.scenario,
+            sources=case.sources,
+            cluster=cluster,
+            trials=trials,
+            reference=reference,
+            baseline_sessions=len(baseline.sessions) if compared and baseline.sessions else None,
+            changed=differences(there, _fingerprint(cluster)) if there else (),
+            advice=_advice(case, trials, baseline) if compared and not problems_of(trials) else (),
+            calibration=calibration,
+            verdict=judgement.verdict if trials[0].rounds or trials[0].problems else Verdict.INCONCLUSIVE,
+            checks=judgement.checks,
+            warnings=warnings_of(trials),
+            problems=problems_of(trials),
+            notes=(*course.notes, *uncalibrated),
+            partial=course.partial,
+        )
+
+    def _calibrated(self, case: Case, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[str]]:
+        """How much the sessions differ, by metric: those with a limit, or else those that people look at first.
+
+        And why that cannot be told of some.
+        """
+        if self.settings.calibrate is None or problems_of(trials):
+            return {}, []
+        limits: dict[str, float] = {}
+        for threshold in case.thresholds:
+            if threshold.relative is not None:
+                name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
+                limits[name] = min(tolerance, limits.get(name, tolerance))
+        sessions = [trial.measured.rounds for trial in judged(trials)]
+        gated = sum(threshold.needs_baseline for threshold in case.thresholds)
+        found: dict[str, Calibrated] = {}
+        notes = []
+        for name, tolerance in (limits or dict.fromkeys(HEADLINES, math.log1p(_NOT_GATED))).items():
+            flaw = no_ratio(CATALOGUE[name], sessions)
+            one = None
+            if flaw is None:
+                values = [logs(CATALOGUE[name], rounds) for rounds in sessions]
+                one = calibrated(values, tolerance=tolerance, alpha=ALPHA / max(1, gated))
+                flaw = f"{name} has one round a session, and no noise can be seen in it"
+            if one is not None:
+                found[name] = one
+            elif limits:
+                notes.append(f"not calibrated: {flaw}")
+        return found, notes
+
+    def _left_s(self) -> float:
+        budget_s = self.settings.time_budget_s
+        if budget_s is None:
+            return math.inf
+        return self._began_s + budget_s - min(_CLOSING_S, _CLOSING_RATIO * budget_s) - time.monotonic()
+
+    def _kept(self, case: Case, key: str, result: Result, baseline: BaselineRounds) -> Result:
+        """Write what is to be kept of a result: its baseline, and its lines of the history."""
+        self.results.append(result)  # whatever becomes of the files
+        notes = [] if result.partial else self._update(case, key, result, baseline)
+        if case.reference is None and result.nodeid not in self.written:
+            notes += _stale(result)
+        self.results[-1] = result = dataclasses.replace(result, notes=(*result.notes, *notes))
+        if self.settings.history is not None:
+            lines = history_lines(
+                [result],
+                plugin=plugin_version(),
+                commit=self.commit,
+                environment=lambda each: self.environment_key(each.cluster.provider),
+                fingerprint=lambda each: _fingerprint(each.cluster),
+            )
+            append_history(self.settings.history, lines)
+        return result
+
+    def _update(self, case: Case, key: str, result: Result, baseline: BaselineRounds) -> list[str]:
+        """Write the baseline of a test where the option asks for it and the result will do; what is to know of it."""
+        if self.settings.update is None:
+            return []
+        old = self._store.load(key, result.nodeid)
+        chosen = accepted(
+            self.settings.update,
+            result.verdict,
+            result.trials,
+            thresholds=case.thresholds,
+            baseline=baseline.sessions,
+            exists=old is not None,
+            calibrated=self.settings.calibrate is not None,
+        )
+        record = old if self.settings.update == "append" else None
+        dropped = [] if record is None else scenario_changes(record.scenario, _described(result.scenario))
+        for trial in chosen.trials:
+            record = grown(record, self._record(key, result, trial))
+        if record is None or not chosen.trials:
+            return [*chosen.notes]
+        self._store.save(record)
+        self.written[result.nodeid] = len(record.sessions)
+        if dropped:
+            return [*chosen.notes, f"the baseline begins anew: the scenario is another ({'; '.join(dropped)})"]
+        return [*chosen.notes]
+
+    def _record(self, key: str, result: Result, trial: Trial) -> BaselineRecord:
+        return BaselineRecord.of_session(
             nodeid=result.nodeid,
             environment=key,
             scenario=_described(result.scenario),
             fingerprint=_fingerprint(result.cluster),
-            created=self.created,
-            rounds=[dict(one.metrics) for one in result.rounds],
+            created=trial.created,
+            rounds=[dict(one.metrics) for one in trial.rounds],
+            commit=self.commit,
         )
-        self.written.append(store.save(record))
 
 
 def plugin_version() -> str:
@@ -190,13 +439,26 @@ def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
         return case, str(error)
 
 
-def _is_sound(cluster: Cluster) -> bool:
-    """Whether the next test can have it: brokers that were stopped and started again are cold, and lead little."""
+def _preheated(stand: Stand) -> str | None:
+    """Warm brokers that have just started; what went wrong."""
     try:
-        cluster.check()
-    except ClusterLostError:
-        return False
-    return cluster.fleet is None or not cluster.fleet.disturbed
+        stand.preheat()
+    except ClusterError as error:
+        return str(error)
+    return None
+
+
+def _advice(case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> tuple[Advice, ...]:
+    gated = {threshold.metric.name for threshold in case.thresholds if threshold.needs_baseline}
+    return advice(trials[0].measured, baseline.sessions, gated=gated)
+
+
+def _stale(result: Result) -> list[str]:
+    """Whether the baseline is so far behind that a regression could hide in what has been gained."""
+    relative = [check for check in result.checks if "baseline" in check.expression]
+    if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
+        return []
+    return [_STALE]
 
 
 def _described(scenario: Scenario) -> Mapping[str, Any]:
@@ -205,9 +467,5 @@ def _described(scenario: Scenario) -> Mapping[str, Any]:
 
 
 def _fingerprint(cluster: Cluster) -> dict[str, str]:
-    facts = {"provider": cluster.provider, "kafka": cluster.version, **cluster.facts}
+    facts = {"provider": cluster.provider, "kafka": cluster.version, "brokers": str(cluster.brokers), **cluster.facts}
     return dict(fingerprint(facts))
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pytest_kafkaperf.environment import environment_key
-from pytest_kafkaperf.errors import UsageError, nearest
-from pytest_kafkaperf.target import parse_target
+from pytest_kafkaperf.errors import UnitError, UsageError, nearest
+from pytest_kafkaperf.target import Reference, parse_reference, parse_target
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
@@ -18,8 +18,10 @@ CLUSTER_OPTIONS = ("version", "image", "brokers", "jmx")
 """Options that set a field of every cluster."""
 DEFAULT_VERSION = "4.3.1"
 """The Kafka that is started where none is named: the newest that resolves."""
-UPDATE_MODES = ("all",)
+UPDATE_MODES = ("all", "new", "improved", "append")
 """What `--kafka-update-baselines` knows."""
+_PREHEAT_S = 6.0
+"""After it, rounds on brokers that were just started are as fast as later ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,26 @@ class Settings:
     update: str | None
     environment: str | None
     strict: bool
+    preheat_s: float
+    """Of load on brokers that were just started, before the first round."""
+    confirm: bool
+    """Whether suspects run again on fresh sessions."""
+    reference: Reference | None
+    """The cluster that stands for the baseline; None: stored baselines do."""
+    reference_config: Mapping[str, str]
+    """Broker properties of the reference, on top of the test's own."""
+    reference_client_config: Path | None
+    """The client properties of a reference that runs already."""
+    reference_seed: int | None
+    """Of the order in which rounds on both take turns; None: drawn."""
+    calibrate: int | None
+    """Sessions to measure the noise by; None: tests are judged."""
+    time_budget_s: float | None
+    """Of the whole run."""
+    prune: bool
+    """Whether baselines of tests that are gone are deleted."""
     json: Path | None
+    history: Path | None
     thresholds: tuple[str, ...]
     """Limits of the ini file, for every test that has those metrics."""
 
@@ -62,13 +83,14 @@ class Settings:
         effective = {name: (value, "ini") for name, value in self.ini.items()}
         effective |= {name: (value, "command line") for name, value in self.command_line.items()}
         return ", ".join(
-            f"{name}={_without_login(value)} ({source})" for name, (value, source) in sorted(effective.items())
+            f"{name}={', '.join(_without_login(value).splitlines())} ({source})"
+            for name, (value, source) in sorted(effective.items())
         )
 
 
 def read_settings(
-    command_line: Mapping[str, str | bool | None],
-    ini: Mapping[str, str | bool],
+    command_line: Mapping[str, str | bool | list[str] | None],
+    ini: Mapping[str, str | bool | list[str]],
     thresholds: list[str],
     *,
     invocation_folder: Path,
@@ -83,7 +105,7 @@ def read_settings(
 
     """
     given = {name: _text(value) for name, value in command_line.items() if value not in (None, False)}
-    written = {name: _text(value) for name, value in ini.items() if value not in ("", False)}
+    written = {name: _text(value) for name, value in ini.items() if value not in ("", False, [])}
     either = {**written, **given}
 
     def path(name: str, default: str | None) -> Path | None:
@@ -98,6 +120,11 @@ def read_settings(
             f"--kafka-update-baselines={update}: {nearest(update, UPDATE_MODES)} (give the mode after an equals sign)"
         )
     environment = either.get("environment")
+    reference = parse_reference(either["reference"]) if "reference" in either else None
+    calibrate = _whole(either, "calibrate", least=2)
+    _refuse_together(either, update)
+    if reference is not None:
+        _refuse_for_reference(either, reference)
     return Settings(
         command_line=given,
         ini=written,
@@ -109,9 +136,118 @@ def read_settings(
         update=update,
         environment=None if environment is None else environment_key(environment),
         strict="strict" in either,
+        preheat_s=_seconds(either["preheat"], "preheat", least=0) if "preheat" in either else _PREHEAT_S,
+        confirm="no-confirm" not in either,
+        reference=reference,
+        reference_config=_properties(either.get("reference-config")),
+        reference_client_config=path("reference-client-config", None),
+        reference_seed=_whole(either, "reference-seed", least=0),
+        calibrate=calibrate,
+        time_budget_s=_seconds(either["time-budget"], "time-budget", least=1) if "time-budget" in either else None,
+        prune="prune-baselines" in either,
         json=path("json", None),
+        history=path("history", None),
         thresholds=tuple(thresholds),
     )
+
+
+def _refuse_together(given: Mapping[str, str], update: str | None) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        UsageError: names both, and what to do.
+
+    """
+    for name in ("reference-config", "reference-client-config", "reference-seed"):
+        if name in given and "reference" not in given:
+            raise UsageError(
+                f"--kafka-{name} says how the reference is, and there is none: add --kafka-reference, "
+                "for example --kafka-reference=local"
+            )
+    if "reference" in given and update is not None:
+        raise UsageError(
+            "--kafka-update-baselines with --kafka-reference: figures taken in turns with another cluster's make no "
+            "baseline; leave one of them out"
+        )
+    if "reference" in given and "calibrate" in given:
+        raise UsageError(
+            "--kafka-calibrate with --kafka-reference: calibration compares a cluster with itself; "
+            "leave one of them out"
+        )
+    if "calibrate" in given and "time-budget" in given:
+        raise UsageError(
+            "--kafka-time-budget with --kafka-calibrate: how much sessions differ is seen in whole ones only; "
+            "leave one of them out"
+        )
+    if "calibrate" in given and "no-confirm" in given:
+        raise UsageError(
+            "--kafka-no-confirm with --kafka-calibrate: calibration shows how often the rule with confirmation errs; "
+            "leave one of them out"
+        )
+    if "calibrate" in given and update == "improved":
+        raise UsageError(
+            "--kafka-update-baselines=improved with --kafka-calibrate: nothing is judged, so nothing is better; "
+            "use all, new or append"
+        )
+
+
+def _refuse_for_reference(given: Mapping[str, str], reference: Reference) -> None:
+    """Refuse what that kind of reference cannot take.
+
+    Raises:
+        UsageError: names both, and what to do.
+
+    """
+    if "reference-config" in given and not reference.is_started:
+        raise UsageError(
+            f"--kafka-reference-config with --kafka-reference={reference}: it is for brokers that the session starts; "
+            "use --kafka-reference=local or docker, or configure those servers themselves"
+        )
+    if "reference-client-config" in given and reference.is_started:
+        raise UsageError(
+            f"--kafka-reference-client-config with --kafka-reference={reference}: it is for a running cluster; name "
+            "one by --kafka-reference=HOST:PORT, or leave it out"
+        )
+
+
+def _properties(text: str | None) -> dict[str, str]:
+    """`--kafka-reference-config`: `NAME=VALUE`, one a line.
+
+    Raises:
+        UsageError: a part that is not NAME=VALUE.
+
+    """
+    properties: dict[str, str] = {}
+    for line in (text or "").splitlines():
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not (name and equals):
+            raise UsageError(
+                f"--kafka-reference-config={line}: NAME=VALUE is needed, such as num.io.threads=1; several properties "
+                "are given by the option again"
+            )
+        properties[name] = value
+    return properties
+
+
+def _whole(given: Mapping[str, str], name: str, *, least: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < least:
+        raise UsageError(f"--kafka-{name}={text}: a whole number of at least {least} is needed")
+    return int(text)
+
+
+def _seconds(text: str, name: str, *, least: int) -> float:
+    from pytest_kafkaperf.units import Unit, parse  # noqa: PLC0415 - costs start-up time
+
+    try:
+        seconds = parse(re.sub(r"m\s*\Z", "min", text), Unit.SECONDS)  # as CI systems write minutes
+    except UnitError as error:
+        raise UsageError(f"--kafka-{name}={text}: {error}; for example 10m or 5s") from None
+    if seconds < least:
+        raise UsageError(f"--kafka-{name}={text}: a time of at least {least} s is needed, for example 10m")
+    return seconds
 
 
 def _urls(text: str | None) -> tuple[str, ...]:
@@ -141,5 +277,11 @@ def _without_login(text: str) -> str:
     return re.sub(r"(?<=://)[^/?#,]*@", "", text)
 
 
-def _text(value: str | bool | None) -> str:  # noqa: FBT001 - as pytest gives it
-    return "true" if value is True else str(value)
+def _text(value: str | bool | list[str] | None) -> str:  # noqa: FBT001 - as pytest gives it
+    match value:
+        case True:
+            return "true"
+        case list():
+            return "\n".join(value)
+        case _:
+            return str(value)

@@ -1,4 +1,4 @@
-"""Where the cluster comes from: the text of `--kafka-cluster`."""
+"""Where clusters come from: the texts of `--kafka-cluster` and `--kafka-reference`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ _WORDS = ("auto", "local", "docker")
 _EXAMPLE = "broker1:9092,broker2:9092 or [::1]:9092"
 _MAX_PORT = 65_535
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+):(?P<port>\d+)")
+_VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
+_IMAGE = re.compile(r"[\w.:@/-]+")
+_REFERENCES = (
+    "local[:VERSION], docker[:IMAGE] and HOST:PORT[,HOST:PORT...], such as local:4.0.0, "
+    "docker:apache/kafka:4.0.0 or broker1:9092"
+)
 _BARE_IPV6 = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*")
 
 
@@ -81,16 +87,65 @@ def choose() -> tuple[Target, str]:
     return Local(), f"no Docker daemon at {found.address}: {found.reason}"
 
 
-def _servers(word: str, text: str) -> External:
-    return External(tuple(_server(part.strip(), text) for part in word.split(",")))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What `--kafka-reference` names: the cluster that the tests' own is compared with."""
+
+    target: str
+    """`local`, `docker` or servers, as `--kafka-cluster` takes it."""
+    version: str | None = None
+    """Of Kafka; None: that of the test's own cluster."""
+    image: str | None = None
+    """None: that of the test's own cluster."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the session starts its brokers."""
+        return self.target in ("local", "docker")
+
+    def __str__(self) -> str:
+        """As the option takes it."""
+        return ":".join(part for part in (self.target, self.version, self.image) if part)
 
 
-def _server(server: str, text: str) -> str:
+def parse_reference(text: str) -> Reference:
+    """Read the text of `--kafka-reference`: `local[:VERSION]`, `docker[:IMAGE]` or servers.
+
+    Raises:
+        UsageError: names what was given, what is valid, and an example.
+
+    """
+    word = text.strip()
+    kind, _, rest = word.partition(":")
+    match kind:
+        case "local" if not rest or _VERSION.fullmatch(rest):
+            return Reference(target=kind, version=rest or None)
+        case "local":
+            raise UsageError(f"--kafka-reference={text}: a Kafka version has three numbers, such as local:4.0.0")
+        case "docker" if not rest or (_IMAGE.fullmatch(rest) and not rest.isdigit()):
+            return Reference(target=kind, image=rest or None)
+        case "docker":
+            raise UsageError(
+                f"--kafka-reference={text}: {rest!r} is not an image, such as docker:apache/kafka:4.0.0; "
+                "a server that is called docker is named by its address"
+            )
+        case "auto":
+            raise UsageError(f"--kafka-reference={text}: valid are {_REFERENCES}")
+    if not _SERVER.fullmatch(word.split(",")[0].strip()):
+        raise UsageError(f"--kafka-reference={text}: valid are {_REFERENCES}")
+    return Reference(target=",".join(_servers(word, text, option="--kafka-reference").servers))
+
+
+def _servers(word: str, text: str, *, option: str = "--kafka-cluster") -> External:
+    return External(tuple(_server(part.strip(), f"{option}={text}") for part in word.split(",")))
+
+
+def _server(server: str, given: str) -> str:
     found = _SERVER.fullmatch(server)
     if found is None:
-        raise UsageError(f"--kafka-cluster={text}: {_what_is_wrong(server)}")
+        raise UsageError(f"{given}: {_what_is_wrong(server)}")
     if not 1 <= int(found["port"]) <= _MAX_PORT:
-        raise UsageError(f"--kafka-cluster={text}: port {found['port']} of {server!r} is not one of 1 to {_MAX_PORT}")
+        raise UsageError(f"{given}: port {found['port']} of {server!r} is not one of 1 to {_MAX_PORT}")
     return server
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -11,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pytest_kafkaperf.comparison import sign_of
 from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.scenario import format_field
-from pytest_kafkaperf.units import format_quantity, format_ratio
+from pytest_kafkaperf.reports.notes import names_of
+from pytest_kafkaperf.units import format_percent, format_quantity, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.pool import Progress
     from pytest_kafkaperf.result import Result
     from pytest_kafkaperf.scenario import Scenario
-    from pytest_kafkaperf.session import Session
     from pytest_kafkaperf.verdict import Check
 
 _STYLES = {
@@ -44,7 +45,7 @@ def render_table(results: Sequence[Result], *, width: int, colour: bool, ascii_o
     for title in ("records/s", "p50", "p99"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("change", no_wrap=True)
-    names = _names(results)
+    names = names_of(results)
     for result in results:
         # The latency that matters most to who reads is the one that a record meets on its whole way.
         family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
@@ -56,28 +57,27 @@ def render_table(results: Sequence[Result], *, width: int, colour: bool, ascii_o
             _figure(result, f"{family}.p99"),
             _change(result),
         )
-    text = _print(table, width=width, colour=colour)
-    return text.replace("µ", "u").encode("ascii", "replace").decode() if ascii_only else text
+    return _plain(_print(table, width=width, colour=colour), ascii_only=ascii_only)
 
 
-def render_notes(session: Session, *, verbose: bool) -> list[str]:
-    """What stands below the table: warnings, what was written, what to do next."""
-    notes: list[str] = []
-    names = _names(session.results)
-    for result in session.results:
-        name = names[result.nodeid]
-        notes += [f"{name}: {text.splitlines()[0]}" for text in result.warnings]
-        notes += [
-            f"{name}: {check.expression}: {check.reason}"
-            for check in result.checks
-            if str(check.outcome) == "INCONCLUSIVE"
-        ]
-        if verbose:
-            notes.append(f"{name}: {_described(result)}")
-    if session.written:
-        folder = session.settings.shown(session.settings.baselines)
-        notes.append(f"baselines written: {len(session.written)} in {folder} (commit them)")
-    return notes
+def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: bool) -> str:
+    """One row a metric: how much rounds and sessions differ, how often the rule would have erred, what it finds."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    table.add_column("metric", overflow="fold", min_width=12)
+    for title in ("within", "between", "limit", "suspect", "false alarms", "finds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, found in result.calibration.items():
+        sign = sign_of(CATALOGUE[name])
+        table.add_row(
+            name,
+            format_percent(found.noise.within),
+            format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
+            format_ratio(math.expm1(sign * found.tolerance)),
+            f"{found.suspects} of {found.sessions}",
+            f"{found.alarms} of {found.splits}" if found.splits else "-",
+            format_ratio(math.expm1(sign * found.detectable)) if math.isfinite(found.detectable) else "-",
+        )
+    return _plain(_print(table, width=width, colour=colour), ascii_only=ascii_only)
 
 
 class ProgressLine:
@@ -91,8 +91,8 @@ class ProgressLine:
         self._seen = (0, time.monotonic())
         self._rate = 0.0
 
-    def update(self, number: int, seen: Progress) -> None:
-        """Show how far round `number` is."""
+    def update(self, session: str, number: int, seen: Progress) -> None:
+        """Show how far round `number` is, and of which session where it is not the first."""
         now_s = time.monotonic()
         if now_s - self._shown_s < _PROGRESS_S:
             return
@@ -101,7 +101,7 @@ class ProgressLine:
             self._rate = (seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9)
         self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
         line = (
-            f"{self._name}  round {number}/{self._scenario.rounds}  {seen.phase}"
+            f"{self._name}{f'  {session}' if session else ''}  round {number}/{self._scenario.rounds}  {seen.phase}"
             f"{self._elapsed(seen)}  {format_quantity(self._rate, CATALOGUE['produce.throughput'].unit)}"
         )
         columns = shutil.get_terminal_size().columns
@@ -119,6 +119,10 @@ class ProgressLine:
         return f" {max(0.0, seen.elapsed_s):.1f} s{whole}"
 
 
+def _plain(text: str, *, ascii_only: bool) -> str:
+    return text.replace("µ", "u").encode("ascii", "replace").decode() if ascii_only else text
+
+
 def _print(table: Table, *, width: int, colour: bool) -> str:
     console = Console(
         file=io.StringIO(),
@@ -134,24 +138,6 @@ def _print(table: Table, *, width: int, colour: bool) -> str:
     with console.capture() as capture:
         console.print(table)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
-
-
-def _names(results: Sequence[Result]) -> dict[str, str]:
-    """What to call each test in a narrow table: without its file where all are in one."""
-    files = {result.nodeid.partition("::")[0] for result in results}
-    return {
-        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else result.nodeid.rpartition("/")[2]
-        for result in results
-    }
-
-
-def _described(result: Result) -> str:
-    """The scenario's fields that something has set, each with where."""
-    fields = (
-        f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
-        for name, source in result.sources.items()
-    )
-    return ", ".join(fields) or "defaults"
 
 
 def _figure(result: Result, name: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 
 import pytest
 
-from pytest_kafkaperf.actions import Acting, Action, planned
+from pytest_kafkaperf.actions import Acting, Action, moved, planned
 from pytest_kafkaperf.errors import ScenarioError
 from pytest_kafkaperf.load.pool import Progress
 
@@ -53,3 +54,25 @@ def test_an_action_after_the_end_is_refused_before_the_load() -> None:
     with pytest.raises(ScenarioError) as caught:
         planned("10 s", print, duration_s=5.0)
     assert str(caught.value) == "kafka_perf.at('10 s'): the round is over by then; its duration is 5 s"
+
+
+class Thing:
+    def stop(self, broker: int, *, kill: bool) -> tuple[Thing, int, bool]:
+        return self, broker, kill
+
+
+def test_what_is_done_to_one_cluster_can_be_done_to_another() -> None:
+    """A reference goes through the same as the test's own."""
+    one, other = Thing(), Thing()
+    found = moved([Action(1.0, functools.partial(one.stop, 2, kill=True))], one, other)
+    assert found is not None
+    (action,) = found
+    assert (action.at_s, action.do()) == (1.0, (other, 2, True))
+
+
+def test_an_action_on_anything_else_is_not_moved() -> None:
+    """Nobody knows what it would be for another cluster."""
+    one, other = Thing(), Thing()
+    assert moved([Action(1.0, functools.partial(print, "now"))], one, other) is None
+    assert moved([Action(1.0, lambda: one.stop(2, kill=True))], one, other) is None
+    assert moved([], one, other) == []

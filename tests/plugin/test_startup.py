@@ -19,6 +19,7 @@ OURS_AT_STARTUP = {
 
 def test_a_run_without_perf_tests_loads_only_this(project: Project, modules: Callable[..., set[str]]) -> None:
     """Exactly this list of our own modules, and none of the libraries that load and clusters need."""
+    project.write("pytest.ini", "[pytest]\nkafka_cluster = local\n")
     project.test("def test_other(): ...")
     bare, loaded = modules("-p", "no:kafkaperf"), modules()
     ours = {name for name in loaded - bare if name.startswith("pytest_kafkaperf")}

@@ -102,7 +102,7 @@ def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) ->
     assert run.status == pytest.ExitCode.OK, run.out
     report = run.report
     assert report["schema"] == 1
-    assert set(report) == {"schema", "created", "plugin", "environment", "tests"}
+    assert set(report) == {"schema", "created", "plugin", "environment", "reference_seed", "tests"}
     (test,) = report["tests"]
     throughput = test["metrics"]["produce.throughput"]
     assert (throughput["unit"], throughput["better"]) == ("records/s", "higher")

@@ -1,0 +1,107 @@
+"""The message of a failing test."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.metrics import metric
+from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
+from pytest_kafkaperf.verdict import Check, Verdict, worst
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.advice import Advice
+    from pytest_kafkaperf.result import Result
+
+
+def failure_of(result: Result, *, strict: bool) -> str | None:
+    """Why a test fails, for its user; None when it passes. With `strict`, what could not be decided fails, too."""
+    undecided = strict and result.verdict is Verdict.INCONCLUSIVE
+    if not result.verdict.fails and not undecided:
+        return None
+    standard = "the baseline" if result.reference is None else "the reference"
+    changed = [f"changed against {standard}: {', '.join(result.changed)}"] if result.changed else []
+    advice = [f"{describe_advice(one)} (advice, not a limit)" for one in result.advice if not one.better]
+    text = failure_text(result.checks, result.problems, strict=undecided)
+    if undecided:
+        notes = (line for note in result.notes for line in _wrapped(note, indent=2))
+        return "\n".join([text or f"{result.verdict} (--kafka-strict)", *notes])
+    if result.verdict is not Verdict.REGRESSED:
+        return text
+    return "\n".join([text, *(line for told in (*changed, *advice) for line in _wrapped(told, indent=2))])
+
+
+def describe_advice(advice: Advice) -> str:
+    """`e2e.latency.p50 +32.0 % (2.1 ms -> 2.8 ms)`."""
+    unit = metric(advice.metric).unit
+    return (
+        f"{advice.metric} {format_ratio(advice.change)} "
+        f"({format_quantity(advice.baseline, unit)} -> {format_quantity(advice.observed, unit)})"
+    )
+
+
+def failure_text(checks: Sequence[Check], problems: Sequence[str] = (), *, strict: bool = False) -> str:
+    """The message of a failing test: its problems, then each limit not met, one a line, with the reason below.
+
+    With `strict`, what could not be decided is not met.
+    """
+    broken = [check for check in checks if check.outcome.fails or (strict and check.outcome is Verdict.INCONCLUSIVE)]
+    lines = []
+    if problems:
+        lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
+        lines += [line for problem in problems for line in _wrapped(problem)]
+    if broken:
+        count = f"{len(broken)} of {len(checks)} limits not met"
+        verdict = worst([check.outcome for check in broken])
+        lines.append(f"{count}, as far as this run can tell" if problems else f"{verdict}: {count}")
+        head, *rows = _table(broken)
+        lines.append(head)
+        for row, check in zip(rows, broken, strict=True):
+            needs = " (--kafka-strict)" if check.outcome is Verdict.INCONCLUSIVE else ""
+            lines += [row, *_wrapped(f"{check.outcome}{needs}: {check.reason}")]
+    return "\n".join(lines)
+
+
+_HEAD = ("expression", "observed", "limit", "baseline", "change")
+_WIDTH = 80
+
+
+def _table(checks: Sequence[Check]) -> list[str]:
+    """Head and rows, aligned; columns that would be empty are left out."""
+    rows = [_HEAD, *(_row(check) for check in checks)]
+    columns = [column for column in zip(*rows, strict=True) if any(cell != "-" for cell in column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for first, *others in zip(*columns, strict=True):
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines
+
+
+def _row(check: Check) -> tuple[str, str, str, str, str]:
+    unit = metric(check.metric).unit
+    observed, limit, baseline = check.observed, check.limit_value, check.baseline
+    # 25.04 ms against 25 ms would read as 25 ms against 25 ms.
+    close = observed != limit and _shown(observed, unit) == _shown(limit, unit)
+    digits = _CLOSE_DIGITS if close else _DIGITS
+    return (
+        check.expression,
+        _shown(observed, unit, digits),
+        _shown(limit, unit, digits),
+        _shown(baseline, unit),
+        "-" if check.change is None else format_ratio(check.change),
+    )
+
+
+_DIGITS = 3
+_CLOSE_DIGITS = 6
+
+
+def _shown(value: float | None, unit: Unit, digits: int = _DIGITS) -> str:
+    return "-" if value is None else format_quantity(value, unit, digits=digits)
+
+
+def _wrapped(text: str, indent: int = 4) -> list[str]:
+    margin = " " * indent
+    return textwrap.wrap(text, _WIDTH, initial_indent=margin, subsequent_indent=margin, break_long_words=False)

@@ -1,0 +1,107 @@
+"""What stands below the table: warnings, what could not be decided, what was written, what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.reports.failure import describe_advice
+from pytest_kafkaperf.scenario import format_field
+from pytest_kafkaperf.units import format_quantity, format_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.session import Session
+
+_ENOUGH_SESSIONS = 3
+"""Of a baseline: fewer do not show how far sessions lie apart where nothing changed."""
+
+_MOST_NAMED = 5
+
+
+def render_notes(session: Session, *, verbose: bool) -> list[str]:
+    """Lines without a margin, for any width."""
+    names = names_of(session.results)
+    notes = [
+        f"{names[result.nodeid]}: {text}" for result in session.results for text in _notes(result, verbose=verbose)
+    ]
+    if session.settings.reference is not None and session.results:
+        notes.append(f"rounds took turns in random order, seed {session.seed}: --kafka-reference-seed={session.seed}")
+    known = {result.nodeid: result.baseline_sessions or _ENOUGH_SESSIONS for result in session.results}
+    thin = [nodeid for nodeid, sessions in (known | session.written).items() if sessions < _ENOUGH_SESSIONS]
+    if thin:
+        notes.append(
+            f"baselines of fewer than {_ENOUGH_SESSIONS} sessions: {', '.join(names[each] for each in thin)}; "
+            "noise between sessions is not known: add some with --kafka-update-baselines=append"
+        )
+    if session.orphans:
+        notes.append(_orphaned(session))
+    if session.written:
+        folder = session.settings.shown(session.settings.baselines)
+        notes.append(f"baselines written: {len(session.written)} in {folder} (commit them)")
+    return notes
+
+
+def _orphaned(session: Session) -> str:
+    named = [each.nodeid for each in session.orphans[:_MOST_NAMED]]
+    more = len(session.orphans) - len(named)
+    text = f"baselines of tests that are gone: {', '.join(named)}{f' and {more} more' if more else ''}"
+    if session.pruned:
+        return f"deleted {text} (commit it)"
+    if session.settings.prune:
+        return f"{text}; not deleted, for not all tests were collected: run without -k, -m and names of tests"
+    return f"{text}; --kafka-prune-baselines deletes them"
+
+
+def names_of(results: Sequence[Result]) -> dict[str, str]:
+    """What to call each test in a narrow table: without its file where all are in one."""
+    files = {result.nodeid.partition("::")[0] for result in results}
+    return {
+        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else result.nodeid.rpartition("/")[2]
+        for result in results
+    }
+
+
+def _notes(result: Result, *, verbose: bool) -> Iterator[str]:
+    yield from (text.splitlines()[0] for text in result.warnings)
+    yield from result.notes
+    for check in result.checks if result.rounds else ():
+        if str(check.outcome) == "INCONCLUSIVE" or (check.rerun and str(check.outcome) == "PASSED"):
+            yield f"{check.expression}: {check.reason}"
+    if result.changed and (verbose or result.reference is not None or len(result.trials) > 1):
+        standard = "baseline" if result.reference is None else "reference"
+        yield f"changed against the {standard}: {', '.join(result.changed)}"
+    yield from (f"advice, not a limit: {describe_advice(one)}" for one in result.advice)
+    yield from _found(result)
+    if verbose:
+        yield _described(result)
+
+
+def _found(result: Result) -> Iterator[str]:
+    """What the limits find, where that is known and no table says it."""
+    if result.calibration or result.problems:
+        return
+    known = [check for check in result.checks if check.detectable is not None]
+    relative = [check for check in known if "baseline" in check.expression]
+    absolute = [check for check in known if check not in relative]
+    if relative:
+        changes = (f"{check.metric} {format_ratio(check.detectable or 0.0)}" for check in relative)
+        yield f"finds changes from: {', '.join(changes)}"
+    if absolute:
+        figures = (
+            f"{check.metric} {format_quantity((check.limit_value or 0.0) * (1 + (check.detectable or 0.0)), unit)}"
+            for check in absolute
+            for unit in (CATALOGUE[check.metric].unit,)
+        )
+        yield f"finds what is beyond a limit from: {', '.join(figures)}"
+
+
+def _described(result: Result) -> str:
+    """The scenario's fields that something has set, each with where."""
+    fields = (
+        f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
+        for name, source in result.sources.items()
+    )
+    return ", ".join(fields) or "defaults"
