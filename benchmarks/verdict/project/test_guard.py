@@ -1,0 +1,23 @@
+"""What is slowed down: as fast as the broker takes it, with a tolerance of 5 %."""
+
+import pytest
+
+# Quotas act within a second: Kafka's default averages over 11 windows of a second, and lets the first burst through.
+pytestmark = [
+    pytest.mark.kafka_cluster(config={"quota.window.num": "2"}),
+    pytest.mark.kafka_scenario(duration="1 s", warmup="1 s", acks=1),
+]
+
+
+@pytest.mark.kafka_scenario(record_size="1 KiB")
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 5%")
+def test_guard(kafka_perf):
+    """One producer."""
+    kafka_perf()
+
+
+@pytest.mark.kafka_scenario(record_size="1 KiB", producers=3)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 5%")
+def test_three_producers(kafka_perf):
+    """For settings that show under more connections than one."""
+    kafka_perf()
