@@ -1,6 +1,7 @@
 """Names of what a run creates on a cluster, and which of them a later run may remove.
 
-    kafkaperf-20261121T140509Z-0123456789ab         the run, and its topic where it creates one
+    kafkaperf-20261121T140509Z-0123456789ab         the run
+    kafkaperf-20261121T140509Z-0123456789ab-3       round 3, and its topic where it creates one
     kafkaperf-20261121T140509Z-0123456789ab-3-0     round 3, consumer group 0
 
 The time is UTC, when the run is bound to be over at the latest.
@@ -21,7 +22,8 @@ SUFFIX_BYTES = 6
 
 _TIME = "%Y%m%dT%H%M%SZ"
 _RUN = rf"{PREFIX}(?P<time>[0-9]{{8}}T[0-9]{{6}}Z)-[0-9a-f]{{{2 * SUFFIX_BYTES}}}"
-_TOPIC = re.compile(_RUN)
+_TOPIC = re.compile(rf"{_RUN}(-[0-9]+)?")
+"""Of a round; earlier versions had one for all rounds."""
 _GROUP = re.compile(rf"{_RUN}-[0-9]+-[0-9]+")
 
 
@@ -31,7 +33,7 @@ def run_name(over: datetime.datetime, suffix: bytes) -> str:
 
 
 def round_name(run: str, number: int) -> str:
-    """What a round's groups and transactional ids begin with."""
+    """A round's own topic, and what its groups and transactional ids begin with."""
     return f"{run}-{number}"
 
 

@@ -39,7 +39,7 @@ def foreign(young: str) -> Iterator[Cluster]:
     """Things are in it; two brokers, each of which keeps some groups, create any topic that somebody asks about."""
     spec = ClusterSpec(brokers=2, config={"auto.create.topics.enable": "true"})
     with provision(spec, target="local") as cluster:
-        make_topic(cluster, young, OLD, LONG_AGO, *THEIRS, partitions=1)
+        make_topic(cluster, f"{young}-3", f"{OLD}-1", LONG_AGO, *THEIRS, partitions=1)
         ours = [f"{OLD}-1-0", f"{OLD}-1-1", f"{OLD}-2-0", f"{young}-1-0"]
         commit_as(cluster, *ours, f"{OLD}-app", "kafkaperf-readers", topic="orders")
         yield cluster
@@ -51,7 +51,7 @@ def test_what_crashed_runs_left_goes_when_a_foreign_cluster_is_reached(foreign: 
     with provision(ClusterSpec(), target=foreign.bootstrap_servers):
         pass
 
-    assert topics(foreign) == {young, *THEIRS}
+    assert topics(foreign) == {f"{young}-3", *THEIRS}
     assert groups(foreign) == {f"{young}-1-0", f"{OLD}-app", "kafkaperf-readers"}
     assert Admin(foreign.bootstrap_servers, foreign.access).sweep() == []
 

@@ -5,7 +5,7 @@ import pytest
 # Quotas act within a second: Kafka's default averages over 11 windows of a second, and lets the first burst through.
 pytestmark = [
     pytest.mark.kafka_cluster(config={"quota.window.num": "2"}),
-    pytest.mark.kafka_scenario(duration="1 s", warmup="1 s", acks=1),
+    pytest.mark.kafka_scenario(duration="2 s", warmup="1 s", acks=1),
 ]
 
 
