@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.budget import BROKEN_OFF_TEXT
 from pytest_kafkaperf.confirmation import SESSIONS
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.result import Trial, judged, problems_of
@@ -93,7 +94,7 @@ class _Further:
             return
         trial = self._measured(f"{what} {len(self.trials) + 1}")
         if len(trial.rounds) < rounds and not trial.problems:
-            self.refusal = self._pace.broken_off
+            self.refusal = BROKEN_OFF_TEXT
             return
         self.trials.append(trial)
 

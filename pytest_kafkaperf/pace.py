@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.budget import (
-    BROKEN_OFF_TEXT,
     ROUND_SETUP_S,
     SETUP_S,
     Cost,
@@ -24,6 +23,7 @@ from pytest_kafkaperf.budget import (
     undecided_text,
 )
 from pytest_kafkaperf.confirmation import can_decide
+from pytest_kafkaperf.threshold import count_gated
 from pytest_kafkaperf.verdict import ALPHA
 
 if TYPE_CHECKING:
@@ -131,9 +131,6 @@ class Pace:
             setup_s=self._spent_s - self._rounds_s, round_s=max(0.0, self._longest_s - load_s), guessed=False
         )
 
-    broken_off = BROKEN_OFF_TEXT
-    """Why there were no more fresh sessions, where one took longer than was left."""
-
     def has_time(self) -> bool:
         """Whether the run has time for another round of a further session."""
         return fits(self._longest_s, left_s=self._left_s - self._spent_s)
@@ -188,10 +185,10 @@ def _cost(case: Case, baseline_rounds: int, overhead: Overhead, *, preheat_s: fl
 
 def _decides(case: Case, baseline_rounds: int, rounds: int) -> bool:
     """Whether so many rounds can decide over the test's limits, or over those of later runs that they are kept for."""
-    gated = sum(threshold.needs_baseline for threshold in case.thresholds)
-    if not gated:
+    number = count_gated(case.thresholds)
+    if not number:
         return True
     if case.reference is None and not baseline_rounds and case.settings.update is None:
         return True  # there is nothing to compare with
     known = None if case.reference is not None else baseline_rounds or rounds
-    return can_decide(rounds, known, gated=gated, confirmed=case.settings.confirm, alpha=ALPHA)
+    return can_decide(rounds, known, gated=number, confirmed=case.settings.confirm, alpha=ALPHA)

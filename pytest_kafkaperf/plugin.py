@@ -143,11 +143,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "kafka_perf" in getattr(item, "fixturenames", ()):
             found = _read_case(item)
             if found:
-                problems.setdefault(item.nodeid.partition("::")[0], []).append(found)
+                problems.setdefault(_file_of(item.nodeid), []).append(found)
     for nodeid, texts in problems.items():
         report = pytest.CollectReport(nodeid, "failed", longrepr="\n".join(texts), result=[])
         config.hook.pytest_collectreport(report=report)
-    items[:] = [item for item in items if item.nodeid.partition("::")[0] not in problems]
+    items[:] = [item for item in items if _file_of(item.nodeid) not in problems]
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:

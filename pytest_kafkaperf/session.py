@@ -35,6 +35,7 @@ from pytest_kafkaperf.result import Result, Trial, judged, problems_of, warnings
 from pytest_kafkaperf.run import resolve_scenario
 from pytest_kafkaperf.shared import SharedClusters, Wanted
 from pytest_kafkaperf.stand import Stand, now
+from pytest_kafkaperf.threshold import count_gated
 from pytest_kafkaperf.verdict import ALPHA, Judgement, Verdict, judge
 
 if TYPE_CHECKING:
@@ -322,7 +323,6 @@ class Session:
                 name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
                 limits[name] = min(tolerance, limits.get(name, tolerance))
         sessions = [trial.measured.rounds for trial in judged(trials)]
-        gated = sum(threshold.needs_baseline for threshold in case.thresholds)
         found: dict[str, Calibrated] = {}
         notes = []
         for name, tolerance in (limits or dict.fromkeys(HEADLINES, math.log1p(_NOT_GATED))).items():
@@ -330,7 +330,7 @@ class Session:
             one = None
             if flaw is None:
                 values = [logs(CATALOGUE[name], rounds) for rounds in sessions]
-                one = calibrated(values, tolerance=tolerance, alpha=ALPHA / max(1, gated))
+                one = calibrated(values, tolerance=tolerance, alpha=ALPHA / max(1, count_gated(case.thresholds)))
                 flaw = f"{name} has one round a session, and no noise can be seen in it"
             if one is not None:
                 found[name] = one
@@ -455,7 +455,7 @@ def _advice(case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> tu
 
 def _stale(result: Result) -> list[str]:
     """Whether the baseline is so far behind that a regression could hide in what has been gained."""
-    relative = [check for check in result.checks if "baseline" in check.expression]
+    relative = [check for check in result.checks if check.is_relative]
     if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
         return []
     return [_STALE]

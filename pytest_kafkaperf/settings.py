@@ -121,6 +121,7 @@ def read_settings(
         )
     environment = either.get("environment")
     reference = parse_reference(either["reference"]) if "reference" in either else None
+    preheat_s = _seconds(either, "preheat", least=0)
     calibrate = _whole(either, "calibrate", least=2)
     _refuse_together(either, update)
     if reference is not None:
@@ -136,14 +137,14 @@ def read_settings(
         update=update,
         environment=None if environment is None else environment_key(environment),
         strict="strict" in either,
-        preheat_s=_seconds(either["preheat"], "preheat", least=0) if "preheat" in either else _PREHEAT_S,
+        preheat_s=_PREHEAT_S if preheat_s is None else preheat_s,
         confirm="no-confirm" not in either,
         reference=reference,
         reference_config=_properties(either.get("reference-config")),
         reference_client_config=path("reference-client-config", None),
         reference_seed=_whole(either, "reference-seed", least=0),
         calibrate=calibrate,
-        time_budget_s=_seconds(either["time-budget"], "time-budget", least=1) if "time-budget" in either else None,
+        time_budget_s=_seconds(either, "time-budget", least=1),
         prune="prune-baselines" in either,
         json=path("json", None),
         history=path("history", None),
@@ -238,7 +239,10 @@ def _whole(given: Mapping[str, str], name: str, *, least: int) -> int | None:
     return int(text)
 
 
-def _seconds(text: str, name: str, *, least: int) -> float:
+def _seconds(given: Mapping[str, str], name: str, *, least: int) -> float | None:
+    text = given.get(name)
+    if text is None:
+        return None
     from pytest_kafkaperf.units import Unit, parse  # noqa: PLC0415 - costs start-up time
 
     try:

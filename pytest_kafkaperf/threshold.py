@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -77,6 +78,11 @@ class Threshold:
         """The part of the limit that speaks of the baseline; two of them are read as one."""
         parts = self.limit.parts if isinstance(self.limit, Extreme) else (self.limit,)
         return next((part for part in parts if isinstance(part, Relative)), None)
+
+
+def count_gated(thresholds: Iterable[Threshold]) -> int:
+    """How many limits speak of the baseline: any of them could fail a test by chance."""
+    return sum(threshold.needs_baseline for threshold in thresholds)
 
 
 _EXAMPLE = "for example 'produce.latency.p99 <= 25 ms' or 'produce.throughput >= baseline - 10%'"
@@ -184,11 +190,8 @@ def _simple(text: str, subject: Metric) -> Absolute | Relative:
 
 def _refuse_unjudgeable(threshold: Threshold) -> None:
     """A limit relative to the baseline says how much worse is too much; nothing else can be judged by ranks."""
-    subject, limit = threshold.metric, threshold.limit
-    relatives = [
-        part for part in (limit.parts if isinstance(limit, Extreme) else (limit,)) if isinstance(part, Relative)
-    ]
-    if not relatives:
+    subject, relative = threshold.metric, threshold.relative
+    if relative is None:
         return
     if subject.can_be_zero:
         raise ScenarioError(
@@ -197,7 +200,7 @@ def _refuse_unjudgeable(threshold: Threshold) -> None:
         )
     lower = subject.better == "lower"
     operators, sign = (("<=", "<"), "+") if lower else ((">=", ">"), "-")
-    worse_allowed = all((part.factor >= 1) if lower else (part.factor <= 1) for part in relatives)
+    worse_allowed = relative.factor >= 1 if lower else relative.factor <= 1
     if threshold.operator not in operators or not worse_allowed:
         raise ScenarioError(
             f"threshold {threshold.expression!r}: for {subject.name} {subject.better} is better, so a baseline limit "

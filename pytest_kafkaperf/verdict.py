@@ -41,6 +41,7 @@ from pytest_kafkaperf.threshold import (
     Operator,
     Relative,
     Threshold,
+    count_gated,
     describe_limit,
     limit_value,
 )
@@ -105,6 +106,11 @@ class Check:
     rerun: bool = False
     """Whether the first session made it suspect, so that fresh ones decided."""
 
+    @property
+    def is_relative(self) -> bool:
+        """Whether the limit speaks of the baseline."""
+        return "baseline" in self.expression
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
@@ -133,11 +139,11 @@ def judge(
     `problems` say why the run cannot be trusted: the verdict is INVALID then, and the checks are for information.
     With `ungated`, limits relative to the baseline pass for that reason.
     """
-    gated = sum(threshold.needs_baseline for threshold in thresholds)
-    stage = None if fresh is None else _Stage(gated=gated)
+    number = count_gated(thresholds)
+    stage = None if fresh is None else _Stage(gated=number)
     found = [_look(threshold, [session], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
     if fresh and not problems:
-        found = _judged_afresh(found, fresh, baseline, gated=gated)
+        found = _judged_afresh(found, fresh, baseline, gated=number)
     verdict = Verdict.INVALID if problems else worst([look.check.outcome for look in found])
     return Judgement(
         verdict=verdict,

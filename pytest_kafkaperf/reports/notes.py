@@ -84,7 +84,7 @@ def _found(result: Result) -> Iterator[str]:
     if result.calibration or result.problems:
         return
     known = [check for check in result.checks if check.detectable is not None]
-    relative = [check for check in known if "baseline" in check.expression]
+    relative = [check for check in known if check.is_relative]
     absolute = [check for check in known if check not in relative]
     if relative:
         changes = (f"{check.metric} {format_ratio(check.detectable or 0.0)}" for check in relative)

@@ -149,7 +149,7 @@ def _figure(result: Result, name: str) -> str:
 
 def _change(result: Result) -> Text:
     """The gated metric that moved most for the worse, or least for the better."""
-    relative = [check for check in result.checks if "baseline" in check.expression]
+    relative = [check for check in result.checks if check.is_relative]
     changed = [check for check in relative if check.change is not None]
     if not changed:
         return Text("none yet" if relative else "-", style="dim")
