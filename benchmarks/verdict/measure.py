@@ -107,14 +107,16 @@ def _slower(percent: int) -> dict[str, str]:
     sessions = json.loads(file.read_text(encoding="utf-8"))["sessions"]
     known = statistics.median(one["produce.throughput"] for session in sessions for one in session["rounds"])
     wanted = known / (1 + percent / 100)
-    rate = wanted * _BYTES_A_RECORD
+    rate, found = wanted * _BYTES_A_RECORD, []
     for _ in range(_STEPS):
         (test,) = _pytest(tests, KAFKAPERF_BYTE_RATE=str(int(rate)))["tests"]
         left = test["metrics"]["produce.throughput"]["median"]
         print(
             f"quota {rate / 1e6:.1f} MB/s leaves {left:.0f} of {known:.0f} records/s, wanted {wanted:.0f}", flush=True
         )
-        rate *= wanted / left
+        # The mean of all steps: to chase each single one would follow the noise.
+        found.append(rate / left)
+        rate = wanted * statistics.mean(found)
     return {"KAFKAPERF_BYTE_RATE": str(int(rate))}
 
 
