@@ -6,7 +6,7 @@ Every comparison is a run of pytest, as users start it, on fresh local brokers (
 - `slow`: one producer against a client quota; the baseline of 5 sessions knows none.
 - `pairs`: the same quotas on the candidate alone, beside a reference in the same session.
 - `equal`: a reference that is the same.
-- `flush`, `threads`: a reference of the same version with another property.
+- `flush`, `threads`: a candidate of the reference's version with another property, and a slower broker for it.
 
 Each comparison is kept in `results.jsonl` at once: what was interrupted goes on where it was, `--fresh` begins anew,
 and `--report` only prints the table. "25 % slower" is a quota that leaves 1/1.25 of the baseline's throughput; what it
@@ -39,8 +39,9 @@ _STEPS = 4
 """Towards the quota that leaves a given throughput: it is not proportional to it."""
 _BYTES_A_RECORD = 1100
 _RUNS = {"aa": 40, "slow 25": 20, "slow 50": 10, "pairs 15": 20, "pairs 25": 10, "equal": 20, "flush": 3, "threads": 3}
-_FLUSH = "--kafka-reference-config=log.flush.interval.messages=1"
-_THREADS = "--kafka-reference-config=num.io.threads=1"
+_FLUSH = ("log.flush.interval.messages", "1", str(2**63 - 1))
+_THREADS = ("num.io.threads", "1", "8")
+"""A property, the candidate's value, and Kafka's default, which is the reference's."""
 
 
 def main() -> None:
@@ -84,10 +85,16 @@ def _way(phase: str) -> tuple[list[str], dict[str, str]]:
         case ["equal"]:
             return reference, {}
         case ["flush"]:
-            return [*reference, _FLUSH], {}
+            return _configs("test_guard", *_FLUSH)
         case ["threads"]:
-            return ["test_guard.py::test_three_producers", "--kafka-reference=local", _THREADS], {}
+            return _configs("test_three_producers", *_THREADS)
     raise SystemExit(f"{phase!r} is not one of {', '.join(_RUNS)}")
+
+
+def _configs(test: str, name: str, candidate: str, reference: str) -> tuple[list[str], dict[str, str]]:
+    """Two brokers of one version that differ in a property."""
+    arguments = [f"test_guard.py::{test}", "--kafka-reference=local", f"--kafka-reference-config={name}={reference}"]
+    return arguments, {"KAFKAPERF_PROPERTY": f"{name}={candidate}"}
 
 
 def _baselines(tests: str) -> str:

@@ -1,10 +1,17 @@
 """What is slowed down: as fast as the broker takes it, with a tolerance of 5 %."""
 
+import os
+
 import pytest
 
 # Quotas act within a second: Kafka's default averages over 11 windows of a second, and lets the first burst through.
+_CONFIG = {"quota.window.num": "2"}
+if "KAFKAPERF_PROPERTY" in os.environ:
+    _name, _, _value = os.environ["KAFKAPERF_PROPERTY"].partition("=")
+    _CONFIG[_name] = _value
+
 pytestmark = [
-    pytest.mark.kafka_cluster(config={"quota.window.num": "2"}),
+    pytest.mark.kafka_cluster(config=_CONFIG),
     pytest.mark.kafka_scenario(duration="2 s", warmup="1 s", acks=1),
 ]
 
