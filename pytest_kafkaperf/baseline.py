@@ -16,10 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_name
-from pytest_kafkaperf.errors import BaselineError
+from pytest_kafkaperf.errors import BaselineError, shortened
 from pytest_kafkaperf.fields import explain
 from pytest_kafkaperf.files import replace_file
 from pytest_kafkaperf.scenario import Scenario, format_field
@@ -52,6 +60,17 @@ def _at_least_one(items: tuple[Any, ...]) -> tuple[Any, ...]:
 Figure = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
+class Imported(BaseModel):
+    """Where the figures of another tool came from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool: str
+    """`kafka-producer-perf-test`; several are joined by `and`."""
+    files: tuple[str, ...]
+    """Their names, without folders: those are one machine's."""
+
+
 class BaselineSession(BaseModel):
     """What one session measured on one fresh cluster."""
 
@@ -62,8 +81,25 @@ class BaselineSession(BaseModel):
     commit: str | None = None
     """Of the code under test, where it is known."""
     fingerprint: dict[str, str]
+    """What figures may depend on: versions, broker properties, machine."""
     rounds: Annotated[tuple[dict[str, Figure], ...], AfterValidator(_at_least_one)]
     """Metrics by name, in base units."""
+    imported: Imported | None = None
+    """None: this plugin measured it."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files of what was measured stay as they were before anything could be imported."""
+        content: dict[str, Any] = handler(self)
+        if self.imported is None:
+            del content["imported"]
+        return content
+
+
+def _of_one_kind(sessions: tuple[BaselineSession, ...]) -> tuple[BaselineSession, ...]:
+    if len({session.imported is None for session in sessions}) > 1:
+        raise ValueError("sessions that were measured and imported ones are no neighbours")
+    return sessions
 
 
 class BaselineRecord(BaseModel):
@@ -72,11 +108,20 @@ class BaselineRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = Field(alias="schema")
+    """Of the file format."""
     nodeid: str
+    """The test, as pytest names it."""
     environment: str
+    """Where it counts: the name of the folder that the file is in."""
     scenario: dict[str, Any]
-    """As `Scenario.model_dump(mode="json")` gives it."""
-    sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_at_least_one)]
+    """As `Scenario.model_dump(mode="json")` gives it; empty where it is not known, as of imported figures."""
+    sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_at_least_one), AfterValidator(_of_one_kind)]
+    """The oldest first; `--kafka-update-baselines=append` keeps the newest 10."""
+
+    @property
+    def imported(self) -> Imported | None:
+        """Where the newest session came from; None where this plugin measured all of them."""
+        return self.sessions[-1].imported
 
     @classmethod
     def of_session(
@@ -89,6 +134,7 @@ class BaselineRecord(BaseModel):
         created: str,
         rounds: Sequence[Mapping[str, float]],
         commit: str | None = None,
+        imported: Imported | None = None,
     ) -> Self:
         """The record of one session.
 
@@ -101,6 +147,7 @@ class BaselineRecord(BaseModel):
             "commit": commit,
             "fingerprint": dict(fingerprint),
             "rounds": [{name: float(value) for name, value in one.items()} for one in rounds],
+            "imported": imported,
         }
         record = {
             "schema": SCHEMA,
@@ -112,17 +159,16 @@ class BaselineRecord(BaseModel):
         try:
             return cls.model_validate(record)
         except ValidationError as error:
-            raise BaselineError(
-                f"the figures of {nodeid} cannot become a baseline: {_shortened(explain(error))}; run it again"
-            ) from None
+            problem = shortened(explain(error), _MAX_PROBLEM)
+            raise BaselineError(f"the figures of {nodeid} cannot become a baseline: {problem}; run it again") from None
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
     """The record of one session beside those before it, the newest `MAX_SESSIONS` of them.
 
-    Sessions of another workload are no neighbours: then the new one stands alone.
+    Sessions of another workload, or of another tool, are no neighbours: then the new one stands alone.
     """
-    if old is None or scenario_changes(old.scenario, new.scenario):
+    if old is None or old.imported or new.imported or scenario_changes(old.scenario, new.scenario):
         return new
     sessions = sorted((*old.sessions, *new.sessions), key=lambda one: datetime.datetime.fromisoformat(one.created))
     return new.model_copy(update={"sessions": tuple(sessions[-MAX_SESSIONS:])})
@@ -138,6 +184,8 @@ class BaselineRounds:
     """Where the newest of them ran; empty where that is not known."""
     obstacle: str | None = None
     """Why the comparison does not count; None when it does."""
+    imported: str | None = None
+    """The tool that measured them, whose noise is not known; None: this plugin did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,12 +233,9 @@ class BaselineStore:
         """
         path = self.path(environment, nodeid)
         try:
-            content = path.read_bytes()
+            record = read_baseline(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            raise BaselineError(f"cannot read baseline {path}: {error.strerror or error}") from None
-        record = _read(content, path)
         for name, given, expected in (
             ("nodeid", record.nodeid, nodeid),
             ("environment", record.environment, environment),
@@ -315,16 +360,37 @@ class BaselineStore:
         found = _rounds_of(record, scenario) if record is not None else BaselineRounds(obstacle="unreadable")
         shown = "not comparable" if found.obstacle else f"the change against {others[0]!r} is shown, it never counts"
         return BaselineRounds(
-            sessions=found.sessions, obstacle=f"{missing} (there is one for {known}: {shown}); {_HOW_TO_MAKE}"
+            sessions=found.sessions,
+            obstacle=f"{missing} (there is one for {known}: {shown}); {_HOW_TO_MAKE}",
+            imported=found.imported,
         )
+
+
+def read_baseline(path: Path) -> BaselineRecord:
+    """Read a baseline file, wherever it lies.
+
+    Raises:
+        BaselineError: it cannot be read, is damaged or is from a newer version; it is left as it is.
+        FileNotFoundError, NotADirectoryError: there is none.
+
+    """
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise BaselineError(f"cannot read baseline {path}: {error.strerror or error}") from None
+    return _read(content, path)
 
 
 def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
     """The fields that make two workloads different: `partitions: 6 -> 12`.
 
-    A field that one side does not name has its default there: it is from before the field existed. `rounds` does not
-    count: it says how often to measure, not what.
+    A field that one side does not name has its default there: it is from before the field existed. A side that names
+    none is not known, and nothing can be compared. `rounds` does not count: it says how often to measure, not what.
     """
+    if not before or not now:
+        return ()
     defaults = Scenario().model_dump(mode="json")
     first, second = ({**defaults, **fields} for fields in (before, now))
     return tuple(
@@ -344,7 +410,11 @@ def _rounds_of(record: BaselineRecord, scenario: Mapping[str, Any]) -> BaselineR
     if changes:
         return BaselineRounds(obstacle=f"the scenario is not the baseline's ({'; '.join(changes)}); {_HOW_TO_MAKE}")
     sessions = tuple(session.rounds for session in record.sessions)
-    return BaselineRounds(sessions=sessions, fingerprint=record.sessions[-1].fingerprint)
+    return BaselineRounds(
+        sessions=sessions,
+        fingerprint=record.sessions[-1].fingerprint,
+        imported=record.imported.tool if record.imported else None,
+    )
 
 
 def _folders(folder: Path) -> list[str]:
@@ -387,11 +457,7 @@ def _read(content: bytes, path: Path) -> BaselineRecord:
 
 
 def _damaged(path: Path, problem: str) -> BaselineError:
-    return BaselineError(f"baseline {path} is damaged: {_shortened(problem)}; {_HOW_TO_REPAIR}")
-
-
-def _shortened(problem: str) -> str:
-    return problem if len(problem) <= _MAX_PROBLEM else f"{problem[:_MAX_PROBLEM]}..."
+    return BaselineError(f"baseline {path} is damaged: {shortened(problem, _MAX_PROBLEM)}; {_HOW_TO_REPAIR}")
 
 
 def _written(record: BaselineRecord) -> bytes:

@@ -1,0 +1,104 @@
+"""The JSON report, read again: of what it holds, what a comparison takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pytest_kafkaperf.errors import UsageError, shortened
+from pytest_kafkaperf.fields import explain
+from pytest_kafkaperf.reports.json import SCHEMA
+
+_MAX_PROBLEM = 300
+"""Characters of what is wrong with a file."""
+_NEEDED = "a report that --kafka-json has written is needed"
+
+
+class _Part(BaseModel):
+    """Fields that a comparison does not take are passed over: later versions have more."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class ReportedRound(_Part):
+    """One round."""
+
+    metrics: dict[str, Annotated[float, Field(allow_inf_nan=False, strict=True)]]
+    """By name, in base units."""
+
+
+class ReportedSession(_Part):
+    """A further session of a test."""
+
+    rounds: tuple[ReportedRound, ...]
+    problems: tuple[str, ...] = ()
+    """Why it cannot be trusted."""
+
+
+class ReportedCheck(_Part):
+    """One limit."""
+
+    expression: str
+
+
+class ReportedTest(_Part):
+    """One test."""
+
+    nodeid: str
+    scenario: dict[str, Any]
+    rounds: tuple[ReportedRound, ...]
+    """Of the first session."""
+    further_sessions: tuple[ReportedSession, ...] = ()
+    checks: tuple[ReportedCheck, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Why its verdict is INVALID."""
+
+
+class Report(_Part):
+    """What one run of pytest reported."""
+
+    version: Literal[1] = Field(alias="schema")
+    created: str
+    environment: dict[str, str]
+    """Its key, as `key`, and what figures may depend on."""
+    tests: tuple[ReportedTest, ...]
+
+    @property
+    def key(self) -> str:
+        """Which baselines count there."""
+        return self.environment.get("key", "")
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What figures may depend on."""
+        return {name: text for name, text in self.environment.items() if name != "key"}
+
+
+def read_report(path: Path) -> Report:
+    """Read a report.
+
+    Raises:
+        UsageError: it cannot be read, is no report, or one of a later schema.
+
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read report {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no JSON: {error}; {_NEEDED}") from None
+    if not isinstance(data, dict) or "tests" not in data:
+        raise UsageError(f"{path} is JSON, and no report: it has no 'tests'; {_NEEDED}")
+    schema = data.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise UsageError(
+            f"{path} is of schema {schema}, and this version of pytest-kafkaperf reads up to {SCHEMA}; upgrade "
+            "pytest-kafkaperf"
+        )
+    try:
+        return Report.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(f"report {path} is damaged: {shortened(explain(error), _MAX_PROBLEM)}; {_NEEDED}") from None
