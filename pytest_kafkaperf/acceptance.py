@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.comparison import Comparison, Measured, Rounds, compare, exceeds, flaw_of, pooled, sign_of
 from pytest_kafkaperf.confirmation import SESSIONS
+from pytest_kafkaperf.finding import Verdict
+from pytest_kafkaperf.relative import ALPHA
 from pytest_kafkaperf.result import Trial, judged
 from pytest_kafkaperf.units import format_ratio
-from pytest_kafkaperf.verdict import ALPHA, Verdict
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.threshold import Threshold

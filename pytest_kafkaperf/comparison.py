@@ -17,8 +17,10 @@ from pytest_kafkaperf.ranks import (
     SAME,
     hodges_lehmann,
     mann_whitney_p,
+    pairs_interval,
     pseudomedian,
     ranked,
+    shift_interval,
     signed_rank_p,
 )
 from pytest_kafkaperf.units import format_quantity
@@ -49,6 +51,11 @@ class Unpaired:
         """How much worse: the Hodges-Lehmann estimate."""
         return hodges_lehmann(self.current, self.baseline)
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Between what it lies, at 95 % or the nearest attainable; None of too few rounds (see `ranks`)."""
+        return shift_interval(self.current, self.baseline)
+
     def worse_p(self, tolerance: float) -> Fraction:
         """The p of "worse by more than the tolerance": exact one-sided Mann-Whitney test."""
         return mann_whitney_p(*ranked([value - tolerance for value in self.current], self.baseline))
@@ -75,6 +82,11 @@ class Paired:
     def shift(self) -> float:
         """How much worse: the Hodges-Lehmann estimate of one sample."""
         return pseudomedian(self.differences)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Between what it lies, at 95 % or the nearest attainable; None of too few pairs (see `ranks`)."""
+        return pairs_interval(self.differences)
 
     def worse_p(self, tolerance: float) -> Fraction:
         """The p of "worse by more than the tolerance": exact one-sided Wilcoxon signed-rank test."""

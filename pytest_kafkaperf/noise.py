@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.confirmation import SESSIONS
+from pytest_kafkaperf.ranks import spared, spared_pairs
 
 POWER = 0.8
 """How often a worsening must be found to count as detectable: the usual convention for the power of a test."""
@@ -98,8 +99,8 @@ def detectable(
     drawn = [min(size, _MOST_ROUNDS) for size in baseline or ()]
     known, some = sum(drawn), min(rounds, _MOST_ROUNDS)
     deciding = SESSIONS * some if confirmed else some
-    spared = _spared_pairs(deciding, alpha) if baseline is None else _spared(deciding, known, alpha)
-    if not spared:
+    extreme = spared_pairs(deciding, alpha) if baseline is None else spared(deciding, known, alpha)
+    if not extreme:
         return math.inf
     runs = max(_FEWEST_RUNS, min(_DIFFERENCES // max(1, (some + 2 * deciding) * known), _MOST_RUNS))
     values = _drawn(noise, [*(baseline or ()), *[rounds] * (1 + SESSIONS)], runs)
@@ -112,7 +113,7 @@ def detectable(
         needed = np.maximum(needed, np.median(shortfalls, axis=0))
         every = np.concatenate(fresh, axis=1)
     each = _shortfalls(every, reference)
-    place = each.shape[1] - spared
+    place = each.shape[1] - extreme
     needed = np.maximum(needed, np.partition(each, place, axis=1)[:, place])
     return tolerance + max(0.0, float(np.quantile(needed, POWER)))
 
@@ -151,32 +152,3 @@ def _shortfalls(current: _Floats, reference: _Floats | None) -> _Floats:
         return (reference[:, None, :] - current[:, :, None]).reshape(len(current), -1)
     first, second = np.triu_indices(current.shape[1])
     return -(current[:, first] + current[:, second]) / 2
-
-
-def _spared(current: int, baseline: int, alpha: Fraction) -> int:
-    """How many values of Mann and Whitney's U, from the largest down, have an exact p below `alpha`.
-
-    The counts of splits by U are the coefficients of the Gaussian binomial.
-    """
-    most = current * baseline // 2
-    ways = [1] + [0] * most
-    for size in range(1, current + 1):
-        for place in range(most, baseline + size - 1, -1):
-            ways[place] -= ways[place - baseline - size]
-        for place in range(size, most + 1):
-            ways[place] += ways[place - size]
-    return _below(ways, alpha * math.comb(current + baseline, current))
-
-
-def _spared_pairs(pairs: int, alpha: Fraction) -> int:
-    """The same of the sum of positive ranks: the counts of signs by it are those of sets of ranks with that sum."""
-    most = pairs * (pairs + 1) // 4
-    ways = [1] + [0] * most
-    for rank in range(1, pairs + 1):
-        for place in range(most, rank - 1, -1):
-            ways[place] += ways[place - rank]
-    return _below(ways, alpha * 2**pairs)
-
-
-def _below(ways: Sequence[int], bound: Fraction) -> int:
-    return sum(total < bound for total in itertools.accumulate(ways))

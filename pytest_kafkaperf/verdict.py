@@ -1,9 +1,7 @@
 """The verdict of a test: its limits judged over its rounds. Pure.
 
-A limit relative to the baseline asks "worse by more than N %, beyond noise". A session whose Hodges-Lehmann shift over
-the baseline (or over the reference, in pairs) exceeds the tolerance is suspect, and fresh sessions alone decide then
-(see `confirmation`). Where there are none, it is broken when the exact one-sided test of the shift beyond the
-tolerance (see `comparison`) gives p < 0.01.
+A limit relative to the baseline asks "worse by more than N %, beyond noise" (see `relative`), an absolute one what the
+median of the rounds is.
 """
 
 from __future__ import annotations
@@ -11,28 +9,24 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.comparison import (
     Comparison,
     Measured,
-    Paired,
     Rounds,
-    Unpaired,
     compare,
     counted,
-    exceeds,
     flaw_of,
     no_ratio,
     pooled,
-    sign_of,
 )
-from pytest_kafkaperf.confirmation import Fresh, can_decide, holm
+from pytest_kafkaperf.confirmation import Fresh, holm
+from pytest_kafkaperf.finding import Finding, Verdict
 from pytest_kafkaperf.metrics import Metric
+from pytest_kafkaperf.relative import ALPHA, Stage, change_of, judge_relative
 from pytest_kafkaperf.sensitivity import detectable_change
 from pytest_kafkaperf.threshold import (
     Absolute,
@@ -45,40 +39,10 @@ from pytest_kafkaperf.threshold import (
     describe_limit,
     limit_value,
 )
-from pytest_kafkaperf.units import format_quantity, format_ratio
+from pytest_kafkaperf.units import format_quantity
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.baseline import BaselineRounds
-
-ALPHA = Fraction(1, 100)
-"""A difference is beyond noise when its p is below this.
-
-Not divided over the gated metrics (Holm) where one session decides alone: 5 against 5 rounds give 1/252 at best, so
-three metrics at ALPHA / 3 could never fail, and a gate would sleep. Fresh sessions give more rounds.
-"""
-_FEWEST_ROUNDS = 4
-"""Current rounds that 5 of the baseline can decide with, and the other way round."""
-
-
-class Verdict(StrEnum):
-    """What was found, of one limit or of a test; the later outranks the earlier."""
-
-    PASSED = "PASSED"
-    IMPROVED = "IMPROVED"
-    """Better than the baseline by more than the tolerance, beyond noise."""
-    INCONCLUSIVE = "INCONCLUSIVE"
-    """Could not be compared: neither passed nor failed."""
-    REGRESSED = "REGRESSED"
-    """Worse than the baseline by more than the tolerance, beyond noise."""
-    VIOLATED = "VIOLATED"
-    """An absolute limit is broken."""
-    INVALID = "INVALID"
-    """The run itself cannot be trusted."""
-
-    @property
-    def fails(self) -> bool:
-        """Whether such a test fails; INCONCLUSIVE fails under `--kafka-strict` only."""
-        return self in (Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +69,14 @@ class Check:
     reason: str
     rerun: bool = False
     """Whether the first session made it suspect, so that fresh ones decided."""
+    interval: tuple[float, float] | None = None
+    """Between what `change` lies: its distribution-free confidence interval, at 95 % or the nearest attainable.
+
+    None of too few rounds (see `ranks`). It rests on the rounds that `change` rests on, and takes them as independent:
+    what sessions have of their own is not in it.
+    """
+    spread: tuple[float, float] | None = None
+    """The least and the most over the rounds that `observed` rests on."""
 
     @property
     def is_relative(self) -> bool:
@@ -140,7 +112,7 @@ def judge(
     With `ungated`, limits relative to the baseline pass for that reason.
     """
     number = count_gated(thresholds)
-    stage = None if fresh is None else _Stage(gated=number)
+    stage = None if fresh is None else Stage(gated=number)
     found = [_look(threshold, [session], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
     if fresh and not problems:
         found = _judged_afresh(found, fresh, baseline, gated=number)
@@ -150,28 +122,6 @@ def judge(
         checks=tuple(look.check for look in found),
         unsettled=not verdict.fails and any(look.unsettled for look in found),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Finding:
-    """The outcome of a limit, or of one part of it."""
-
-    outcome: Verdict
-    reason: str
-    unsettled: bool = False
-    """Whether another fresh session is needed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stage:
-    """How far a suspect has got."""
-
-    gated: int
-    """Limits relative to the baseline, any of which could fail the test."""
-    fresh: Fresh | None = None
-    """What the sessions looked at say, where they are fresh ones, which decide alone."""
-    level: Fraction = Fraction(0)
-    """Below what their p is significant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +145,10 @@ class _Evidence:
     obstacle: str | None
     """Why the comparison must not decide."""
     ungated: str | None
-    stage: _Stage | None
+    stage: Stage | None
     """None: one session decides alone."""
+    imported: str | None
+    """The tool that measured the baseline; None: this plugin did."""
 
 
 def worst(outcomes: Sequence[Verdict]) -> Verdict:
@@ -211,7 +163,7 @@ def _judged_afresh(
     """The same, with the suspects judged by the fresh sessions alone."""
     suspects = [_afresh(look.threshold, fresh, baseline) for look in found if look.unsettled]
     levels = holm([each.p for each in suspects], gated=gated, alpha=ALPHA)
-    stages = (_Stage(gated=gated, fresh=each, level=level) for each, level in zip(suspects, levels, strict=True))
+    stages = (Stage(gated=gated, fresh=each, level=level) for each, level in zip(suspects, levels, strict=True))
     return [
         _look(look.threshold, fresh, baseline, ungated=None, stage=next(stages)) if look.unsettled else look
         for look in found
@@ -231,7 +183,7 @@ def _look(
     baseline: BaselineRounds,
     *,
     ungated: str | None,
-    stage: _Stage | None,
+    stage: Stage | None,
 ) -> _Look:
     subject, limit = threshold.metric, threshold.limit
     rounds = list(itertools.chain.from_iterable(session.rounds for session in sessions))
@@ -248,9 +200,10 @@ def _look(
             obstacle=None if references else baseline.obstacle,
             ungated=ungated,
             stage=stage,
+            imported=None if references else baseline.imported,
         ),
     )
-    change = None if isinstance(comparisons, str) else _change(subject, pooled(comparisons).shift)
+    comparison = None if isinstance(comparisons, str) else pooled(comparisons)
     check = Check(
         expression=threshold.expression,
         metric=subject.name,
@@ -258,11 +211,13 @@ def _look(
         limit=describe_limit(limit, subject),
         limit_value=limit_value(limit, known),
         baseline=known,
-        change=change,
+        change=None if comparison is None else change_of(subject, comparison.shift),
+        interval=None if comparison is None else _interval(subject, comparison),
+        spread=_spread(subject, rounds),
         detectable=detectable_change(
             threshold,
             sessions[0],
-            baseline.sessions if baseline.obstacle is None else (),
+            baseline.sessions if baseline.obstacle is None and baseline.imported is None else (),
             confirmed=stage is not None,
             alpha=ALPHA if stage is None or not stage.gated else ALPHA / stage.gated,
         ),
@@ -281,9 +236,13 @@ def _compared(subject: Metric, sessions: Sequence[Measured], baseline: BaselineR
     return tuple(each for each in found if not isinstance(each, str))
 
 
-def _change(subject: Metric, shift: float) -> float:
-    """A shift on the scale where larger is worse, as a ratio: +0.3 when the value rose by 30 %."""
-    return math.expm1(sign_of(subject) * shift)
+def _interval(subject: Metric, comparison: Comparison) -> tuple[float, float] | None:
+    """The same of the interval of the shift, the lower change first."""
+    ends = comparison.interval
+    if ends is None:
+        return None
+    lower, higher = sorted(change_of(subject, end) for end in ends)
+    return lower, higher
 
 
 def _observed(subject: Metric, rounds: Rounds) -> float | None:
@@ -293,13 +252,20 @@ def _observed(subject: Metric, rounds: Rounds) -> float | None:
     return math.fsum(values) if subject.summed else statistics.median(values)
 
 
+def _spread(subject: Metric, rounds: Rounds) -> tuple[float, float] | None:
+    if flaw_of(subject, rounds):
+        return None
+    values = [one[subject.name] for one in rounds]
+    return min(values), max(values)
+
+
 def _known(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
     if not sessions or no_ratio(subject, sessions):
         return None
     return statistics.median(one[subject.name] for rounds in sessions for one in rounds)
 
 
-def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> _Finding:
+def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:
     match limit:
         case Absolute():
             return _judge_absolute(limit, operator, evidence)
@@ -317,7 +283,7 @@ def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> _Finding:
                 outcome = Verdict.INCONCLUSIVE if open_yet else outcome
             elif outcome is not Verdict.INCONCLUSIVE:
                 open_yet = False  # what the other part has decided needs no confirmation
-            return _Finding(outcome=outcome, reason=reason, unsettled=open_yet)
+            return Finding(outcome=outcome, reason=reason, unsettled=open_yet)
 
 
 def _either(outcomes: Sequence[Verdict]) -> Verdict:
@@ -329,18 +295,18 @@ def _either(outcomes: Sequence[Verdict]) -> Verdict:
     return Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in outcomes else Verdict.REGRESSED
 
 
-def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) -> _Finding:
+def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) -> Finding:
     subject, rounds = evidence.subject, evidence.rounds
     flaw = flaw_of(subject, rounds)
     values = [one[subject.name] for one in rounds if subject.name in one]
     if flaw and not (subject.summed and _is_exceeded(values, operator, limit.value)):
-        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=flaw)
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=flaw)
     observed = math.fsum(values) if subject.summed else statistics.median(values)
     least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
     spread = f"each {least}" if least == most else f"from {least} to {most}"
     reason = f"{'sum' if subject.summed else 'median'} of {counted(len(values), 'round')}, {spread}"
     holds = _holds(observed, operator, limit.value)
-    return _Finding(outcome=Verdict.PASSED if holds else Verdict.VIOLATED, reason=reason)
+    return Finding(outcome=Verdict.PASSED if holds else Verdict.VIOLATED, reason=reason)
 
 
 def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> bool:
@@ -362,105 +328,12 @@ def _holds(observed: float, operator: Operator, limit: float) -> bool:
             return observed == limit
 
 
-def _judge_relative(limit: Relative, evidence: _Evidence) -> _Finding:
-    """Whether it is worse than the baseline by more than the tolerance; `<` is `<=`, noise has no edges."""
-    comparisons, stage = evidence.comparisons, evidence.stage
+def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:
+    comparisons = evidence.comparisons
     if evidence.ungated:
         flaw = flaw_of(evidence.subject, evidence.rounds, ratio=True)
         outcome = Verdict.INCONCLUSIVE if flaw else Verdict.PASSED
-        return _Finding(outcome=outcome, reason=flaw or evidence.ungated)
+        return Finding(outcome=outcome, reason=flaw or evidence.ungated)
     if evidence.obstacle or isinstance(comparisons, str):
-        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparisons))
-    flaw = _too_few(comparisons[0], stage)
-    if flaw:
-        # Whatever the values are: a limit that could never fail must not pass.
-        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=flaw)
-    if stage is not None and stage.fresh is not None:
-        return _decide_afresh(limit, evidence.subject, stage.fresh, stage.level, pooled(comparisons).sizes)
-    (comparison,) = comparisons
-    suspicion = None if stage is None else _suspect(limit, evidence.subject, comparison)
-    return suspicion or _decide(limit, evidence.subject, comparison)
-
-
-def _suspect(limit: Relative, subject: Metric, comparison: Comparison) -> _Finding | None:
-    """What fresh sessions are to settle; None where there is nothing."""
-    if not exceeds(comparison.shift, limit.log_tolerance):
-        return None
-    return _Finding(
-        outcome=Verdict.INCONCLUSIVE,
-        reason=f"{_told(subject, comparison)}, {_allowed(limit)}; suspect, and no fresh session has run",
-        unsettled=True,
-    )
-
-
-def _decide_afresh(limit: Relative, subject: Metric, fresh: Fresh, level: Fraction, sizes: str) -> _Finding:
-    """By the fresh sessions alone."""
-    shown = ", ".join(format_ratio(_change(subject, shift)) for shift in fresh.shifts)
-    on = f"on {counted(len(fresh.shifts), 'fresh session')}: {shown}"
-    if fresh.cleared:
-        return _Finding(outcome=Verdict.PASSED, reason=f"suspect at first, and not confirmed {on}; {_allowed(limit)}")
-    if not fresh.settled:
-        return _Finding(outcome=Verdict.INCONCLUSIVE, reason=f"suspect, {on}; {_allowed(limit)}", unsettled=True)
-    told = f"p = {float(fresh.p):.3g}, {sizes}"
-    if fresh.exceeds and fresh.p < level:
-        return _Finding(outcome=Verdict.REGRESSED, reason=f"confirmed {on}; {_allowed(limit)}; beyond noise ({told})")
-    reason = f"suspect at first, and not beyond noise {on}; {_allowed(limit)} ({told})"
-    return _Finding(outcome=Verdict.PASSED, reason=reason)
-
-
-def _decide(limit: Relative, subject: Metric, comparison: Comparison) -> _Finding:
-    tolerance, shift = limit.log_tolerance, comparison.shift
-    change, allowed, sizes = _told(subject, comparison), _allowed(limit), comparison.sizes
-    if exceeds(shift, tolerance):
-        p = comparison.worse_p(tolerance)
-        if p < ALPHA:
-            reason = f"{change}, {allowed}; beyond noise (p = {float(p):.3g}, {sizes})"
-            return _Finding(outcome=Verdict.REGRESSED, reason=reason)
-        reason = f"{change}, {allowed}; but not beyond noise (p = {float(p):.3g}, not < {float(ALPHA)}; {sizes})"
-        return _Finding(outcome=Verdict.PASSED, reason=reason)
-    if exceeds(-shift, tolerance):
-        p = comparison.better_p(tolerance)
-        if p < ALPHA:
-            reason = f"{change}, better by more than the tolerance; beyond noise (p = {float(p):.3g}, {sizes})"
-            return _Finding(outcome=Verdict.IMPROVED, reason=reason)
-    return _Finding(outcome=Verdict.PASSED, reason=f"{change}, {allowed}")
-
-
-def _told(subject: Metric, comparison: Comparison) -> str:
-    return f"{format_ratio(_change(subject, comparison.shift))} against {comparison.against}"
-
-
-def _allowed(limit: Relative) -> str:
-    return f"the limit is {format_ratio(limit.factor - 1)}"
-
-
-def _too_few(comparison: Comparison, stage: _Stage | None) -> str | None:
-    """Why so many rounds cannot decide, and what would do; None where they can."""
-
-    def decides(rounds: int, baseline: int | None) -> bool:
-        gated = 1 if stage is None else stage.gated
-        return can_decide(rounds, baseline, gated=gated, confirmed=stage is not None, alpha=ALPHA)
-
-    match comparison:
-        case Unpaired(current=current, baseline=baseline):
-            return None if decides(len(current), len(baseline)) else _too_few_rounds(current, baseline, decides)
-        case Paired(differences=differences):
-            pairs = len(differences)
-            enough = next(number for number in itertools.count(pairs) if decides(number, None))
-            return None if enough == pairs else _too_few_pairs(pairs, enough)
-
-
-def _too_few_pairs(pairs: int, enough: int) -> str:
-    return f"too few rounds: {counted(pairs, 'pair')} cannot decide; {enough} can: use rounds={enough} or more"
-
-
-def _too_few_rounds(
-    current: Sequence[float], baseline: Sequence[float], decides: Callable[[int, int | None], bool]
-) -> str:
-    now, before = len(current), len(baseline)
-    enough = next(number for number in itertools.count(now) if decides(number, max(before, _FEWEST_ROUNDS)))
-    enough_before = next(number for number in itertools.count(before) if decides(enough, number))
-    advice = f"use rounds={enough} or more" if enough > now else ""
-    if enough_before > before:
-        advice += f"{' and ' if advice else ''}make the baseline anew with {enough_before} rounds or more"
-    return f"too few rounds: {now} against {before} cannot decide; {enough} against {enough_before} can: {advice}"
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparisons))
+    return judge_relative(limit, evidence.subject, comparisons, evidence.stage, imported=evidence.imported)
