@@ -31,6 +31,10 @@ _BUSY_RATIO = 0.95
 """A process that runs or waits for a core for this share of the time is the bottleneck."""
 _WORKING_RATIO = 0.5
 """Below this share its CPU time is not spent on records alone."""
+_STRANGERS_RATIO = 0.15
+"""Of all cores: what a quiet machine does beside the load stays below."""
+BUSY = "this machine was busy"
+"""How a warning begins that other programs ran beside the load."""
 TOO_SLOW = "generator too slow"
 """How a problem begins that is ours: the machine left the load no time."""
 
@@ -90,6 +94,10 @@ class Consumed:
     """Records received in all, warm-up included."""
     disordered: int = 0
     """Records that did not continue those of their producer and partition: to be looked at."""
+    names: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    """Of what an application put out: which records it was made of (see `load.payload`), each once."""
+    repeated: int = 0
+    """Of what an application put out: how much it had put out before."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,6 +133,8 @@ class Round:
     """What brokers used and told on the same time line; None where nothing is known of them."""
     uses: Mapping[str, Use] = field(default_factory=dict)
     """What each broker used in the window."""
+    events: tuple[tuple[float, str], ...] = ()
+    """What happened to brokers and partitions: seconds from the round's start, and the text that warnings have, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,18 +237,22 @@ def fold(report: RoundReport, scenario: Scenario) -> Round:
         metrics |= _cpu_metric(report.workers, produced)
     integrity = _integrity(report)
     metrics |= integrity
-    problems += _integrity_problems(integrity)
+    if scenario.output_topic is None:
+        problems += _integrity_problems(integrity)
+    else:
+        warnings += _application_warnings(integrity, scenario.output_topic)
     warnings += _integrity_warnings(report)
     if not report.problems:
         problems += _load_problems(report, produced, scenario)
-        problems += _reading_problems(produced, consumed, scenario)
+        problems += _reading_problems(produced, consumed, scenario) if scenario.output_topic is None else []
     warnings += _produce_warnings(report.workers, produced, scenario)
     series = _series(report, scenario)
     seen = _seen_of_brokers(report, series)
-    found = [] if report.start_ns is None else _events(report, report.start_ns)
+    start_ns = report.start_ns or 0
+    found = [] if report.start_ns is None else _events(report, start_ns)
     metrics |= seen.metrics
     warnings += [text for _, text in found]
-    warnings += report.unread
+    warnings += [*report.unread, *seen.warnings]
     if report.start_ns is not None and series:
         metrics |= _recovery(found, report.start_ns, series["produce"], warnings)
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
@@ -249,6 +263,7 @@ def fold(report: RoundReport, scenario: Scenario) -> Round:
         series=series,
         brokers=seen.curves,
         uses=seen.uses,
+        events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in found),
     )
 
 
@@ -259,6 +274,7 @@ class _Seen:
     metrics: Mapping[str, float] = field(default_factory=dict)
     curves: BrokerCurves | None = None
     uses: Mapping[str, Use] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 def _seen_of_brokers(report: RoundReport, series: Mapping[str, Curves]) -> _Seen:
@@ -270,7 +286,19 @@ def _seen_of_brokers(report: RoundReport, series: Mapping[str, Curves]) -> _Seen
         metrics=readings.metrics(start_ns=report.start_ns, end_ns=end_ns),
         curves=readings.curves(start_ns=report.start_ns, first_ns=first_ns, end_ns=end_ns),
         uses={str(broker): use for broker, use in readings.uses(report.start_ns, end_ns).items()},
+        warnings=_strangers(readings, report, end_ns),
     )
+
+
+def _strangers(readings: Readings, report: RoundReport, end_ns: int) -> list[str]:
+    """Whether other programs took so much of the machine that the figures are theirs, too."""
+    workers_s = sum(worker.cpu_s for worker in report.workers)
+    found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
+    if found is None or found[0] < _STRANGERS_RATIO * found[1]:
+        return []
+    taken, cores = round(2 * found[0]) / 2 or found[0], found[1]  # or each round would have a warning of its own
+    harm = "figures may be theirs as much as Kafka's"
+    return [f"{BUSY}: other programs took {taken:.1f} of its {cores} cores during a round, and {harm}"]
 
 
 def _end_ns(report: RoundReport) -> int:
@@ -361,8 +389,6 @@ def _cpu_metric(workers: Sequence[WorkerReport], produced: Sequence[Produced]) -
 
 def _integrity(report: RoundReport) -> dict[str, float]:
     """What an audit found; without one the log is as the counts say."""
-    if report.log_growth is None:
-        return {}
     if isinstance(report.audit, Audit):
         found = report.audit
         return {
@@ -370,6 +396,8 @@ def _integrity(report: RoundReport) -> dict[str, float]:
             "duplicated": float(found.duplicated),
             "reordered": float(found.reordered),
         }
+    if report.log_growth is None:
+        return {}
     lost, surplus = report.log_differences()
     return {
         "lost": float(lost),
@@ -391,6 +419,19 @@ def _integrity_problems(integrity: Mapping[str, float]) -> list[str]:
     if not integrity.get("lost"):
         return []
     return [f"records lost: {integrity['lost']:.0f} records were acknowledged and are not in the log"]
+
+
+def _application_warnings(integrity: Mapping[str, float], output_topic: str) -> list[str]:
+    """An application may drop records on purpose: a limit on `lost` says whether this one may."""
+    warnings = []
+    if lost := integrity.get("lost"):
+        warnings.append(
+            f"{lost:.0f} records did not come out of {output_topic!r} in time: they count as lost, and end-to-end "
+            "latency is that of the others"
+        )
+    if duplicated := integrity.get("duplicated"):
+        warnings.append(f"{duplicated:.0f} records came out of {output_topic!r} again")
+    return warnings
 
 
 def _reading_problems(produced: Sequence[Produced], consumed: Sequence[Consumed], scenario: Scenario) -> list[str]:

@@ -49,7 +49,11 @@ def preheat(
         run_scenario(eager, cluster, on_progress=on_progress)
 
 
-_ANYTHING = {"topic": None, "rate": None, "records": None, "duration": None, "warmup": 0.0, "rounds": 1}
+_ANYTHING = {
+    **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
+    "warmup": 0.0,
+    "rounds": 1,
+}
 """What makes no difference to a broker that is to be warm."""
 
 

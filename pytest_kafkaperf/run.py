@@ -37,6 +37,9 @@ from pytest_kafkaperf.measurement import Audit, Round, RoundReport, fold
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy as np
+    import numpy.typing as npt
+
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.load.board import Board
     from pytest_kafkaperf.load.pool import Progress
@@ -189,6 +192,7 @@ def _running(
     """
     scenario = resolve_scenario(scenario, cluster)
     admin = Admin(cluster.bootstrap_servers, cluster.access)
+    read_partitions = Preflight(cluster.bootstrap_servers, cluster.access).read_partitions(scenario)
     shares = _shares(scenario)
     run = run_name(_over(scenario, turns), secrets.token_bytes(SUFFIX_BYTES))
 
@@ -196,7 +200,7 @@ def _running(
         if number == 1:
             _check(scenario, cluster, topic, run)
         board = pool.board(groups=scenario.consumer_groups)
-        assignments = _assign(shares, scenario, cluster, topic, board, run=run, seed=number)
+        assignments = _assign(shares, scenario, cluster, topic, board, run=run, seed=number, read=read_partitions)
         watch = functools.partial(on_progress, number)
         alone = functools.partial(pool.run, assignments, board, check=cluster.check)
         watched = functools.partial(_watched, alone, cluster, topic, actions, watch)
@@ -301,6 +305,8 @@ def _checked(
     report = load()
     if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
         return report
+    if scenario.output_topic is not None:
+        return _came_out(report)
     if scenario.topic is not None:
         return _audited(admin, topic, before, report, audit)
     try:
@@ -313,6 +319,19 @@ def _checked(
         offsets = {partition: (before[partition], end) for partition, end in after.items()}
         report = dataclasses.replace(report, audit=audit(report, offsets))
     return report
+
+
+def _came_out(report: RoundReport) -> RoundReport:
+    """What counts is what comes out of the application; what does not is lost, wherever."""
+    if report.start_ns is None or not report.consumed:
+        return report
+    found = auditing.outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
+    return dataclasses.replace(report, audit=found)
+
+
+def _unknown(report: RoundReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    """Producers, and indexes of their records that may stand in the log or not."""
+    return [(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes]
 
 
 def _audited(
@@ -377,7 +396,7 @@ def _audit(
             topic=topic,
             scenario=scenario,
             offsets=offsets,
-            failed=[(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes],
+            failed=_unknown(report),
             acknowledged=sum(report.acknowledged().values()),
             span_ns=span_ns,
         )
@@ -406,6 +425,7 @@ def _assign(
     *,
     run: str,
     seed: int,
+    read: int,
 ) -> list[Assignment]:
     group = round_name(run, seed)
     return [
@@ -417,6 +437,7 @@ def _assign(
             topic=topic,
             group=group,
             scenario=scenario,
+            read_partitions=read,
             producers=producers,
             consumers=consumers,
             seed=seed,

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from pytest_kafkaperf.client_config import CONSUMER, PRODUCER
+from pytest_kafkaperf.correlation import HEADER, Correlate, described, parse_correlate
 from pytest_kafkaperf.errors import UnitError
 from pytest_kafkaperf.fields import MarkerFields
 from pytest_kafkaperf.keys import Keys, parse_keys
@@ -75,6 +76,14 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
         if not is_utf8(name + text):
             raise ValueError(f"header {name!r} has characters that UTF-8 does not; use others")
     return headers
+
+
+def _correlate(value: Any) -> Correlate | None:
+    return None if value is None else parse_correlate(value)
+
+
+def _dump_correlate(value: Any) -> Any:
+    return None if value is None else described(value)
 
 
 def _count(value: Any) -> Any:
@@ -141,6 +150,7 @@ Payload = Annotated[Literal["random", "zeros"] | Samples, PlainValidator(_payloa
 Key = Annotated[Keys, PlainValidator(_key), PlainSerializer(str)]
 Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
 Topic = Annotated[str, AfterValidator(_topic)]
+Correlation = Annotated[Any, PlainValidator(_correlate), PlainSerializer(_dump_correlate)]
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 """As Kafka's own class `Topic` has it."""
@@ -189,7 +199,7 @@ class Scenario(MarkerFields):
     abort_ratio: Annotated[float, BeforeValidator(_ratio), Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of the transactions that are aborted."""
     producer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Further parameters of aiokafka's producer, in its spelling (see `client_config`)."""
+    """Further parameters of aiokafka's producer, in its spelling or in Kafka's own."""
     consumers: Count = Field(default=0, ge=0, le=_MAX_CLIENTS)
     """Members of each consumer group."""
     consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
@@ -199,9 +209,15 @@ class Scenario(MarkerFields):
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     """Whether consumers get records of open and aborted transactions."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Further parameters of aiokafka's consumer, in its spelling (see `client_config`)."""
+    """Further parameters of aiokafka's consumer, in its spelling or in Kafka's own."""
     topic: Topic | None = None
     """A topic that exists: written and read, and never created, changed or deleted; None: the run makes its own."""
+    output_topic: Topic | None = None
+    """A topic that exists, where an application puts what it makes of the records of `topic`: consumers read this one,
+    and end-to-end time runs through the application; None: consumers read what was written."""
+    correlate: Correlation = None
+    """A function from a record of `output_topic` to the first 16 bytes of the value of the record that it was made of;
+    None: the application passes the header `kafkaperf-tag` on."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
     """Partitions of the topic; of one that exists, those that the cluster tells before the load."""
     replication_factor: Count = Field(default=1, ge=1, le=100)
@@ -262,6 +278,17 @@ class Scenario(MarkerFields):
         """Bytes of the largest value; raises as `record_sizes` does."""
         return max(self.record_sizes)
 
+    @property
+    def all_headers(self) -> list[tuple[str, bytes]]:
+        """The headers that each record has, in their order: that of its tag, where it has one, is the last."""
+        tag = [(HEADER, bytes(TAG_BYTES))] if self.tags_in_header else []
+        return [*((name, text.encode()) for name, text in self.headers.items()), *tag]
+
+    @property
+    def tags_in_header(self) -> bool:
+        """Whether a record's tag is in a header, so that values are left as they are."""
+        return self.output_topic is not None and self.correlate is None
+
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics that load of this scenario can give, in the catalogue's order."""
         return tuple(name for name in LOAD_METRICS if self._measures(name))
@@ -274,6 +301,8 @@ class Scenario(MarkerFields):
             return self.consumers > 0 and self.consume == "live"
         if name.startswith("produce.delay"):
             return self.rate is not None
+        if name == "reordered" and self.output_topic is not None:
+            return False  # an application may well hand records to other partitions
         return not (name in ("lost", "duplicated", "reordered") and self.acks == 0)
 
     def _set(self, name: str, value: Any) -> None:
@@ -312,7 +341,7 @@ class Scenario(MarkerFields):
                 f"{self.consumers * self.consumer_groups} clients; at most {_MAX_CLIENTS} can be"
             )
         smallest = min(_shares(self.record_size))
-        if self.consumers and smallest < TAG_BYTES:
+        if self.consumers and smallest < TAG_BYTES and not self.tags_in_header:
             yield (
                 f"record_size {smallest} B is too small with consumers: end-to-end timing writes "
                 f"{TAG_BYTES} B into each value; use at least {TAG_BYTES} B, or consumers=0"
@@ -327,6 +356,21 @@ class Scenario(MarkerFields):
                 f"{', '.join(given)} with topic {self.topic!r}: a topic that exists has its own, and is never changed; "
                 f"leave {'it' if len(given) == 1 else 'them'} out, or leave topic out for one that the run creates"
             )
+        if self.output_topic is None:
+            if self.correlate is not None:
+                yield "correlate without output_topic: there is nothing to correlate; give output_topic, too"
+            return
+        asked = f"output_topic {self.output_topic!r}"
+        if self.topic is None:
+            yield f"{asked} without topic: name the topic that the application reads, for example topic='orders'"
+        elif self.topic == self.output_topic:
+            yield f"{asked} is topic, too: name the one that the application writes, or leave output_topic out"
+        if not self.consumers:
+            yield f"{asked} without consumers: nobody reads it; give consumers=1 or more"
+        if self.consume != "live":
+            yield f"{asked} with consume={self.consume!r}: what comes out is timed as it comes; leave consume out"
+        if HEADER in self.headers:
+            yield f"headers: {HEADER!r} is the one that carries the tag; use another name"
 
 
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ class Assignment:
     group: str
     """Name of the consumer groups, but for their numbers; and of transactional producers."""
     scenario: Scenario
+    read_partitions: int
+    """Of the topic that consumers read."""
     producers: tuple[int, ...] = ()
     """Which of the scenario's producers this worker runs."""
     consumers: tuple[int, ...] = ()

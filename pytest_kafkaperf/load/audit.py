@@ -19,9 +19,9 @@ from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.kafka import adapt, make_reader
 from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.own import Own
-from pytest_kafkaperf.load.payload import Int64s, Payload, origin, tags_every_record
+from pytest_kafkaperf.load.payload import Int64s, Payload, names_of, origin, tags_every_record
 from pytest_kafkaperf.load.reading import BatchedRecords, ReceivedBatch
-from pytest_kafkaperf.measurement import Audit
+from pytest_kafkaperf.measurement import Audit, Consumed
 from pytest_kafkaperf.scenario import TAG_BYTES, Scenario
 
 MAX_RECORDS = 20_000_000
@@ -76,21 +76,34 @@ def compare(by_partition: Sequence[tuple[Int64s, Int64s]], failed: Sequence[tupl
     A record is reordered when one of the same producer that is later stands before it; of records that stand there
     twice the first counts.
     """
-    names = [_names(producers, indexes) for producers, indexes in by_partition]
+    names = [names_of(producers, indexes) for producers, indexes in by_partition]
     everything = np.concatenate(names) if names else np.empty(0, dtype=np.int64)
     distinct = np.unique(everything)
-    missed = np.concatenate([_names(np.full(indexes.size, one), indexes) for one, indexes in failed] or [distinct[:0]])
-    unexpected = int(np.isin(distinct, missed, assume_unique=False).sum())
     return Audit(
-        lost=max(0, acked - (distinct.size - unexpected)),
+        lost=_lost(distinct, failed, acked),
         duplicated=everything.size - distinct.size,
         reordered=sum(_reordered(one) for one in names),
     )
 
 
-def _names(producers: Int64s, indexes: Int64s) -> Int64s:
-    """One number a record, ascending with its index within a producer (an index has 48 bits, with its sign)."""
-    return (producers << 48) + indexes
+def outcome(consumed: Sequence[Consumed], failed: Sequence[tuple[int, Int64s]], acked: int) -> Audit:
+    """Compare what an application put out with what was acknowledged, of the group that got least of it."""
+    groups: dict[int, list[Consumed]] = {}
+    for part in consumed:
+        groups.setdefault(part.group, []).append(part)
+    found = []
+    for parts in groups.values():
+        names = np.concatenate([np.empty(0, dtype=np.int64), *(one for part in parts for one in part.names)])
+        distinct = np.unique(names)
+        repeated = sum(part.repeated for part in parts) + names.size - distinct.size
+        found.append(Audit(lost=_lost(distinct, failed, acked), duplicated=repeated, reordered=0))
+    return max(found, key=lambda one: (one.lost, one.duplicated))
+
+
+def _lost(distinct: Int64s, failed: Sequence[tuple[int, Int64s]], acked: int) -> int:
+    """Records that were acknowledged and are not there; such as failed and are there all the same do not make up."""
+    missed = np.concatenate([distinct[:0], *(names_of(np.full(indexes.size, one), indexes) for one, indexes in failed)])
+    return max(0, acked - (distinct.size - int(np.isin(distinct, missed).sum())))
 
 
 def _reordered(names: Int64s) -> int:

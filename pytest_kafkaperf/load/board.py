@@ -42,7 +42,9 @@ class Cell(IntEnum):
     """Records whose send ended, well or not."""
     VISIBLE = 4
     """Records that consumers are to receive, as far as it is known."""
-    RECEIVED = 5
+    P99_NS = 5
+    """Of the produce latency in the last whole second; 0 where it is not known."""
+    RECEIVED = 6
     """Records that consumers of the first group received; each further group has the next cell."""
 
 
@@ -93,6 +95,10 @@ class Board:
     def total(self, cell: int) -> int:
         """The sum of a cell over all workers."""
         return sum(self._open[self._width + cell :: self._width])
+
+    def most(self, cell: int) -> int:
+        """The largest of a cell over all workers."""
+        return max(self._open[self._width + cell :: self._width])
 
     def received(self) -> list[int]:
         """Records received, by consumer group."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.board import now_ns
-from pytest_kafkaperf.load.payload import origin
+from pytest_kafkaperf.load.payload import names_of, origin
 from pytest_kafkaperf.measurement import Consumed
 from pytest_kafkaperf.schedule import NS_PER_S
 
@@ -30,16 +31,30 @@ _REBALANCE_S = 1
 _POSITION_TIMEOUT_S = 5
 """Bound of finding where reading begins; tried again until the round begins or is given up."""
 _OFFSETS_TIMEOUT_S = 10
+QUIET_S = 10
+"""What an application does not put out within this time after it put out another record is taken for lost."""
 
 
 class Consumer:
     """The reading of one group member; `client` is started, and used by nobody else.
 
-    With `own` others write to the topic, too: what they have written is read and left out of everything.
+    With `own` others write to the topic, too: what they have written is read and left out of everything. What an
+    application writes has no end: `complete` tells whether the group has received all that went in.
     """
 
-    def __init__(self, client: Any, *, group: int, on_received: Callable[[], None], own: Own | None = None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        *,
+        group: int,
+        on_received: Callable[[], None],
+        complete: Callable[[], bool],
+        own: Own | None = None,
+    ) -> None:
         self.report = Consumed(group=group)
+        self._complete = complete
+        self._came_out: set[int] = set()
+        """Names of what an application made of our records."""
         self._own = own
         self._on_received = on_received
         self._client = client
@@ -47,6 +62,10 @@ class Consumer:
         self._timed = True
         self._last: dict[tuple[Any, int], int] = {}
         """Index of the last record, by partition and producer."""
+
+    @property
+    def _reads_application(self) -> bool:
+        return self._own is not None and self._own.is_application
 
     async def settle_position(self) -> int:
         """Find where reading begins on each assigned partition; returns how many there are."""
@@ -87,7 +106,9 @@ class Consumer:
                     await self._hold(drain_ns, stopped)
                 else:
                     await self._poll(start_ns, backlog=backlog)
-            if not stopped():
+            if self._reads_application:
+                await self._await_application(start_ns, stopped)
+            elif not stopped():
                 await self._drain(start_ns, stopped, drain_s)
         except KafkaError as error:
             raise LoadError(f"a consumer cannot read any more: {error!r}") from None
@@ -102,6 +123,16 @@ class Consumer:
         if begin_ns is not None:
             await asyncio.sleep(max(0, begin_ns - now_ns()) / NS_PER_S)
         self._client.resume(*partitions)
+
+    async def _await_application(self, start_ns: int, stopped: Callable[[], bool]) -> None:
+        """Receive until everything has come out, or nothing more comes."""
+        received, deadline = -1, 0.0
+        while not (self._complete() or stopped()):
+            await self._poll(start_ns)
+            if received != (received := len(self._came_out)):
+                deadline = time.monotonic() + QUIET_S
+            if time.monotonic() > deadline:
+                return
 
     async def _drain(self, start_ns: int, stopped: Callable[[], bool], drain_s: float) -> None:
         ends = await self._end_offsets()
@@ -141,9 +172,14 @@ class Consumer:
 
     def _receive(self, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int) -> None:
         batches = [batch for several in fetched.values() for batch in several]
-        for partition, several in fetched.items():
-            for batch in several:
-                self._follow(partition, batch)
+        if self._reads_application:
+            batches = [part for batch in batches if (part := self._first_time(batch, start_ns)) is not None]
+            if not batches:
+                return
+        else:
+            for partition, several in fetched.items():
+                for batch in several:
+                    self._follow(partition, batch)
         report = self.report
         count = sum(batch.count for batch in batches)
         report.total += count
@@ -160,6 +196,27 @@ class Consumer:
             report.latency.record(received_ns - measured)
             if self._series is not None:
                 self._series.record(dues, received_ns - dues)
+
+    def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
+        """What of a batch came out for the first time; the rest counts as duplicated."""
+        producers, indexes = origin(batch.tags[:, 1])
+        names = names_of(producers, indexes)
+        new = np.zeros(names.size, dtype=bool)
+        for place, name in enumerate(names.tolist()):
+            if name not in self._came_out:
+                self._came_out.add(name)
+                new[place] = True
+        measured = batch.tags[:, 0] >= start_ns
+        self.report.repeated += int((measured & ~new).sum())
+        self.report.names.append(names[measured & new])
+        if not new.any():
+            return None
+        return replace(
+            batch,
+            count=int(new.sum()),
+            tags=batch.tags[new],
+            size_bytes=round(batch.size_bytes * int(new.sum()) / batch.count),
+        )
 
     def _follow(self, partition: Any, batch: ReceivedBatch) -> None:
         """A batch is one producer's; within a partition each continues the one before, unless something went wrong."""
@@ -198,7 +255,9 @@ def _held_by(
 ) -> dict[Any, list[ReceivedBatch]]:
     """What is the run's own of what was fetched."""
     held = {
-        partition: [batch for batch in several if own.holds(batch, start_ns=start_ns, now_ns=received_ns)]
+        partition: [
+            part for batch in several if (part := own.part(batch, start_ns=start_ns, now_ns=received_ns)) is not None
+        ]
         for partition, several in fetched.items()
     }
     return {partition: several for partition, several in held.items() if several}

@@ -1,7 +1,8 @@
 """What records hold. Encoded ahead: any number of a template's first records is the body of a batch.
 
 Where values have room for it, a tag stands in their head: 16 bytes, big-endian, when the record was due (ns of the
-monotonic clock), then its origin (producer in the upper 16 bits, index in the lower 48). Every record has one where
+monotonic clock), then its origin (producer in the upper 16 bits, index in the lower 48). Of what goes through an
+application it stands in a header, the last one, and values are left as they are. Every record has one where
 end-to-end time is measured or records have keys; otherwise the first of each batch has, for its batch to be known.
 """
 
@@ -53,7 +54,8 @@ class Template:
     sizes: Int64s
     """Bytes of keys and values up to each record, it included."""
     keys_at: Int64s
-    values_at: Int64s
+    tags_at: Int64s
+    """Where a tag goes: into the head of each value, or into the last header."""
 
     @property
     def count(self) -> int:
@@ -72,13 +74,14 @@ class Payload:
     def __init__(self, scenario: Scenario, *, seed: int) -> None:
         self._random = random.Random(f"{seed}")  # noqa: S311 - a load, not a secret
         self._keyed = scenario.key is not None
-        self.headers = [(name, text.encode()) for name, text in scenario.headers.items()]
+        self.headers = scenario.all_headers
+        self.tags_in_header = scenario.tags_in_header
         self._batch_size = scenario.batch_size
         self.values = _Values(scenario, self._random).values()
         """At least one."""
         self.tags_all = tags_every_record(scenario)
         sizes = {*map(len, self.values)}
-        self.tagged = min(sizes) >= TAG_BYTES
+        self.tagged = self.tags_in_header or min(sizes) >= TAG_BYTES
         self.largest = max(sizes)
         """Bytes of the largest value."""
         self._mixed = len(sizes) > 1
@@ -116,7 +119,7 @@ class Payload:
             ends=ends_at,
             sizes=np.cumsum(lengths + (KEY_BYTES if self._keyed else 0)),
             keys_at=values_at - np.array([size_of_varint(length) for length in lengths.tolist()]) - KEY_BYTES,
-            values_at=values_at,
+            tags_at=ends_at - TAG_BYTES if self.tags_in_header else values_at,
         )
 
     def _from(self, start: int) -> Iterator[bytes]:
@@ -149,9 +152,9 @@ class Stamp:
         if keys is not None:
             _write(body, template.keys_at[:count], keys.astype(">i8"))
         if payload.tagged and payload.tags_all:
-            _write(body, template.values_at[:count], self.tags(indexes, dues_ns))
+            _write(body, template.tags_at[:count], self.tags(indexes, dues_ns))
         elif payload.tagged:
-            at, due_ns = int(template.values_at[0]), dues_ns if isinstance(dues_ns, int) else int(dues_ns[0])
+            at, due_ns = int(template.tags_at[0]), dues_ns if isinstance(dues_ns, int) else int(dues_ns[0])
             body[at : at + TAG_BYTES] = self.tag(int(indexes[0]), due_ns)
         return body
 
@@ -179,6 +182,11 @@ def origin(named: Any) -> Any:
     """
     index = named & _INDEX_MASK
     return named >> 48, index - ((index >> 47) << 48)
+
+
+def names_of(producers: Int64s, indexes: Int64s) -> Int64s:
+    """One number a record, ascending with its index within a producer (an index has 48 bits, with its sign)."""
+    return (producers << 48) + indexes
 
 
 def _write(body: bytearray, places: Int64s, rows: npt.NDArray[Any]) -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.assignment import Assignment
     from pytest_kafkaperf.load.audit import AuditTask
     from pytest_kafkaperf.measurement import Audit, WorkerReport
-    from pytest_kafkaperf.scenario import Scenario
 
 READY_TIMEOUT_S = 60
 """Bound of starting processes, connecting clients and forming the consumer group."""
@@ -59,6 +58,10 @@ class Progress:
     """Since the window opened; negative before."""
     acknowledged: int
     received: int
+    p99_s: float | None = None
+    """Of the produce latency in the last whole second, of the slowest worker; None where it is not known."""
+    lag: int | None = None
+    """What consumers are to receive and did not yet, of the group that is farthest behind; None without live ones."""
 
 
 class WorkerPool:
@@ -114,7 +117,7 @@ class WorkerPool:
                     self._futures = [self._executor.submit(work, assignment) for assignment in assignments]
             except BrokenProcessPool:
                 return RoundReport(workers=(), start_ns=None, problems=(_DIED,), broken=True)
-            return _Round(self._futures, board, assignments[0].scenario, check, progress).run()
+            return _Round(self._futures, board, assignments[0], check, progress).run()
 
     def audit(self, task: AuditTask) -> Audit | str:
         """Have a worker look at the log; the reason, when that did not work."""
@@ -143,13 +146,14 @@ class _Round:
         self,
         futures: Sequence[concurrent.futures.Future[WorkerReport]],
         board: Board,
-        scenario: Scenario,
+        assignment: Assignment,
         check: Callable[[], None],
         progress: Callable[[Progress], None],
     ) -> None:
         self._futures = futures
         self._board = board
-        self._scenario = scenario
+        self._scenario = assignment.scenario
+        self._read_partitions = assignment.read_partitions
         self._check = check
         self._progress = progress
         self._checked_s = 0.0
@@ -192,7 +196,7 @@ class _Round:
     def _start(self) -> None:
         """Wait until all workers are ready and the group has given out all partitions; set the start."""
         scenario = self._scenario
-        everyone = scenario.partitions * scenario.consumer_groups if scenario.consumers else 0
+        everyone = self._read_partitions * scenario.consumer_groups if scenario.consumers else 0
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not (self._board.all_reached(State.READY) and self._board.total(Cell.ASSIGNED) == everyone):
             self._look("connecting")
@@ -256,24 +260,31 @@ class _Round:
         if now_s - self._checked_s >= _CHECK_S:
             self._checked_s = now_s
             self._check()
-            start_ns = self._start_ns
+            start_ns, p99_ns = self._start_ns, self._board.most(Cell.P99_NS)
             self._progress(
                 Progress(
                     phase=phase,
                     elapsed_s=0.0 if start_ns is None else (now_ns() - start_ns) / NS_PER_S,
                     acknowledged=self._board.total(Cell.VISIBLE),
                     received=sum(self._board.received()),
+                    p99_s=p99_ns / NS_PER_S if p99_ns else None,
+                    lag=self._lag(),
                 )
             )
 
     def _sample_lag(self, phase: str) -> None:
-        """What consumers are to receive and did not yet: of the group that is farthest behind."""
-        if phase == "measuring" and self._scenario.consumers and self._scenario.consume == "live":
-            # Received first: what is acknowledged between the two readings is lag, not a negative one.
-            received = min(self._board.received())
-            lag = max(0, self._board.total(Cell.VISIBLE) - received)
+        lag = self._lag() if phase == "measuring" else None
+        if lag is not None:
             self._lag_end = lag
             self._lag_max = max(self._lag_max, lag)
+
+    def _lag(self) -> int | None:
+        """What consumers are to receive and did not yet: of the group that is farthest behind."""
+        if not self._scenario.consumers or self._scenario.consume != "live":
+            return None
+        # Received first: what is acknowledged between the two readings is lag, not a negative one.
+        received = min(self._board.received())
+        return max(0, self._board.total(Cell.VISIBLE) - received)
 
     def _listen(self, count: int, pending: int, what: str) -> None:
         """Give up when the count stands still for long although records are on their way."""

@@ -71,6 +71,8 @@ class Names:
     """Of its first producer."""
 
 
+_READS = frozenset({Operation.READ, Operation.DESCRIBE})
+"""What a run does with a topic that it only reads."""
 _PROPERTIES = ("cleanup.policy", "max.message.bytes", "min.insync.replicas")
 
 
@@ -92,6 +94,18 @@ class Preflight:
             return scenario
         resolved: Scenario = self._call(self._resolve(scenario, scenario.topic))
         return resolved
+
+    def read_partitions(self, scenario: Scenario) -> int:
+        """How many partitions the topic has that consumers read.
+
+        Raises:
+            ClusterError: there is no such topic, or it cannot be seen.
+
+        """
+        if scenario.output_topic is None:
+            return scenario.partitions
+        partitions: int = self._call(self._read_partitions(scenario, scenario.output_topic))
+        return partitions
 
     def check(self, scenario: Scenario, names: Names, *, guarded: bool) -> None:
         """Look at what the run is going to use; its topic is there.
@@ -116,6 +130,10 @@ class Preflight:
             update={"partitions": sight.partitions, "replication_factor": sight.replication_factor}
         )
 
+    async def _read_partitions(self, scenario: Scenario, topic: str) -> int:
+        async with connected(self._servers, self._access) as client:
+            return (await self._topic(client, topic, scenario)).partitions
+
     async def _problems(self, scenario: Scenario, names: Names, *, guarded: bool) -> list[str]:
         own = scenario.topic is None
         async with connected(self._servers, self._access) as client:
@@ -123,6 +141,12 @@ class Preflight:
             found = list(topic_problems(scenario, sight))
             if sight.operations is not None and (missing := needed_operations(scenario) - sight.operations):
                 found.append(self._refused(missing, _topics(names.topic, own=own)))
+            if scenario.output_topic is not None:
+                output = await self._topic(client, scenario.output_topic, scenario)
+                if output.leaderless:
+                    found.append(leaderless_text(f"topic {output.name!r}", output))
+                if output.operations is not None and (missing := _READS - output.operations):
+                    found.append(self._refused(missing, _topics(output.name, own=False)))
             if guarded and scenario.consumers:
                 found += await self._group_problems(client, names.group)
             if guarded and scenario.transaction_size is not None:
@@ -192,7 +216,7 @@ class Preflight:
 
 def needed_operations(scenario: Scenario) -> frozenset[Operation]:
     """What a run does with its topic."""
-    reading = {Operation.READ} if scenario.consumers else set()
+    reading = {Operation.READ} if scenario.consumers and scenario.output_topic is None else set()
     return frozenset({Operation.WRITE, Operation.DESCRIBE} | reading)
 
 
@@ -200,8 +224,7 @@ def topic_problems(scenario: Scenario, sight: TopicSight) -> Iterator[str]:
     """Why a topic does not do for a scenario."""
     named = f"topic {sight.name!r}" if scenario.topic is not None else "the topic of this scenario"
     if sight.leaderless:
-        partitions = ", ".join(map(str, sight.leaderless))
-        yield f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them again"
+        yield leaderless_text(named, sight)
     policy = sight.config.get("cleanup.policy", "")
     if "compact" in policy and scenario.key is None:
         yield (
@@ -227,6 +250,12 @@ def topic_problems(scenario: Scenario, sight: TopicSight) -> Iterator[str]:
         )
 
 
+def leaderless_text(named: str, sight: TopicSight) -> str:
+    """What is said of a topic that cannot be used in whole."""
+    partitions = ", ".join(map(str, sight.leaderless))
+    return f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them again"
+
+
 def largest_batch_bytes(scenario: Scenario) -> int:
     """The most that a batch of this scenario can have, before compression."""
     return max(scenario.batch_size, _largest_alone_bytes(scenario))
@@ -238,13 +267,12 @@ def _largest_alone_bytes(scenario: Scenario) -> int:
         return 0
     value_bytes = scenario.max_record_size
     key_bytes = 0 if scenario.key is None else KEY_BYTES
-    headers = [(name, text.encode()) for name, text in scenario.headers.items()]
     body_bytes = (
         4  # attributes, deltas of timestamp and offset, length of the key: a byte each
         + key_bytes
         + size_of_varint(value_bytes)
         + value_bytes
-        + size_of_headers(headers)
+        + size_of_headers(scenario.all_headers)
     )
     return _BATCH_OVERHEAD_BYTES + size_of_varint(body_bytes) + body_bytes
 

@@ -23,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError, UnsupportedForMessageFormatError
 
+from pytest_kafkaperf.correlation import Correlate, described, tag_in_header
+from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.kafka import (
     DECODERS,
     control_record,
@@ -36,6 +38,8 @@ from pytest_kafkaperf.scenario import TAG_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pytest_kafkaperf.scenario import Scenario
 
 Tags = npt.NDArray[np.int64]
 
@@ -105,8 +109,10 @@ class RecordBatch(NamedTuple):
             for marker in default_records.DefaultRecordBatch(self.encoded)
         )
 
-    def received(self, fetch_offset: int) -> ReceivedBatch | None:
+    def received(self, fetch_offset: int, tag_of: Correlate | None = None) -> ReceivedBatch | None:
         """Decode its records from `fetch_offset` on; None when there are none.
+
+        `tag_of` finds the tag of what an application has written.
 
         Raises:
             CorruptRecordException: the records are not what the header says, though the CRC is right.
@@ -116,6 +122,8 @@ class RecordBatch(NamedTuple):
         if self.is_control_batch:
             return None
         plain = self._plain()
+        if tag_of is not None:
+            return _one_by_one(plain, fetch_offset, tag_of)
         uniform = _uniform(plain, self.record_count)
         if uniform is None:
             return _one_by_one(plain, fetch_offset)
@@ -204,14 +212,15 @@ def _place(encoded: memoryview, partition: object) -> str:
     return f"{partition} at offset {int.from_bytes(encoded[:_LENGTH_AT], 'big')}"
 
 
-def _one_by_one(plain: memoryview, fetch_offset: int) -> ReceivedBatch | None:
+def _one_by_one(
+    plain: memoryview, fetch_offset: int, tag_of: Correlate = lambda record: record.value
+) -> ReceivedBatch | None:
     """The slow way, for any batch."""
     first_offset, heads, size_bytes = None, [], 0
     for record in default_records.DefaultRecordBatch(plain):
         if record.offset >= fetch_offset:
-            value = record.value or b""
-            heads.append(value[:TAG_BYTES])
-            size_bytes += len(record.key or b"") + len(value)
+            heads.append((tag_of(record) or b"")[:TAG_BYTES])
+            size_bytes += len(record.key or b"") + len(record.value or b"")
             if first_offset is None:
                 first_offset = record.offset
     if first_offset is None:
@@ -329,6 +338,7 @@ class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
     """Unpacks fetched data to one `ReceivedBatch` a record batch, in the place of aiokafka's own."""
 
     reader = RecordBatches
+    tag_of: Correlate | None = None
 
     def _unpack_records(self) -> Iterator[ReceivedBatch]:
         for batch in self._records.checked(self._tp):
@@ -337,7 +347,39 @@ class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
                 if batch.aborts():
                     self._aborted_producers.discard(batch.producer_id)
             aborted = batch.is_transactional and batch.producer_id in self._aborted_producers
-            received = None if aborted else batch.received(self.next_fetch_offset)
+            received = None if aborted else batch.received(self.next_fetch_offset, self.tag_of)
             self.next_fetch_offset: int = batch.next_offset
             if received is not None:
                 yield received
+
+
+def reader_of(scenario: Scenario) -> type[BatchedRecords]:
+    """What unpacks the data that the consumers of a scenario fetch."""
+    if scenario.output_topic is None:
+        return BatchedRecords
+    found = tag_in_header if scenario.correlate is None else _careful(scenario.correlate)
+
+    class _OfApplication(BatchedRecords):
+        tag_of = staticmethod(found)
+
+    return _OfApplication
+
+
+def _careful(correlate: Correlate) -> Correlate:
+    """The test's function; what goes wrong in it is told with its name."""
+
+    def tag_of(record: Any) -> bytes | None:
+        try:
+            tag = correlate(record)
+        except Exception as error:
+            raise LoadError(
+                f"correlate: {described(correlate)} failed at offset {record.offset}: {type(error).__name__}: {error}"
+            ) from error
+        if tag is not None and not isinstance(tag, bytes):
+            raise LoadError(
+                f"correlate: {described(correlate)} gave {type(tag).__name__}; give the {TAG_BYTES} bytes with which "
+                "the value of the record that went in begins, or None"
+            )
+        return tag
+
+    return tag_of

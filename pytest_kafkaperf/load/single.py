@@ -32,7 +32,6 @@ class RecordProducer(Producer):
         super().__init__(**parts)
         scenario = self._scenario
         self._values = self._payload.values
-        self._headers = self._payload.headers
         self._stamp = Stamp(self._payload, producer=self._number)
         self._keys: KeySource | None = None
         if scenario.key is not None:
@@ -91,9 +90,13 @@ class RecordProducer(Producer):
             LoadError: the client cannot send any more.
 
         """
-        value = self._values[index % len(self._values)]
+        value, headers = self._values[index % len(self._values)], self._payload.headers
         if self._payload.tagged:
-            value = self._stamp.tag(index, now if due_ns is None else due_ns) + value[TAG_BYTES:]
+            tag = self._stamp.tag(index, now if due_ns is None else due_ns)
+            if self._payload.tags_in_header:
+                headers = [*headers[:-1], (headers[-1][0], tag)]
+            else:
+                value = tag + value[TAG_BYTES:]
         batch = Batch(
             partition=None,
             indexes=np.array([index]),
@@ -104,7 +107,7 @@ class RecordProducer(Producer):
             sent_ns=now,
         )
         try:
-            future = await self._client.send(self._topic, value, key=key, headers=self._headers)
+            future = await self._client.send(self._topic, value, key=key, headers=headers)
         except KafkaError as error:
             if not isinstance(error, KafkaTimeoutError | MessageSizeTooLargeError):
                 raise self._refused(error) from None

@@ -24,7 +24,7 @@ from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.own import Own
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producing import Producer, Window
-from pytest_kafkaperf.load.reading import BatchedRecords
+from pytest_kafkaperf.load.reading import reader_of
 from pytest_kafkaperf.load.single import RecordProducer
 from pytest_kafkaperf.measurement import RECORDS_TIMEOUT_S, WorkerReport
 from pytest_kafkaperf.schedule import NS_PER_S, Schedule
@@ -56,7 +56,7 @@ def work(assignment: Assignment) -> WorkerReport:
         LoadError: a client could not connect or join its group; the text says which and why.
 
     """
-    adapt(assignment.scenario, BatchedRecords)
+    adapt(assignment.scenario, reader_of(assignment.scenario))
     gc.collect()
     gc.freeze()  # what is here stays: later collections need not look at it
     with Notes() as notes, asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -123,7 +123,16 @@ class _Worker:
                 for number in assignment.producers
             }
             readers = [
-                (group, make_consumer(scenario, assignment.topic, f"{assignment.group}-{group}", servers, config))
+                (
+                    group,
+                    make_consumer(
+                        scenario,
+                        scenario.output_topic or assignment.topic,
+                        f"{assignment.group}-{group}",
+                        servers,
+                        config,
+                    ),
+                )
                 for group in assignment.consumers
             ]
         except (TypeError, ValueError) as error:
@@ -139,6 +148,7 @@ class _Worker:
                     client,
                     group=group,
                     on_received=functools.partial(self._post_received, group),
+                    complete=functools.partial(self._is_complete, group),
                     own=Own.of(scenario),
                 )
                 for group, client in readers
@@ -186,7 +196,7 @@ class _Worker:
         meter = _Meter()
         self._notes.clear()
         report.produce_series, report.consume_series = Series(start_ns), Series(start_ns)
-        watch = asyncio.ensure_future(self._watch(board, start_ns, meter))
+        watch = asyncio.ensure_future(self._watch(board, start_ns, meter, report.produce_series))
         try:
             await _together([self._produce(report, start_ns, meter), self._consume(report, board, start_ns)])
             if not self._producers:
@@ -245,12 +255,15 @@ class _Worker:
             records=None if scenario.records is None else _share(scenario.records, number, scenario.producers),
         )
 
-    async def _watch(self, board: Board, start_ns: int, meter: _Meter) -> None:
+    async def _watch(self, board: Board, start_ns: int, meter: _Meter, series: Series) -> None:
         """Post progress; end the load when the controller says so or its time is up."""
         last_ns = start_ns + round(longest_s(self._scenario) * NS_PER_S)
         measuring = False
+        second = 0
         while True:
             self._post()
+            if second != (second := (now_ns() - start_ns) // NS_PER_S):  # once a second, for some microseconds
+                self._tell(Cell.P99_NS, series.recent_ns(0.99) or 0)
             if not measuring and now_ns() >= start_ns:
                 meter.start()
                 measuring = True
@@ -273,6 +286,10 @@ class _Worker:
     def _post_visible(self, count: int) -> None:
         self._visible += count
         self._tell(Cell.VISIBLE, self._visible)
+
+    def _is_complete(self, group: int) -> bool:
+        """Whether a group has received all that was written, by all workers."""
+        return self._board.received()[group] >= self._board.total(Cell.VISIBLE)
 
     def _post_received(self, group: int) -> None:
         received = sum(consumer.report.total for consumer in self._consumers if consumer.report.group == group)

@@ -76,6 +76,14 @@ def test_totals_are_over_the_workers(tmp_path: Path, groups: int) -> None:
         assert (board.start_ns, board.stopped, board.drain_ns) == (None, False, None)
 
 
+def test_the_slowest_worker_is_what_is_seen(tmp_path: Path) -> None:
+    """A latency over all workers would need their histograms; the largest needs one cell each."""
+    with Board.create(tmp_path / "board", 3) as board:
+        for worker, latency_ns in enumerate((5, 9, 7)):
+            board.tell(worker, Cell.P99_NS, latency_ns)
+        assert board.most(Cell.P99_NS) == 9
+
+
 def test_workers_are_as_far_as_the_last_of_them(tmp_path: Path) -> None:
     """The window opens, and the drain begins, when all are there."""
     with Board.create(tmp_path / "board", 3) as board:

@@ -393,6 +393,19 @@ def test_what_the_client_library_said_is_told_once() -> None:
     assert done.warnings == ("aiokafka: a", "aiokafka: b")
 
 
+def test_what_happened_to_brokers_is_kept_with_its_time() -> None:
+    """Plots mark it; the warnings tell it."""
+    moved = START_NS + 3 * NS_PER_S
+    states = [(START_NS - 1, {0: (1, (1, 2), (1, 2))}), (moved, {0: (2, (1, 2), (1, 2))})]
+    actions = [(START_NS - 5, "too early"), (START_NS + NS_PER_S // 2, "stop_broker(1)")]
+    done = fold(report(produced(), states=states, actions=actions), PACED)
+    assert done.events == (
+        (0.5, "at 0.5 s: stop_broker(1)"),
+        (3.0, "at 3.0 s: leader of partition 0 moved from broker 1 to 2"),
+    )
+    assert {text for _, text in done.events} <= set(done.warnings)
+
+
 def test_with_acks_0_nothing_is_said_of_losses() -> None:
     """Nobody promised that they are in the log."""
     scenario = Scenario.of({"rate": 100, "duration": 10, "acks": 0})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -84,3 +86,14 @@ def test_random_values_are_foreign(values: list[bytes]) -> None:
 
     assert not held(received)
     assert not held(received, every=False)
+
+
+def test_of_an_applications_batch_the_part_counts_that_was_made_of_ours() -> None:
+    """It may put our records beside those of others into one batch; without `output_topic` no producer does."""
+    application = Own(producers=2, warmup_ns=2 * SECOND, is_application=True)
+    mixed = batch((START, 1, 5), (0, 0, 0), (NOW + 1, 0, 0), (WARM, 0, -3), count=8)
+    part = application.part(replace(mixed, size_bytes=800), start_ns=START, now_ns=NOW)
+    assert part is not None
+    assert (part.count, part.tags.tolist(), part.size_bytes) == (2, mixed.tags[[0, 3]].tolist(), 200)
+    assert OWN.part(mixed, start_ns=START, now_ns=NOW) is None
+    assert application.part(batch((0, 0, 0)), start_ns=START, now_ns=NOW) is None

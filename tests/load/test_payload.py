@@ -102,6 +102,29 @@ def test_any_first_records_of_a_template_are_a_batch(fields: dict[str, Any], dat
     assert template.sizes[:count].tolist() == sizes.tolist()
 
 
+THROUGH = {"topic": "orders", "output_topic": "orders-enriched", "consumers": 1}
+
+
+@given(fields=workloads)
+def test_through_an_application_the_tag_is_the_last_header(fields: dict[str, Any]) -> None:
+    """It reads the values, so these stay what the payload has; keys and other headers, too."""
+    payload = payload_of(**{**fields, **THROUGH})
+    template = payload.template(0)
+    indexes, dues_ns = np.arange(template.count), np.arange(template.count) + 10**18
+    keys = np.arange(template.count) if fields["key"] == "sequential" else None
+    stamp = Stamp(payload, producer=3)
+    rows = decoded(stamp.body(template, indexes=indexes, dues_ns=dues_ns, keys=keys), template.count)
+
+    given_ = [(name, text.encode()) for name, text in fields["headers"].items()]
+    assert [value for _, value, _ in rows] == [
+        payload.values[place % len(payload.values)] for place in range(len(rows))
+    ]
+    assert [headers for _, _, headers in rows] == [
+        [*given_, ("kafkaperf-tag", stamp.tag(place, 10**18 + place))] for place in range(len(rows))
+    ]
+    assert [key for key, _, _ in rows] == [None if keys is None else place.to_bytes(8) for place in range(len(rows))]
+
+
 @given(fields=workloads)
 def test_a_template_holds_what_fits_into_a_batch_and_one_record_always(fields: dict[str, Any]) -> None:
     """As with Kafka's own producer: a record larger than a batch travels alone."""

@@ -1,0 +1,157 @@
+"""A service between two topics: reads orders, adds who the customer is, writes them on.
+
+    python enricher.py --bootstrap-servers localhost:9092
+
+An order is JSON with `id`, `customer` and `amount`. What cannot be read is logged and left out. Headers are passed on:
+those of tracing, and whatever else a record carries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import json
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiokafka
+from aiokafka.structs import TopicPartition
+
+LOG = logging.getLogger("enricher")
+SEGMENTS = ("consumer", "business", "partner")
+Lookup = Callable[[str], Awaitable[str]]
+_AT_ONCE = 1000
+"""Orders that are worked on at the same time."""
+_COMMIT_S = 1.0
+_POLL_MS = 50
+
+
+class Directory:
+    """Who the customers are. A real one is asked over the network; this one takes as long as it is told to."""
+
+    def __init__(self, delay_s: float = 0.0) -> None:
+        self._delay_s = delay_s
+
+    async def segment(self, customer: str) -> str:
+        """The segment of a customer."""
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        return SEGMENTS[sum(customer.encode()) % len(SEGMENTS)]
+
+
+async def enriched(value: bytes, lookup: Lookup) -> bytes:
+    """An order with its customer's segment.
+
+    Raises:
+        ValueError: it is no order.
+
+    """
+    order = json.loads(value)
+    match order:
+        case {"customer": str(customer)}:
+            return json.dumps({**order, "segment": await lookup(customer)}).encode()
+        case _:
+            raise ValueError("an order names its customer")
+
+
+class Enricher:
+    """The service: `run` until it is stopped."""
+
+    def __init__(self, lookup: Lookup, *, source: str, target: str, **connection: Any) -> None:
+        self._lookup = lookup
+        self._target = target
+        self._consumer = aiokafka.AIOKafkaConsumer(
+            source, group_id="enricher", auto_offset_reset="earliest", enable_auto_commit=False, **connection
+        )
+        self._producer = aiokafka.AIOKafkaProducer(linger_ms=2, **connection)
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._open: dict[TopicPartition, collections.deque[tuple[int, asyncio.Task[None]]]] = {}
+        """Offsets and what becomes of them, in their order."""
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Let `run` finish what it has begun, and end."""
+        self._stopped.set()
+
+    async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Read, enrich and write, as fast as orders come."""
+        await self._producer.start()
+        await self._consumer.start()
+        committing = asyncio.create_task(self._commit_again_and_again())
+        try:
+            while not self._consumer.assignment():
+                await self._consumer.getmany(timeout_ms=_POLL_MS)
+            on_ready()
+            while not self._stopped.is_set():
+                for partition, records in (await self._consumer.getmany(timeout_ms=_POLL_MS)).items():
+                    for record in records:
+                        await self._room.acquire()
+                        task = asyncio.create_task(self._work(record))
+                        self._open.setdefault(partition, collections.deque()).append((record.offset, task))
+        finally:
+            committing.cancel()
+            tasks = [task for open_ in self._open.values() for _, task in open_]
+            await asyncio.gather(committing, *tasks, return_exceptions=True)
+            with contextlib.suppress(aiokafka.errors.KafkaError):
+                await self._commit()
+            await self._consumer.stop()
+            await self._producer.stop()
+
+    async def _work(self, record: Any) -> None:
+        try:
+            value = await enriched(record.value, self._lookup)
+        except ValueError as error:
+            LOG.warning("left out: offset %d of %s: %s", record.offset, record.topic, error)
+        else:
+            await (await self._producer.send(self._target, value, key=record.key, headers=list(record.headers)))
+        finally:
+            self._room.release()
+
+    async def _commit_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(_COMMIT_S)
+            await self._commit()
+
+    async def _commit(self) -> None:
+        """Tell the group how far it is: up to the first order of each partition that is still worked on."""
+        done: dict[TopicPartition, int] = {}
+        for partition, open_ in self._open.items():
+            while open_ and open_[0][1].done():
+                offset, task = open_.popleft()
+                task.result()
+                done[partition] = offset + 1
+        held = self._consumer.assignment()
+        if mine := {partition: offset for partition, offset in done.items() if partition in held}:
+            await self._consumer.commit(mine)
+
+
+def main() -> None:
+    """Run the service until it gets SIGTERM or SIGINT."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--bootstrap-servers", required=True)
+    options.add_argument("--source", default="orders")
+    options.add_argument("--target", default="orders-enriched")
+    options.add_argument("--lookup-ms", type=float, default=0.0, help="how long the directory of customers takes")
+    given = options.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    asyncio.run(_serve(given))
+
+
+async def _serve(given: argparse.Namespace) -> None:
+    service = Enricher(
+        Directory(given.lookup_ms / 1000).segment,
+        source=given.source,
+        target=given.target,
+        bootstrap_servers=given.bootstrap_servers,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, service.stop)
+    await service.run(on_ready=lambda: print("ready", flush=True))  # noqa: T201 - whoever starts it waits for this
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""What the service promises: an order that comes in is out again, enriched, soon, and none gets lost.
+
+Orders go into its input topic and are timed when they come out of the other. The service passes headers on, and with
+them the one by which the plugin knows which is which.
+"""
+
+import pytest
+
+
+@pytest.mark.kafka_scenario(
+    topic="orders",
+    output_topic="orders-enriched",
+    payload="file:orders.jsonl",
+    rate="500 records/s",
+    duration="5 s",
+    warmup="2 s",
+    rounds=3,
+    consumers=1,
+)
+@pytest.mark.kafka_threshold("e2e.latency.p50 <= 100 ms", "e2e.latency.p99 <= 500 ms", "lost == 0", "duplicated == 0")
+def test_an_order_is_out_within_half_a_second(service, kafka_perf):
+    """With 500 orders a second."""
+    service()
+    kafka_perf()
