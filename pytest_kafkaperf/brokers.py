@@ -36,6 +36,9 @@ FIGURES: Mapping[str, Kind] = MappingProxyType(
             for part in PARTS
             for what in ("s", "requests")
         },
+        "machine_cpu_s": "counter",
+        "session_cpu_s": "counter",
+        "machine_cores": "gauge",
         "memory_bytes": "gauge",
         "under_replicated": "gauge",
         "leaders": "gauge",
@@ -46,6 +49,8 @@ FIGURES: Mapping[str, Kind] = MappingProxyType(
 
 `request_handler_idle_s` is the time that the mean handler had nothing to do; of brokers before 4.3 that are
 controllers too it is that of their two pools together, and `request_handler_pools` is 2 (KIP-1207).
+`machine_cpu_s` is what all programs of this machine took of its cores, and what its host took of them for others;
+`session_cpu_s` is this process's part of it.
 `produce_total_s` is the sum of the times of `produce_total_requests` requests, as Kafka counts them: each in whole
 milliseconds.
 """
@@ -199,6 +204,21 @@ class Readings:
         uses = {broker: _use(tracks, start_ns, end_ns) for broker, tracks in self.tracks.items()}
         nothing = Use(cpu_cores=None, cpu_max_cores=None, memory_max_bytes=None)
         return {broker: use for broker, use in uses.items() if use != nothing}
+
+    def strangers(self, *, start_ns: int, end_ns: int, workers_s: float) -> tuple[float, int] | None:
+        """How many cores other programs of this machine took in a window, and how many there are; None: nobody knows.
+
+        `workers_s` are the CPU seconds of the load's own processes; those of the brokers are known here.
+        """
+        machine, session = (
+            self._rate("machine_cpu_s", (start_ns, end_ns)),
+            self._rate("session_cpu_s", (start_ns, end_ns)),
+        )
+        cores, brokers = self._most("machine_cores", (start_ns, end_ns)), self._rate("cpu_s", (start_ns, end_ns))
+        if machine is None or session is None or cores is None or brokers is None or end_ns <= start_ns:
+            return None
+        ours = session + brokers + workers_s / ((end_ns - start_ns) / _SECOND_NS)
+        return max(0.0, machine - ours), round(cores)
 
     def curves(self, *, start_ns: int, first_ns: int, end_ns: int) -> BrokerCurves:
         """All of it over time, from `first_ns` to `end_ns`, by a clock that shows 0 at `start_ns`."""

@@ -103,6 +103,12 @@ class Series:
             max=_listed(totals, self.max_ns),
         )
 
+    def recent_ns(self, quantile: float) -> int | None:
+        """Of the latencies of the last interval that is over; None where there are none."""
+        last = replace(self, events=self.events[-2:-1], max_ns=self.max_ns[-2:-1], latencies=self.latencies[-2:-1])
+        totals = last.latencies.sum(axis=1)
+        return int(last._quantiles_ns(totals, quantile)[0]) if totals.any() else None  # noqa: SLF001 - one of ours
+
     def add(self, other: Series) -> None:
         """Add all of a series of the same start; `other` stays as it is."""
         added = replace(other)  # its arrays are never written to, only replaced

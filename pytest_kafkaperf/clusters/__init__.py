@@ -88,7 +88,12 @@ def with_config(cluster: Cluster) -> Cluster:
     return dataclasses.replace(cluster, facts=config.facts(cluster, brokers))
 
 
-def check(target: str, client_properties: Path | None = None, metrics_urls: tuple[str, ...] = ()) -> None:
+def check(
+    target: str,
+    client_properties: Path | None = None,
+    metrics_urls: tuple[str, ...] = (),
+    log_dirs: tuple[Path, ...] = (),
+) -> None:
     """Refuse options that do not go together, before anything starts.
 
     Raises:
@@ -96,6 +101,11 @@ def check(target: str, client_properties: Path | None = None, metrics_urls: tupl
 
     """
     found = read_target(target)
+    if log_dirs and not isinstance(found, Local):
+        raise UsageError(
+            f"--kafka-log-dirs with brokers of {found.name}: it is for those that run on this machine without a "
+            "container; use --kafka-cluster=local, or leave it out"
+        )
     if client_properties is not None and not isinstance(found, External):
         raise UsageError(
             f"--kafka-client-config={client_properties} with brokers that the session starts ({found.name}): it is "

@@ -30,7 +30,7 @@ from pytest_kafkaperf.clusters import exporter, java
 from pytest_kafkaperf.clusters.distribution import cache_folder
 from pytest_kafkaperf.clusters.launch import Plan, launched
 from pytest_kafkaperf.clusters.local import free_ports
-from pytest_kafkaperf.clusters.probes import ContainerProbe, ExporterProbe, Probe
+from pytest_kafkaperf.clusters.probes import ContainerProbe, ExporterProbe, MachineProbe, Probe
 from pytest_kafkaperf.clusters.properties import (
     CLIENT,
     CONTROLLER,
@@ -107,7 +107,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             provider="docker",
             version=_version_of(spec, ready.sight),
             access=ready.access,
-            facts=MappingProxyType({**_facts(client, image, layout.label), **facts_of(spec)}),
+            facts=MappingProxyType({**_facts(client, image, layout.label), **facts_of(spec), **_not_applied(spec)}),
             fleet=ready.fleet,
         )
 
@@ -229,6 +229,7 @@ class _Layout:
             servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
+            shared_probes={"machine": [MachineProbe()]},
         )
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
@@ -409,6 +410,11 @@ def _version_of(spec: ClusterSpec, sight: Sight) -> str:
     from pytest_kafkaperf.load.features import version_of  # noqa: PLC0415 - brings in aiokafka
 
     return version_of(sight.features)
+
+
+def _not_applied(spec: ClusterSpec) -> dict[str, str]:
+    """The same test file runs with every provider; what has no meaning here is told."""
+    return {} if spec.log_dirs is None else {"not applied": "log_dirs"}
 
 
 def _facts(client: Any, image: str, label: str) -> dict[str, str]:

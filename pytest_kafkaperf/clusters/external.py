@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 15
 _PAUSE_S = 0.5
 
-_NOT_APPLIED = ("version", "image", "config", "security", "jmx", "heap")
+_NOT_APPLIED = ("version", "image", "config", "security", "jmx", "heap", "log_dirs")
 """What a spec says about a broker to start; the same test file runs on both kinds of cluster."""
 
 

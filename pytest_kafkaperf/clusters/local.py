@@ -9,6 +9,7 @@ import shutil
 import socket
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ import javaproperties
 from pytest_kafkaperf.clusters import distribution, exporter, java
 from pytest_kafkaperf.clusters.broker import Process
 from pytest_kafkaperf.clusters.launch import Plan, launched
-from pytest_kafkaperf.clusters.probes import LoopbackProbe
+from pytest_kafkaperf.clusters.probes import LoopbackProbe, MachineProbe
 from pytest_kafkaperf.clusters.properties import CLIENT, LISTENERS, Node, broker_properties, new_uuid
 from pytest_kafkaperf.clusters.runs import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.security import Security, protection
@@ -27,7 +28,6 @@ from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from pytest_kafkaperf.clusters.distribution import Distribution
     from pytest_kafkaperf.clusters.java import Java
@@ -69,9 +69,14 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     runtime = java.find()
     kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
     security = None if spec.security is None else Security.make(spec.security, [_HOST, "localhost"])
-    with run_folder(cache / "runs") as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(run_folder(cache / "runs"))
+        disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
+        logs = [stack.enter_context(run_folder(disk)) for disk in disks]
         agent = exporter.jar(cache) if spec.jmx else None
-        layout = Layout(spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder)
+        layout = Layout(
+            spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder, logs=tuple(logs)
+        )
         with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as ready:
             yield Cluster(
                 bootstrap_servers=ready.bootstrap_servers,
@@ -79,7 +84,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
                 provider="local",
                 version=kafka.version,
                 access=ready.access,
-                facts=MappingProxyType({"java": runtime.description, **facts_of(spec), **_not_applied(spec)}),
+                facts=MappingProxyType({**_facts(runtime, spec), **facts_of(spec)}),
                 fleet=ready.fleet,
             )
 
@@ -95,6 +100,8 @@ class Layout:
     agent: Path | None
     """The JMX exporter's jar."""
     folder: Path
+    logs: tuple[Path, ...] = ()
+    """Folders for the logs, on other disks; none: they are in `folder`, too."""
 
     def plan(self) -> Plan:
         """Lay the brokers out, on ports that are free now."""
@@ -104,16 +111,19 @@ class Layout:
             servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
-            shared_probes={"loopback": [LoopbackProbe()]},
+            shared_probes={"loopback": [LoopbackProbe()], "machine": [MachineProbe()]},
         )
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Process:
         home = self.folder / f"broker-{node.id}"
         shutil.rmtree(home, ignore_errors=True)
-        shutil.copytree(self.kafka.storage, home / "data")
-        (home / "tmp").mkdir()
-        meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.id), "directory.id": new_uuid()}
-        _write(home / "data" / "meta.properties", meta)
+        (home / "tmp").mkdir(parents=True)
+        folders = [logs / f"broker-{node.id}" for logs in self.logs] or [home / "data"]
+        for data in folders:
+            shutil.rmtree(data, ignore_errors=True)
+            shutil.copytree(self.kafka.storage, data)
+            meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.id), "directory.id": new_uuid()}
+            _write(data / "meta.properties", meta)
         keystore = home / _KEYSTORE
         if self.security is not None and self.security.keystore is not None:
             keystore.touch(mode=0o600)
@@ -121,7 +131,7 @@ class Layout:
         properties = broker_properties(
             node,
             nodes,
-            log_folder=str(home / "data"),
+            log_folder=",".join(map(str, folders)),
             protection=protection(self.security, keystore=str(keystore)),
             config=self.spec.config,
         )
@@ -153,9 +163,13 @@ def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:
     return [exporter.option(jar, configuration, port)], exporter.url(port)
 
 
-def _not_applied(spec: ClusterSpec) -> dict[str, str]:
-    """The same test file runs with every provider; what has no meaning here is told."""
-    return {} if spec.image is None else {"not applied": "image"}
+def _facts(runtime: Java, spec: ClusterSpec) -> dict[str, str]:
+    """Those of this provider. The same test file runs with every one; what has no meaning here is told."""
+    return {
+        "java": runtime.description,
+        **({} if spec.log_dirs is None else {"log.dirs": spec.log_dirs}),
+        **({} if spec.image is None else {"not applied": "image"}),
+    }
 
 
 def _nodes(brokers: int) -> list[Node]:

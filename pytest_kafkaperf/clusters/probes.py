@@ -90,6 +90,24 @@ class LoopbackProbe:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineProbe:
+    """What all programs take of this machine's cores. To be read under a name of its own, not as part of a broker.
+
+    Interrupts are left out: systems disagree on whether they are a program's, and the load makes many of them.
+    """
+
+    def read(self) -> Mapping[str, float]:
+        """Time that the host takes for other machines (steal) counts, where the system tells."""
+        times = psutil.cpu_times()
+        others = getattr(times, "nice", 0.0) + getattr(times, "steal", 0.0)
+        return {
+            "machine_cpu_s": times.user + times.system + others,
+            "session_cpu_s": time.process_time(),
+            "machine_cores": float(psutil.cpu_count() or 1),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerProbe:
     """A container of docker-py, such as testcontainers gives it."""
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from pytest_kafkaperf.access import Access, read_access
+from pytest_kafkaperf.environment import fingerprint
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.fields import MarkerFields
 from pytest_kafkaperf.scenario import Config
@@ -78,6 +79,9 @@ class ClusterSpec(MarkerFields):
     """Whether brokers tell of their work, through the JMX exporter."""
     heap: str = "512m"
     """The broker's Java heap, as in `-Xmx`."""
+    log_dirs: str | None = None
+    """Folders on the disks where brokers keep their logs, separated by commas as in Kafka's `log.dirs`; `local` only.
+    None: the user's cache folder."""
 
     @field_validator("version")
     @classmethod
@@ -100,6 +104,15 @@ class ClusterSpec(MarkerFields):
             raise ValueError("a heap is a whole number with k, m or g, such as '512m' or '1g'")
         return heap
 
+    @field_validator("log_dirs", mode="before")
+    @classmethod
+    def _log_dirs_as_kafka_takes_them(cls, log_dirs: Any) -> Any:
+        if isinstance(log_dirs, Path):
+            log_dirs = str(log_dirs)
+        if isinstance(log_dirs, str) and not all(part.strip() for part in log_dirs.split(",")):
+            raise ValueError("a folder has no name; give paths, separated by commas")
+        return log_dirs
+
     @field_validator("config")
     @classmethod
     def _config_leaves_ours(cls, config: Mapping[str, str]) -> Mapping[str, str]:
@@ -116,7 +129,10 @@ class ClusterSpec(MarkerFields):
 
     def __hash__(self) -> int:
         return hash(
-            (self.brokers, self.version, self.image, frozenset(self.config.items()), self.security, self.jmx, self.heap)
+            (
+                *(self.brokers, self.version, self.image, frozenset(self.config.items())),
+                *(self.security, self.jmx, self.heap, self.log_dirs),
+            )
         )
 
 
@@ -179,6 +195,12 @@ class Cluster:
         """The brokers' processes on this machine, where the session owns them."""
         servers = () if self.fleet is None else self.fleet.servers.values()
         return tuple(server.pid for server in servers if server.pid is not None)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What figures measured on it from here may depend on, as text by name."""
+        known = {"provider": self.provider, "kafka": self.version, "brokers": str(self.brokers), **self.facts}
+        return fingerprint(known)
 
     @property
     def actions(self) -> Sequence[tuple[int, str]]:

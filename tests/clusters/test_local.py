@@ -14,7 +14,9 @@ import pytest
 from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, launch, local, provision, with_config
 from pytest_kafkaperf.clusters.properties import broker_properties
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.load.admin import Admin
 from pytest_kafkaperf.load.readiness import wait_ready
+from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
@@ -53,6 +55,31 @@ def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
 
     assert gone(pid)
     assert left() == []
+
+
+def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Path) -> None:
+    """Each broker has folders of its own there, and whatever else is on the disk stays."""
+    disks = [tmp_path / "one", tmp_path / "two"]
+    disks[0].mkdir()
+    (disks[0] / "mine.txt").write_text("mine", encoding="utf-8")
+    with provision(ClusterSpec(log_dirs=",".join(map(str, disks))), target="local") as cluster:
+        Admin(cluster.bootstrap_servers, cluster.access).create_topic("spread", Scenario(partitions=6))
+        deadline = time.monotonic() + 20
+        while not all([*disk.glob("kafkaperf-*/broker-1/spread-*")] for disk in disks):
+            assert time.monotonic() < deadline, "no partition came to one of the disks"
+            time.sleep(0.05)
+        assert cluster.facts["log.dirs"] == ",".join(map(str, disks))
+    assert {path.name for disk in disks for path in disk.iterdir()} <= {"mine.txt", ".lock"}
+    assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_disk_that_cannot_be_written_is_named() -> None:
+    """A mistyped path, or one of root's."""
+    with (
+        pytest.raises(ClusterError, match="a folder for the broker's data cannot be made in /proc/nowhere"),
+        provision(ClusterSpec(log_dirs="/proc/nowhere"), target="local"),
+    ):
+        pass
 
 
 def test_the_facts_hold_what_was_changed_and_no_secret() -> None:
