@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_kafkaperf.baseline import BaselineRounds
 from pytest_kafkaperf.comparison import Measured
 from pytest_kafkaperf.measurement import TOO_SLOW
 from pytest_kafkaperf.metrics import CATALOGUE
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.advice import Advice
     from pytest_kafkaperf.calibration import Calibrated
     from pytest_kafkaperf.clusters import Cluster
+    from pytest_kafkaperf.finding import Verdict
     from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.scenario import Scenario
-    from pytest_kafkaperf.verdict import Check, Verdict
+    from pytest_kafkaperf.verdict import Check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,8 @@ class Result:
     scenario: Scenario
     sources: Mapping[str, str]
     """Where each field of the scenario that is not the default was set: `marker`, `command line`..."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What the test was parametrised with besides fields of the scenario."""
     cluster: Cluster
     trials: tuple[Trial, ...]
     """The first, and those that were to confirm what it made suspect or to show how much they differ."""
@@ -101,6 +105,8 @@ class Result:
     """The cluster that stood for the baseline."""
     baseline_sessions: int | None
     """That the limits are judged by; None where there is no baseline, or a reference."""
+    baseline: BaselineRounds = field(default_factory=BaselineRounds)
+    """What was stored of earlier sessions, also where it does not count."""
     changed: tuple[str, ...]
     """What differs between where the baseline and where this test ran: `kafka: 4.0.0 -> 4.1.1`."""
     advice: tuple[Advice, ...]
@@ -135,6 +141,26 @@ class Result:
             for name in CATALOGUE
             if (values := [one.metrics[name] for one in self.rounds if name in one.metrics])
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a perf test ended for pytest: its own code may fail after a good verdict, a fixture before any."""
+
+    nodeid: str
+    outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
+    """`failed` in its own code, `error` in what was set up for it or taken down after it."""
+    reason: str | None
+    """Of what did not pass."""
+    file: str
+    """Relative to pytest's root folder, or absolute."""
+    line: int | None
+    """From 1."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether it makes the exit status one of failure."""
+        return self.outcome in ("failed", "error")
 
 
 def summary(name: str, values: list[float]) -> float:

@@ -6,9 +6,11 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.finding import Verdict
+from pytest_kafkaperf.measurement import BUSY
 from pytest_kafkaperf.metrics import metric
 from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
-from pytest_kafkaperf.verdict import Check, Verdict, worst
+from pytest_kafkaperf.verdict import Check, worst
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.advice import Advice
@@ -23,13 +25,14 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
     standard = "the baseline" if result.reference is None else "the reference"
     changed = [f"changed against {standard}: {', '.join(result.changed)}"] if result.changed else []
     advice = [f"{describe_advice(one)} (advice, not a limit)" for one in result.advice if not one.better]
+    busy = [warning for warning in result.warnings if BUSY in warning]
     text = failure_text(result.checks, result.problems, strict=undecided)
     if undecided:
         notes = (line for note in result.notes for line in _wrapped(note, indent=2))
         return "\n".join([text or f"{result.verdict} (--kafka-strict)", *notes])
     if result.verdict is not Verdict.REGRESSED:
         return text
-    return "\n".join([text, *(line for told in (*changed, *advice) for line in _wrapped(told, indent=2))])
+    return "\n".join([text, *(line for told in (*changed, *busy, *advice) for line in _wrapped(told, indent=2))])
 
 
 def describe_advice(advice: Advice) -> str:
@@ -63,6 +66,13 @@ def failure_text(checks: Sequence[Check], problems: Sequence[str] = (), *, stric
     return "\n".join(lines)
 
 
+def digits_of(check: Check) -> int:
+    """Of what was observed: 25.04 ms against 25 ms would read as 25 ms against 25 ms."""
+    unit, observed, limit = metric(check.metric).unit, check.observed, check.limit_value
+    close = observed != limit and _shown(observed, unit) == _shown(limit, unit)
+    return _CLOSE_DIGITS if close else _DIGITS
+
+
 _HEAD = ("expression", "observed", "limit", "baseline", "change")
 _WIDTH = 80
 
@@ -80,16 +90,12 @@ def _table(checks: Sequence[Check]) -> list[str]:
 
 
 def _row(check: Check) -> tuple[str, str, str, str, str]:
-    unit = metric(check.metric).unit
-    observed, limit, baseline = check.observed, check.limit_value, check.baseline
-    # 25.04 ms against 25 ms would read as 25 ms against 25 ms.
-    close = observed != limit and _shown(observed, unit) == _shown(limit, unit)
-    digits = _CLOSE_DIGITS if close else _DIGITS
+    unit, digits = metric(check.metric).unit, digits_of(check)
     return (
         check.expression,
-        _shown(observed, unit, digits),
-        _shown(limit, unit, digits),
-        _shown(baseline, unit),
+        _shown(check.observed, unit, digits),
+        _shown(check.limit_value, unit, digits),
+        _shown(check.baseline, unit),
         "-" if check.change is None else format_ratio(check.change),
     )
 

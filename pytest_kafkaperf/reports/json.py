@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.calibration import Calibrated
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.measurement import Round
-    from pytest_kafkaperf.result import Result, Trial
+    from pytest_kafkaperf.result import Ending, Result, Trial
     from pytest_kafkaperf.verdict import Check
 
 SCHEMA = 1
@@ -29,25 +29,35 @@ SCHEMA = 1
 def write_json(
     path: Path,
     results: Sequence[Result],
+    endings: Mapping[str, Ending],
     *,
     created: str,
     plugin: str,
     environment: Mapping[str, Any],
     reference_seed: int | None,
+    exit_status: int,
+    errors: Sequence[str],
 ) -> None:
     """Write the report whole or not at all.
+
+    `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are of other reports that could not be
+    written.
 
     Raises:
         UsageError: the file cannot be written; names it and the reason.
 
     """
+    measured = {result.nodeid for result in results}
     document = {
         "schema": SCHEMA,
         "created": created,
         "plugin": plugin,
         "environment": environment,
         "reference_seed": reference_seed,
-        "tests": [_test(result) for result in results],
+        "exit_status": exit_status,
+        "errors": list(errors),
+        "tests": [_test(result, endings.get(result.nodeid)) for result in results],
+        "unmeasured": [_unmeasured(each) for each in endings.values() if each.nodeid not in measured],
     }
     try:
         replace_file(path, f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode())
@@ -55,10 +65,11 @@ def write_json(
         raise UsageError(f"--kafka-json={path}: cannot write the report: {error.strerror or error}") from None
 
 
-def _test(result: Result) -> dict[str, Any]:
+def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     return {
         "nodeid": result.nodeid,
         "verdict": str(result.verdict),
+        "outcome": None if ending is None else ending.outcome,
         "scenario": result.scenario.model_dump(mode="json"),
         "cluster": _cluster(result.cluster),
         "rounds": [_round(one) for one in result.rounds],
@@ -82,6 +93,10 @@ def _test(result: Result) -> dict[str, Any]:
         "warnings": list(result.warnings),
         "problems": list(result.problems),
     }
+
+
+def _unmeasured(ending: Ending) -> dict[str, Any]:
+    return {"nodeid": ending.nodeid, "outcome": ending.outcome, "reason": ending.reason}
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
@@ -129,6 +144,7 @@ def _round(one: Round) -> dict[str, Any]:
         "warnings": list(one.warnings),
         "series": {**one.series, **({} if one.brokers is None else {"brokers": one.brokers})},
         "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
+        "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],
     }
 
 
@@ -137,13 +153,19 @@ def _check(check: Check) -> dict[str, Any]:
         "expression": check.expression,
         "metric": check.metric,
         "observed": _number(check.observed),
+        "spread": _numbers(check.spread),
         "limit": _number(check.limit_value),
         "baseline": _number(check.baseline),
         "change": _number(check.change),
+        "interval": _numbers(check.interval),
         "detectable": _number(check.detectable),
         "outcome": str(check.outcome),
         "reason": check.reason,
     }
+
+
+def _numbers(values: Sequence[float] | None) -> list[float | None] | None:
+    return None if values is None else [_number(value) for value in values]
 
 
 def _number(value: float | None) -> float | None:

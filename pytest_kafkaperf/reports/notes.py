@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.collection import without_folders
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.scenario import format_field
-from pytest_kafkaperf.units import format_quantity, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +58,7 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
     """What to call each test in a narrow table: without its file where all are in one."""
     files = {result.nodeid.partition("::")[0] for result in results}
     return {
-        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else result.nodeid.rpartition("/")[2]
+        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
         for result in results
     }
 
@@ -74,28 +73,8 @@ def _notes(result: Result, *, verbose: bool) -> Iterator[str]:
         standard = "baseline" if result.reference is None else "reference"
         yield f"changed against the {standard}: {', '.join(result.changed)}"
     yield from (f"advice, not a limit: {describe_advice(one)}" for one in result.advice)
-    yield from _found(result)
     if verbose:
         yield _described(result)
-
-
-def _found(result: Result) -> Iterator[str]:
-    """What the limits find, where that is known and no table says it."""
-    if result.calibration or result.problems:
-        return
-    known = [check for check in result.checks if check.detectable is not None]
-    relative = [check for check in known if check.is_relative]
-    absolute = [check for check in known if check not in relative]
-    if relative:
-        changes = (f"{check.metric} {format_ratio(check.detectable or 0.0)}" for check in relative)
-        yield f"finds changes from: {', '.join(changes)}"
-    if absolute:
-        figures = (
-            f"{check.metric} {format_quantity((check.limit_value or 0.0) * (1 + (check.detectable or 0.0)), unit)}"
-            for check in absolute
-            for unit in (CATALOGUE[check.metric].unit,)
-        )
-        yield f"finds what is beyond a limit from: {', '.join(figures)}"
 
 
 def _described(result: Result) -> str:

@@ -1,29 +1,29 @@
-"""What stands in the terminal: a table of results, and a line of progress while load runs."""
+"""What stands in the terminal at the end: a table of results."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
-import shutil
-import time
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from pytest_kafkaperf.comparison import sign_of
+from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.reports.notes import names_of
-from pytest_kafkaperf.units import format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.reports.rows import Row, remark_of, rows_of
+from pytest_kafkaperf.units import format_percent, format_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pytest_kafkaperf.load.pool import Progress
-    from pytest_kafkaperf.result import Result
-    from pytest_kafkaperf.scenario import Scenario
-    from pytest_kafkaperf.verdict import Check
+    from pytest_kafkaperf.result import Ending, Result
 
 _STYLES = {
     "PASSED": "green",
@@ -33,31 +33,118 @@ _STYLES = {
     "INVALID": "bold magenta",
     "INCONCLUSIVE": "yellow",
 }
-_PROGRESS_S = 0.5
-"""Time between two updates of the progress line."""
+_INDENT = "  "
 
 
-def render_table(results: Sequence[Result], *, width: int, colour: bool, ascii_only: bool) -> str:
-    """One row a test: verdict, throughput, latency, and the change against the baseline."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    table.add_column("test", overflow="fold", min_width=12)
-    table.add_column("verdict", no_wrap=True)
-    for title in ("records/s", "p50", "p99"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("change", no_wrap=True)
+def render_table(
+    results: Sequence[Result], endings: Mapping[str, Ending], *, width: int, colour: bool, ascii_only: bool
+) -> str:
+    """A block a test: its verdict and name, and below them a row a limit; columns that would be empty are left out.
+
+    Where the terminal is narrow, limits stand below their rows if they are not kept, and further columns go as
+    `_NARROWED` says.
+    """
+
+    def plain(text: str) -> str:
+        return _plain(text, ascii_only=ascii_only)
+
     names = names_of(results)
-    for result in results:
-        # The latency that matters most to who reads is the one that a record meets on its whole way.
-        family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
-        table.add_row(
-            Text(names[result.nodeid]),
-            Text(str(result.verdict), style=_STYLES[str(result.verdict)]),
-            _figure(result, "produce.throughput"),
-            _figure(result, f"{family}.p50"),
-            _figure(result, f"{family}.p99"),
-            _change(result),
+    blocks = [(result, rows_of(result)) for result in results]
+    columns = _columns([row for _, rows in blocks for row in rows], width=width, plain=plain)
+    lines = [_line([(column, column.title, "bold") for column in columns])] if columns else []
+    for result, rows in blocks:
+        verdict, remark = str(result.verdict), remark_of(result, endings.get(result.nodeid))
+        head = Text(verdict.ljust(_VERDICT_WIDTH), style=_STYLES[verdict])
+        head.append(plain(names[result.nodeid]), style="bold")
+        lines.append(head.append(f"  ({remark})" if remark else "", style="yellow"))
+        for row in rows:
+            lines.append(_line([(column, plain(column.text(row)), column.style(row)) for column in columns]))
+            if "limit" not in {column.title for column in columns}:
+                lines += _below(row, plain)
+    return _print(Group(*lines), width=width, colour=colour)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    title: str
+    text: Callable[[Row], str]
+    style: Callable[[Row], str] = lambda _: ""
+    left: bool = False
+    gap: int = 2
+    width: int = 0
+
+
+def _broken(row: Row) -> str:
+    return "bold red" if row.outcome is not None and row.outcome.fails else ""
+
+
+def _outcome(row: Row) -> str:
+    return "" if row.outcome is None else str(row.outcome)
+
+
+def _limit(row: Row) -> str:
+    return f"{row.limit} ({row.bound})" if row.bound else row.limit
+
+
+_COLUMNS = (
+    _Column(title="metric", text=lambda row: row.metric, left=True, gap=len(_INDENT)),
+    _Column(title="median", text=lambda row: row.median, style=_broken),
+    _Column(title="spread", text=lambda row: row.spread, gap=1),
+    _Column(title="baseline", text=lambda row: row.baseline),
+    _Column(title="change", text=lambda row: row.change, style=_broken),
+    _Column(title="interval", text=lambda row: row.interval, left=True, gap=1),
+    _Column(title="finds", text=lambda row: row.detectable),
+    _Column(title="limit", text=_limit, style=_broken, left=True),
+    _Column(title="verdict", text=_outcome, style=lambda row: _STYLES.get(_outcome(row), ""), left=True),
+)
+_NARROWED = (("limit", "verdict"), ("finds",), ("interval",), ("spread",), ("baseline",))
+"""What goes first: what can stand below its row, then what is no figure of this run."""
+_VERDICT_WIDTH = max(map(len, _STYLES)) + 2
+
+
+def _columns(rows: Sequence[Row], *, width: int, plain: Callable[[str], str]) -> list[_Column]:
+    """Those that have something to show and fit, as wide as their cells."""
+    shown = []
+    for column in _COLUMNS:
+        cells = [cell_len(plain(column.text(row))) for row in rows]
+        if any(cells):
+            shown.append(dataclasses.replace(column, width=max(len(column.title), *cells)))
+    for titles in _NARROWED:
+        if sum(column.gap + column.width for column in shown) > width:
+            shown = [column for column in shown if column.title not in titles]
+    return shown
+
+
+def _line(cells: Sequence[tuple[_Column, str, str]]) -> Text:
+    line = Text(no_wrap=True, overflow="ignore")
+    for column, text, style in cells:
+        padding = " " * (column.width - cell_len(text))
+        line.append(" " * column.gap)
+        line.append(text + padding if column.left else padding + text, style=style)
+    return line
+
+
+def _below(row: Row, plain: Callable[[str], str]) -> list[Text]:
+    """The limit of a row, where it is not kept and has no column."""
+    if row.outcome is None or not (row.outcome.fails or row.outcome is Verdict.INCONCLUSIVE):
+        return []
+    kind = "broken" if row.outcome.fails else "undecided"
+    return [Text(plain(f"{2 * _INDENT}{kind}: {_limit(row)}"), style=_STYLES[str(row.outcome)])]
+
+
+def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
+    """Long lines over several, further ones with an indent."""
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(
+            _plain(line, ascii_only=ascii_only),
+            width,
+            subsequent_indent=2 * _INDENT,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
-    return _plain(_print(table, width=width, colour=colour), ascii_only=ascii_only)
+    ]
 
 
 def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: bool) -> str:
@@ -80,50 +167,11 @@ def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: 
     return _plain(_print(table, width=width, colour=colour), ascii_only=ascii_only)
 
 
-class ProgressLine:
-    """One line that is written again and again while a scenario runs."""
-
-    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None]) -> None:
-        self._name = name
-        self._scenario = scenario
-        self._write = write
-        self._shown_s = 0.0
-        self._seen = (0, time.monotonic())
-        self._rate = 0.0
-
-    def update(self, session: str, number: int, seen: Progress) -> None:
-        """Show how far round `number` is, and of which session where it is not the first."""
-        now_s = time.monotonic()
-        if now_s - self._shown_s < _PROGRESS_S:
-            return
-        acknowledged, since_s = self._seen
-        if seen.acknowledged >= acknowledged:
-            self._rate = (seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9)
-        self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
-        line = (
-            f"{self._name}{f'  {session}' if session else ''}  round {number}/{self._scenario.rounds}  {seen.phase}"
-            f"{self._elapsed(seen)}  {format_quantity(self._rate, CATALOGUE['produce.throughput'].unit)}"
-        )
-        columns = shutil.get_terminal_size().columns
-        self._write(f"\r\x1b[K{line[: columns - 1]}")
-
-    def clear(self) -> None:
-        """Leave no trace of it."""
-        if self._shown_s:
-            self._write("\r\x1b[K")
-
-    def _elapsed(self, seen: Progress) -> str:
-        if seen.phase != "measuring":
-            return ""
-        whole = f" / {self._scenario.duration:g} s" if self._scenario.duration else ""
-        return f" {max(0.0, seen.elapsed_s):.1f} s{whole}"
-
-
 def _plain(text: str, *, ascii_only: bool) -> str:
-    return text.replace("µ", "u").encode("ascii", "replace").decode() if ascii_only else text
+    return text.replace("µ", "u").replace("±", "+-").encode("ascii", "replace").decode() if ascii_only else text
 
 
-def _print(table: Table, *, width: int, colour: bool) -> str:
+def _print(what: RenderableType, *, width: int, colour: bool) -> str:
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -136,31 +184,5 @@ def _print(table: Table, *, width: int, colour: bool) -> str:
         emoji=False,
     )
     with console.capture() as capture:
-        console.print(table)
+        console.print(what, crop=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
-
-
-def _figure(result: Result, name: str) -> str:
-    value = result.metrics.get(name)
-    if value is None:
-        return "-"
-    return format_quantity(value, CATALOGUE[name].unit).removesuffix(" records/s")
-
-
-def _change(result: Result) -> Text:
-    """The gated metric that moved most for the worse, or least for the better."""
-    relative = [check for check in result.checks if check.is_relative]
-    changed = [check for check in relative if check.change is not None]
-    if not changed:
-        return Text("none yet" if relative else "-", style="dim")
-    worst = max(changed, key=_badness)
-    change = worst.change or 0.0
-    text = f"{format_ratio(change)} {worst.metric.rpartition('latency.')[2].removeprefix('produce.')}"
-    if text.startswith("0.0"):
-        return Text(text)
-    return Text(text, style="red" if _badness(worst) > 0 else "green")
-
-
-def _badness(check: Check) -> float:
-    change = check.change or 0.0
-    return change if CATALOGUE[check.metric].better == "lower" else -change

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_kafkaperf.acceptance import accepted
+from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.measurement import TOO_SLOW, Round
 from pytest_kafkaperf.result import Trial
 from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import Verdict
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
 LIMITS = [parse_threshold(f"{P99} <= baseline + 10%"), parse_threshold(f"{RATE} >= baseline - 10%")]

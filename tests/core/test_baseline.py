@@ -17,6 +17,7 @@ from pytest_kafkaperf.baseline import (
     BaselineRecord,
     BaselineRounds,
     BaselineStore,
+    Imported,
     Stored,
     grown,
     orphans,
@@ -592,3 +593,60 @@ def test_a_baseline_that_cannot_be_deleted_is_named(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"cannot delete baseline {path}: Is a directory; delete it by hand, or make its folder writable"
     )
+
+
+_TOOL = Imported(tool="kafka-producer-perf-test", files=("run.txt",))
+
+
+def _imported(**changes: Any) -> BaselineRecord:
+    return _record(**{"scenario": {}, "fingerprint": {}, "imported": _TOOL, **changes})
+
+
+def test_an_imported_baseline_says_so_and_a_measured_one_stays_as_it_was(tmp_path: Path) -> None:
+    """Files that are there keep their bytes; a review sees which figures another tool has measured."""
+    store = BaselineStore(tmp_path)
+    assert "imported" not in store.save(_record()).read_text()
+    record = _imported(rounds=[{"produce.throughput": 5.0}])
+    content = json.loads(store.save(record).read_bytes())
+    assert content["sessions"] == [
+        {
+            "created": "2025-01-31T12:00:00+00:00",
+            "commit": None,
+            "fingerprint": {},
+            "rounds": [{"produce.throughput": 5.0}],
+            "imported": {"tool": "kafka-producer-perf-test", "files": ["run.txt"]},
+        }
+    ]
+    assert store.load("ci", _NODEID) == record
+
+
+def test_imported_rounds_are_compared_with_any_scenario(tmp_path: Path) -> None:
+    """The tool has not told what its load was: the user says that it is the test's."""
+    store = BaselineStore(tmp_path)
+    store.save(_imported())
+    assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
+        sessions=(_ROUNDS,), imported="kafka-producer-perf-test"
+    )
+    elsewhere = store.comparable("new", _NODEID, _SCENARIO)
+    assert (elsewhere.imported, elsewhere.sessions) == ("kafka-producer-perf-test", (_ROUNDS,))
+    assert str(elsewhere.obstacle).startswith("no baseline for environment 'new'")
+
+
+def test_a_scenario_that_is_not_known_has_no_changes() -> None:
+    """Defaults would be a guess: a test of twelve partitions would never be compared."""
+    twelve = {**_SCENARIO, "partitions": 12}
+    assert (scenario_changes({}, twelve), scenario_changes(twelve, {})) == ((), ())
+
+
+def test_measured_and_imported_sessions_are_never_mixed(tmp_path: Path) -> None:
+    """One has noise that is known, the other not: no rule would fit both."""
+    measured = _record(created="2025-02-01T12:00:00+00:00")
+    assert grown(_imported(), measured) == measured
+    assert grown(measured, _imported()) == _imported()
+    content = json.loads(_imported().model_dump_json(by_alias=True))
+    content["sessions"].append(json.loads(_written())["sessions"][0])
+    path = BaselineStore(tmp_path).path("ci", _NODEID)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
+    with pytest.raises(BaselineError, match="sessions that were measured and imported ones are no neighbours"):
+        BaselineStore(tmp_path).load("ci", _NODEID)

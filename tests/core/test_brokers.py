@@ -204,6 +204,20 @@ def test_the_machines_network_goes_on_while_a_broker_restarts() -> None:
     assert _metrics({1: samples})["broker.network.in"] == pytest.approx(10)
 
 
+def test_what_other_programs_took_is_what_is_left_of_the_machine() -> None:
+    """A neighbour explains a slow round, where its figures alone would blame the cluster."""
+    machine = [
+        Sample(at_ns=at * S, figures={"machine_cpu_s": 100 + 1.8 * at, "session_cpu_s": 0.1 * at, "machine_cores": 2.0})
+        for at in range(11)
+    ]
+    broker = [Sample(at_ns=at * S, figures={"cpu_s": 0.5 * at}) for at in range(11)]
+    readings = Readings.of({"machine": machine, 1: broker})
+    assert readings.strangers(start_ns=0, end_ns=10 * S, workers_s=4.0) == pytest.approx((0.8, 2))
+    assert readings.strangers(start_ns=0, end_ns=10 * S, workers_s=40.0) == (0.0, 2)
+    assert Readings.of({1: broker}).strangers(start_ns=0, end_ns=10 * S, workers_s=4.0) is None
+    assert "broker.cpu" in readings.metrics(start_ns=0, end_ns=10 * S)
+
+
 def test_each_broker_has_its_own_use() -> None:
     """The report tells which one was busy."""
     samples = {

@@ -110,6 +110,17 @@ def test_sessions_pool_their_rounds_against_the_one_baseline() -> None:
     assert pooled(paired) == Paired(differences=(1.0, 2.0, 3.0))
 
 
+def test_the_interval_of_a_shift_is_on_the_same_scale() -> None:
+    """It is shown beside it."""
+    same = tuple(math.log(value) for value in (1.0, 1.1, 1.3, 1.7, 2.1))
+    unpaired = Unpaired(current=tuple(value + TOLERANCE for value in same), baseline=same)
+    low, high = unpaired.interval or (math.nan, math.nan)
+    assert low < unpaired.shift < high
+    paired = Paired(differences=(0.1, 0.2, 0.3, 0.4, 0.6))
+    assert paired.interval == (0.1, 0.6)
+    assert Paired(differences=(0.1,)).interval is None
+
+
 def test_one_is_counted_in_the_singular() -> None:
     """Verdicts are read by people."""
     assert [counted(1, "round"), counted(5, "round")] == ["1 round", "5 rounds"]

@@ -18,12 +18,12 @@ from filelock import FileLock
 import pytest_kafkaperf
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.measurement import Round
 from pytest_kafkaperf.reports import history
 from pytest_kafkaperf.reports.history import append_history, history_lines
 from pytest_kafkaperf.result import Result, Trial
 from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.verdict import Verdict
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
 DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "history.md"

@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_kafkaperf.ranks import hodges_lehmann, least_p, least_signed_p, mann_whitney_p, pseudomedian, signed_rank_p
+from pytest_kafkaperf.ranks import (
+    hodges_lehmann,
+    least_p,
+    least_signed_p,
+    mann_whitney_p,
+    pairs_interval,
+    pseudomedian,
+    shift_interval,
+    signed_rank_p,
+)
 
 _SAMPLE = st.lists(st.integers(min_value=0, max_value=5), min_size=1, max_size=6)
 _DIFFERENCES = st.lists(st.integers(min_value=-4, max_value=4), max_size=9)
@@ -195,3 +204,93 @@ def test_where_pairs_lie_and_whether_beyond_noise_agree(differences: list[int]) 
     above = sum(first + second > 0 for first, second in itertools.combinations_with_replacement(distinct, 2))
     if len({abs(value) for value in distinct}) == len(distinct):
         assert above == _rank_sum(distinct)
+
+
+# Intervals
+
+
+def test_the_interval_holds_the_shifts_that_scipys_exact_test_does_not_refuse() -> None:
+    """An interval and a test are one statement: inside is p > 0.05, outside is not."""
+    chance = random.Random(1963)
+    for _ in range(200):
+        larger = [chance.gauss(1, 1) for _ in range(chance.randint(4, 9))]
+        smaller = [chance.gauss(0, 1) for _ in range(chance.randint(4, 9))]
+        interval = shift_interval(larger, smaller)
+        assert interval is not None
+        inside, outside = _around(interval)
+        ps = [
+            [
+                stats.mannwhitneyu([value - shift for value in larger], smaller, method="exact").pvalue
+                for shift in shifts
+            ]
+            for shifts in (inside, outside)
+        ]
+        assert min(ps[0]) > 0.05 >= max(ps[1])
+
+
+def test_the_interval_of_pairs_holds_what_scipys_exact_test_does_not_refuse() -> None:
+    """The same of pairs."""
+    chance = random.Random(1949)
+    for _ in range(200):
+        differences = [chance.gauss(0.5, 1) for _ in range(chance.randint(6, 15))]
+        interval = pairs_interval(differences)
+        assert interval is not None
+        inside, outside = _around(interval)
+        ps = [
+            [stats.wilcoxon([value - shift for value in differences], method="exact").pvalue for shift in shifts]
+            for shifts in (inside, outside)
+        ]
+        assert min(ps[0]) > 0.05 >= max(ps[1])
+
+
+def _around(interval: tuple[float, float]) -> tuple[list[float], list[float]]:
+    low, high = interval
+    hair = (high - low) * 1e-9
+    return [low + hair, high - hair], [low - hair, high + hair]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "level"), [(5, 5, 0.968), (4, 4, 0.971), (5, 25, 0.956), (3, 3, 0.9), (2, 5, 0.905)]
+)
+def test_the_interval_holds_the_true_shift_as_often_as_it_says(first: int, second: int, level: float) -> None:
+    """Whatever the noise is like: here it is lopsided."""
+    chance = random.Random(95)
+    runs = 4000
+    held = 0
+    for _ in range(runs):
+        larger = [0.3 + chance.expovariate(1) for _ in range(first)]
+        smaller = [chance.expovariate(1) for _ in range(second)]
+        low, high = shift_interval(larger, smaller) or (math.inf, -math.inf)
+        held += low <= 0.3 <= high
+    assert held / runs == pytest.approx(level, abs=3 * math.sqrt(level * (1 - level) / runs))
+
+
+@pytest.mark.parametrize(("pairs", "level"), [(5, 0.9375), (6, 0.969), (10, 0.951), (15, 0.952)])
+def test_the_interval_of_pairs_holds_the_true_shift_as_often_as_it_says(pairs: int, level: float) -> None:
+    """Five pairs, the default of a comparison side by side, have 93.75 % at most."""
+    chance = random.Random(96)
+    runs = 4000
+    held = 0
+    for _ in range(runs):
+        low, high = pairs_interval([0.3 + chance.uniform(-1, 1) for _ in range(pairs)]) or (math.inf, -math.inf)
+        held += low <= 0.3 <= high
+    assert held / runs == pytest.approx(level, abs=3 * math.sqrt(level * (1 - level) / runs))
+
+
+def test_too_few_values_have_no_interval() -> None:
+    """One that misses every fifth time says too little."""
+    assert shift_interval([1.0], [2.0, 3.0, 4.0]) is None
+    assert shift_interval([1.0, 2.0], [3.0, 4.0]) is None
+    assert pairs_interval([1.0, 2.0, 3.0, 4.0]) is None
+    assert pairs_interval([]) is None
+
+
+@given(_SAMPLE, _SAMPLE, st.integers(min_value=-9, max_value=9))
+def test_the_interval_is_around_the_shift_and_follows_it(first: list[int], second: list[int], step: int) -> None:
+    """A change and its interval are shown side by side."""
+    interval = shift_interval(first, second)
+    if interval is not None:
+        low, high = interval
+        assert low <= hodges_lehmann(first, second) <= high
+        assert shift_interval([value + step for value in first], second) == (low + step, high + step)
+        assert shift_interval(second, first) == (-high, -low)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -43,6 +44,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "isolation_level": "read_uncommitted",
         "consumer_config": {},
         "topic": None,
+        "output_topic": None,
+        "correlate": None,
         "partitions": 6,
         "replication_factor": 1,
         "topic_config": {},
@@ -209,10 +212,10 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
         (
             {"zzz": 1, "acs": 1},
             "unknown field 'zzz': valid are 'abort_ratio', 'acks', 'batch_size', 'client', 'compression', 'consume', "
-            "'consumer_config', 'consumer_groups', 'consumers', 'duration', 'headers', 'idempotence', "
-            "'isolation_level', 'key', 'linger', 'partitions', 'payload', 'producer_config', 'producers', 'rate', "
-            "'record_size', 'records', 'replication_factor', 'rounds', 'topic', 'topic_config', 'transaction_size', "
-            "'warmup'; "
+            "'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', 'headers', 'idempotence', "
+            "'isolation_level', 'key', 'linger', 'output_topic', 'partitions', 'payload', 'producer_config', "
+            "'producers', 'rate', 'record_size', 'records', 'replication_factor', 'rounds', 'topic', 'topic_config', "
+            "'transaction_size', 'warmup'; "
             "unknown field 'acs': did you mean 'acks'?",
         ),
         ({"acks": 2}, "acks=2: input should be 0, 1 or 'all'"),
@@ -550,3 +553,46 @@ def test_any_name_that_kafka_takes_names_a_topic(name: str) -> None:
     """It exists already: whoever created it found a name."""
     assert Scenario.of({"topic": name}).topic == name
     assert Scenario.of({"topic": name, "transaction_size": 10}).transaction_size == 10
+
+
+def wrapped_tag(record: Any) -> bytes:
+    """A function as a test gives it."""
+    value: bytes = record.value
+    return value[:16]
+
+
+THROUGH: dict[str, Any] = {"topic": "orders", "output_topic": "orders-enriched", "consumers": 1}
+
+
+def test_a_function_that_correlates_is_known_by_its_name() -> None:
+    """Workers import it, and a baseline has to tell it from another one."""
+    scenario = Scenario.of({**THROUGH, "correlate": wrapped_tag})
+    assert scenario.model_dump(mode="json")["correlate"] == f"{__name__}.wrapped_tag"
+    assert pickle.loads(pickle.dumps(scenario)) == scenario  # noqa: S301 - our own
+    assert not scenario.tags_in_header
+
+
+def test_the_tag_is_the_last_header_of_what_goes_through_an_application() -> None:
+    """Its place in an encoded record is known then, and values are left as they are: shorter ones will do, too."""
+    scenario = Scenario.of({**THROUGH, "headers": {"trace": "1"}, "record_size": 5})
+    assert scenario.all_headers == [("trace", b"1"), ("kafkaperf-tag", bytes(16))]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"topic": None}, "output_topic 'orders-enriched' without topic: name the topic that the application reads"),
+        ({"topic": "orders-enriched"}, "output_topic 'orders-enriched' is topic, too"),
+        ({"consumers": 0}, "output_topic 'orders-enriched' without consumers: nobody reads it"),
+        ({"consume": "backlog"}, "output_topic 'orders-enriched' with consume='backlog'"),
+        ({"headers": {"kafkaperf-tag": "1"}}, "'kafkaperf-tag' is the one that carries the tag"),
+        ({"output_topic": None, "correlate": wrapped_tag}, "correlate without output_topic"),
+        ({"correlate": "header"}, "correlate='header': give a function that takes a record"),
+        ({"correlate": lambda record: record.value}, "must be a function at the top of a module"),
+        ({"correlate": wrapped_tag, "record_size": 5}, "record_size 5 B is too small with consumers"),
+    ],
+)
+def test_what_cannot_go_through_an_application_is_refused(fields: dict[str, Any], told: str) -> None:
+    """Each error names what was given and what to do."""
+    with pytest.raises(ScenarioError, match=re.escape(told)):
+        Scenario.of({**THROUGH, **fields})

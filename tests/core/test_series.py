@@ -211,3 +211,16 @@ def test_a_long_round_is_small_to_send() -> None:
 
     assert len(sent) < 5 << 20
     assert state(pickle.loads(sent)) == state(series)  # noqa: S301 - its own
+
+
+def test_the_recent_latency_is_that_of_the_last_interval_that_is_over() -> None:
+    """What people see while load runs: the newest interval is still being filled."""
+    series = Series(START_NS)
+    assert series.recent_ns(0.99) is None
+    for second, latency_ns in ((0, 10**6), (1, 2 * 10**6), (2, 9 * 10**6)):
+        instant = np.array([START_NS + second * SECOND_NS])
+        series.record(instant, np.array([latency_ns]))
+    assert series.recent_ns(0.99) == pytest.approx(2 * 10**6, rel=0.008)
+    series.count(np.array([START_NS + 4 * SECOND_NS]))
+    assert series.recent_ns(0.99) is None  # nothing was due in the fourth second
+    assert series.curves()["count"] == [0.0, 0.0, 0.0, 0.0, 1.0]

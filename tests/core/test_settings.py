@@ -100,3 +100,15 @@ def test_options_that_cannot_be_are_refused_with_what_to_do(given: dict[str, str
 def test_a_budget_is_a_time_as_ci_systems_write_it(text: str, seconds: float) -> None:
     """`10m` are minutes there."""
     assert settings(time_budget=text).time_budget_s == seconds
+
+
+def test_folders_for_logs_start_where_pytest_was_called_or_at_the_ini_file() -> None:
+    """As with all paths."""
+    assert settings(log_dirs="/mnt/a, b").log_dirs == (Path("/mnt/a"), HERE / "b")
+    assert read_settings({}, {"log-dirs": "c"}, [], invocation_folder=HERE, root=HERE / "d").log_dirs == (
+        HERE / "d" / "c",
+    )
+    assert settings().log_dirs == ()
+    assert refused(log_dirs="/mnt/a,") == (
+        "--kafka-log-dirs=/mnt/a,: a folder has no name; give paths, separated by commas"
+    )

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.baseline import BaselineRounds
 from pytest_kafkaperf.comparison import Measured
+from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.reports.failure import failure_text
 from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import Check, Judgement, Verdict, judge
+from pytest_kafkaperf.verdict import Check, Judgement, judge
 
 approx: Any = pytest.approx
 
@@ -74,6 +75,7 @@ def test_an_absolute_limit_judges_the_median_over_the_rounds() -> None:
         detectable=approx(3.93, abs=0.01),
         outcome=Verdict.PASSED,
         reason="median of 5 rounds, from 20 ms to 900 ms",
+        spread=(0.020, 0.9),
     )
 
 
@@ -170,6 +172,8 @@ def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> Non
         detectable=approx(0.267, abs=0.001),
         outcome=Verdict.REGRESSED,
         reason="+50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)",
+        interval=approx((1.5 * 0.0099 / 0.0102 - 1, 1.5 * 0.0102 / 0.0099 - 1)),
+        spread=approx((0.0147, 0.0153)),
     )
 
 
@@ -178,6 +182,7 @@ def test_less_throughput_is_worse() -> None:
     check = _judge(f"{_RATE} >= baseline - 10%", _times(0.5), _TEN_MS)
     assert check.outcome is Verdict.REGRESSED
     assert check.change == approx(-0.5)
+    assert check.interval == approx((0.5 * 0.0099 / 0.0102 - 1, 0.5 * 0.0102 / 0.0099 - 1))
     assert check.reason == (
         "-50.0 % against the baseline, the limit is -10.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)"
     )
@@ -289,6 +294,7 @@ def test_without_a_baseline_the_limit_is_inconclusive() -> None:
         detectable=None,
         outcome=Verdict.INCONCLUSIVE,
         reason="no baseline for this test; make one with --kafka-update-baselines",
+        spread=(0.0098, 0.0102),
     )
 
 

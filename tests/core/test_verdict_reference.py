@@ -9,8 +9,9 @@ import pytest
 
 from pytest_kafkaperf.baseline import BaselineRounds
 from pytest_kafkaperf.comparison import Measured
+from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import Judgement, Verdict, judge
+from pytest_kafkaperf.verdict import Judgement, judge
 
 approx: Any = pytest.approx
 

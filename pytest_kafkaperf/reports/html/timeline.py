@@ -1,0 +1,196 @@
+"""Throughput and latency over time, with what happened to brokers, as Plotly's JSON. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kafkaperf.reports.html.axes import Scale, literal, rounded, scale_for, value_axis
+from pytest_kafkaperf.reports.html.charts import (
+    FAMILIES,
+    FRESH,
+    LIMIT,
+    NOW,
+    NOW_SOFT,
+    REFERENCE,
+    ROUNDS_AND_MEDIAN,
+    SERIES,
+    Chart,
+    Figure,
+    thin_lines,
+)
+from pytest_kafkaperf.units import Unit
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.measurement import Round
+    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.scenario import Scenario
+
+_SERIES_OF = {"produce.latency": "produce", "e2e.latency": "consume"}
+_ROUNDING_S = 1e-9
+
+
+def throughput_chart(result: Result) -> Chart | None:
+    """Records a second over time: produced, and with consumers received."""
+    sides = [
+        _Curve(kind="produce", column="count", name="produced", colour=NOW),
+        _Curve(kind="consume", column="count", name="received", colour=SERIES[1]),
+    ]
+    figure = _over_time(result, sides, Unit.RECORD_RATE)
+    if figure is None:
+        return None
+    return Chart(title="Throughput over time", note=ROUNDS_AND_MEDIAN, figure=figure, height_px=240, wide=True)
+
+
+def latency_chart(result: Result, family: str) -> Chart | None:
+    """The latency of records by when they were due."""
+    kind = _SERIES_OF[family]
+    sides = [
+        _Curve(kind=kind, column="p99", name="p99", colour=NOW),
+        _Curve(kind=kind, column="p50", name="p50", colour=NOW_SOFT),
+    ]
+    figure = _over_time(result, sides, Unit.SECONDS)
+    if figure is None:
+        return None
+    return Chart(title=f"{FAMILIES[family]} over time", note=ROUNDS_AND_MEDIAN, figure=figure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Curve:
+    """One column of the series of all rounds."""
+
+    kind: str
+    column: str
+    name: str
+    colour: str
+
+    def of(self, one: Round, scenario: Scenario) -> dict[float, float]:
+        """Values by the middle of their interval; throughput without intervals that were cut short."""
+        series: Any = one.series.get(self.kind)
+        if series is None:
+            return {}
+        step, first = series["interval_s"], series["first_s"]
+        values = {first + step * place: value for place, value in enumerate(series[self.column])}
+        if self.column == "count":
+            values = _whole(values, step, scenario)
+        return {begin + step / 2: value for begin, value in values.items() if value is not None}
+
+
+def _whole(values: Mapping[float, float], step: float, scenario: Scenario) -> dict[float, float]:
+    """Without the intervals that load does not fill, or the curve would fall at both ends; all, where none is full."""
+    end_s = max(values, default=0.0) if scenario.duration is None else scenario.duration
+    kept = {
+        begin: value
+        for begin, value in values.items()
+        if begin >= -scenario.warmup - _ROUNDING_S and begin + step <= end_s + _ROUNDING_S
+    }
+    return kept or dict(values)
+
+
+def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit) -> Figure | None:
+    known = [[curve.of(one, result.scenario) for one in result.rounds] for curve in curves]
+    values = [value for rounds in known for one in rounds for value in one.values()]
+    if not values:
+        return None
+    scale = scale_for(values, unit)
+    data = []
+    for curve, rounds in zip(curves, known, strict=True):
+        if any(rounds):
+            data += _round_lines(rounds, scale, curve)
+    for name, colour, others in _other_rounds(result):
+        # Of the first curve only: all of them would hide each other.
+        line = _median([curves[0].of(one, result.scenario) for one in others])
+        data += [_line(line, scale, colour, f"{name}: {curves[0].name}", width=1.5)] if line else []
+    shown = [value for trace in data for value in trace["y"]]
+    x = [value for trace in data for value in trace["x"] if value is not None]
+    first_s, last_s = min(*x, 0.0), max(x)
+    layout = {
+        "xaxis": {"title": {"text": "seconds since the window opened"}, "range": [first_s - 0.5, last_s + 0.5]},
+        "yaxis": value_axis(shown, scale.name),
+        **_marks(result, first_s - 0.5, at_top=curves[0].column != "count"),
+    }
+    return {"data": [*data, *_events(result)], "layout": layout}
+
+
+def _round_lines(rounds: Sequence[Mapping[float, float]], scale: Scale, curve: _Curve) -> list[dict[str, Any]]:
+    x: list[float | None] = []
+    y: list[float | None] = []
+    text: list[str | None] = []
+    for number, one in enumerate(rounds, 1):
+        x += [*one, None]
+        y += [*(scale.of(value) for value in one.values()), None]
+        text += [f"round {number}"] * len(one) + [None]
+    thin = thin_lines(x, y, curve.colour)
+    thin |= {"text": text, "hovertemplate": f"%{{x:.1f}} s: %{{y:,.3~r}} {scale.name}<extra>%{{text}}</extra>"}
+    return [thin, _line(_median(rounds), scale, curve.colour, curve.name, width=2.5)]
+
+
+def _line(values: Mapping[float, float], scale: Scale, colour: str, name: str, *, width: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines" if len(values) > 1 else "markers",
+        "x": [rounded(at_s) for at_s in values],
+        "y": [scale.of(value) for value in values.values()],
+        "name": name,
+        "line": {"color": colour, "width": width},
+        "marker": {"color": colour, "size": 9},
+        "hovertemplate": f"%{{x:.1f}} s: %{{y:,.3~r}} {scale.name}<extra>{name}</extra>",
+    }
+
+
+def _median(rounds: Sequence[Mapping[float, float]]) -> dict[float, float]:
+    instants = sorted({at_s for one in rounds for at_s in one})
+    return {at_s: statistics.median(one[at_s] for one in rounds if at_s in one) for at_s in instants}
+
+
+def _other_rounds(result: Result) -> Iterator[tuple[str, str, Sequence[Round]]]:
+    reference = result.trials[0].reference
+    if reference:
+        yield "reference", REFERENCE, reference
+    fresh = [one for trial in result.trials[1:] for one in trial.rounds]
+    if fresh:
+        yield "fresh", FRESH, fresh
+
+
+def warm_up(first_s: float) -> Figure:
+    """The shape that shades the time before the window."""
+    paper = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+    return {"type": "rect", "x0": first_s, "x1": 0, "fillcolor": "var(--shade)", "line": {"width": 0}, **paper}
+
+
+def _marks(result: Result, first_s: float, *, at_top: bool) -> dict[str, Any]:
+    """Warm-up shaded, with its name where the curves are not; and a line at each event."""
+    paper = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+    height = {"y": 1, "yanchor": "top"} if at_top else {"y": 0, "yanchor": "bottom"}
+    name = {"text": "warm-up", "textangle": -90, "x": 0, "xanchor": "right", "yref": "paper", **height}
+    lines = [
+        {"type": "line", "x0": at_s, "x1": at_s, "line": {"color": LIMIT, "width": 1, "dash": "dot"}, **paper}
+        for at_s in sorted({round(at_s, 1) for one in result.rounds for at_s, _ in one.events})
+    ]
+    # The axis of the events' marks lies over the chart's own, and shows nothing of itself.
+    return {
+        "shapes": [warm_up(first_s), *lines],
+        "annotations": [{**name, "showarrow": False, "font": {"size": 11}}] if first_s < -1 else [],
+        "yaxis2": {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True},
+    }
+
+
+def _events(result: Result) -> list[dict[str, Any]]:
+    found = [(at_s, f"round {n}: {text}") for n, one in enumerate(result.rounds, 1) for at_s, text in one.events]
+    if not found:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "events",
+            "yaxis": "y2",
+            "x": [rounded(at_s) for at_s, _ in found],
+            "y": [0.97] * len(found),
+            "marker": {"symbol": "triangle-down", "size": 9, "color": LIMIT},
+            "hovertext": [literal(text) for _, text in found],
+            "hoverinfo": "text",
+        }
+    ]

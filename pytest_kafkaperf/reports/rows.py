@@ -1,0 +1,113 @@
+"""What a table says of a test, as text: a row a limit, or one of each figure that people look at first."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.finding import Verdict
+from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES, metric
+from pytest_kafkaperf.reports.failure import digits_of
+from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
+from pytest_kafkaperf.verdict import Check
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.result import Ending, Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One metric of one test. A text is empty where there is nothing to say."""
+
+    metric: str
+    median: str
+    """Over the rounds; of counts the sum."""
+    spread: str = ""
+    """Half the range of the rounds, of the median: `±5 %`."""
+    baseline: str = ""
+    change: str = ""
+    interval: str = ""
+    """What the change lies between, in per cent: `[+41, +52]`."""
+    detectable: str = ""
+    limit: str = ""
+    """`<= baseline + 20%`."""
+    bound: str = ""
+    """The limit as a quantity, where it does not say so itself: `14.5 ms`."""
+    outcome: Verdict | None = None
+    """None without a limit."""
+
+
+def rows_of(result: Result) -> list[Row]:
+    """A row a limit; the headline figures before them where no limit is on anything but counts."""
+    rows = [row_of(check) for check in result.checks]
+    if all(CATALOGUE[check.metric].summed for check in result.checks):
+        rows = [_of_metric(name, values) for name, values in result.values().items() if name in HEADLINES] + rows
+    return rows
+
+
+def remark_of(result: Result, ending: Ending | None) -> str | None:
+    """How the test ended, where its verdict does not say so; `passed` and `failed` are what a verdict stands for."""
+    expected = "failed" if result.verdict.fails else "passed"
+    return None if ending is None or ending.outcome == expected else ending.outcome
+
+
+def failure_beside(result: Result, ending: Ending | None) -> list[str]:
+    """Why the test failed, where that is neither its verdict nor `--kafka-strict`: its own code, or a fixture."""
+    if ending is None or not ending.fails or ending.reason is None or result.verdict.fails:
+        return []
+    return [] if ending.reason.startswith(f"{Verdict.INCONCLUSIVE}: ") else [ending.reason]
+
+
+def short(value: float, unit: Unit, digits: int = 3) -> str:
+    """A quantity for a table, where the metric's name says that records are counted: `52.3k/s`."""
+    text = format_quantity(value, unit, digits=digits)
+    return text.removesuffix(" records").replace(" records/s", "/s").replace("/M records", "/M")
+
+
+def row_of(check: Check) -> Row:
+    """The row of a limit."""
+    unit, digits = metric(check.metric).unit, digits_of(check)
+    indirect = check.limit_value is not None and not check.limit[:1].isdigit()
+    return Row(
+        metric=check.metric,
+        median="-" if check.observed is None else short(check.observed, unit, digits),
+        spread="" if metric(check.metric).summed else _spread(check.observed, check.spread),
+        baseline="" if check.baseline is None else short(check.baseline, unit),
+        change="" if check.change is None else format_ratio(check.change),
+        interval="" if check.interval is None else f"[{', '.join(map(_end, check.interval))}]",
+        detectable=_detectable(check, unit),
+        limit=check.expression.strip().removeprefix(check.metric).strip(),
+        bound=short(check.limit_value, unit, digits) if indirect and check.limit_value is not None else "",
+        outcome=check.outcome,
+    )
+
+
+def _detectable(check: Check, unit: Unit) -> str:
+    """The change against the baseline, or the figure beyond an absolute limit, that is found in 4 of 5 cases."""
+    if check.detectable is None:
+        return ""
+    if check.is_relative or check.limit_value is None:
+        return format_ratio(check.detectable)
+    return short(check.limit_value * (1 + check.detectable), unit)
+
+
+def _of_metric(name: str, values: Sequence[float]) -> Row:
+    middle = statistics.median(values)
+    spread = _spread(middle, (min(values), max(values)))
+    return Row(metric=name, median=short(middle, metric(name).unit), spread=spread)
+
+
+def _spread(middle: float | None, ends: tuple[float, float] | None) -> str:
+    if ends is None or not middle or ends[0] == ends[1]:
+        return ""
+    percent = (ends[1] - ends[0]) / 2 / middle * 100
+    return f"±{percent:.0f} %" if percent >= 1 else f"±{percent:.1f} %"
+
+
+def _end(change: float) -> str:
+    """An end of an interval is not known to three digits."""
+    percent = change * 100
+    text = f"{percent:+.0f}" if abs(percent) >= 10 else f"{percent:+.1f}"  # noqa: PLR2004
+    return "0.0" if text in ("+0.0", "-0.0") else text

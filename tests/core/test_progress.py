@@ -1,0 +1,123 @@
+"""What is seen while load runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.load.pool import Progress
+from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines, progress_text, sparkline
+from pytest_kafkaperf.scenario import Scenario
+
+SCENARIO = Scenario.of({"duration": 10.0, "warmup": 2.0, "rounds": 5, "record_size": "1 KiB"})
+RATES = [0.0, 10_000.0, 52_300.0, 40_000.0, 51_200.0]
+
+
+def seen(phase: str = "measuring", elapsed_s: float = 3.1, acknowledged: int = 0, **more: Any) -> Progress:
+    return Progress(phase=phase, elapsed_s=elapsed_s, acknowledged=acknowledged, received=0, **more)
+
+
+def text(width: int, *, scenario: Scenario = SCENARIO, ascii_only: bool = False, **more: Any) -> str:
+    told = more.pop("seen", seen(p99_s=0.0031, lag=1200))
+    given = {"session": "", "number": 2, "seen": told, "rates": RATES, **more}
+    return progress_text("test_orders_ingest", scenario, width=width, ascii_only=ascii_only, **given)
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (
+            140,
+            "test_orders_ingest  round 2/5  measuring 3.1 s / 10 s  43 s left  51.2k records/s  50 MiB/s  p99 3.1 ms"
+            "  ▁▂█▆█  lag 1200",
+        ),
+        (
+            110,
+            "test_orders_ingest  round 2/5  measuring 3.1 s / 10 s  43 s left  51.2k records/s  p99 3.1 ms  lag 1200",
+        ),
+        (100, "test_orders_ingest  round 2/5  measuring 3.1 s / 10 s  51.2k records/s  p99 3.1 ms  lag 1200"),
+        (79, "test_orders_ingest  round 2/5  measuring 3.1 s / 10 s  51.2k records/s"),
+        (40, "test_orders_ingest  round 2/5  measuring"),
+    ],
+)
+def test_what_is_least_missed_goes_first_where_it_is_narrow(width: int, line: str) -> None:
+    """One line stays one line."""
+    assert text(width) == line
+
+
+def test_without_unicode_the_line_is_ascii() -> None:
+    """Windows code pages."""
+    assert text(200, ascii_only=True, seen=seen(p99_s=0.00031)).endswith("p99 310 us  _.#*#")
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    """No consumers, no latency yet, samples of any size, and a round that ends with its last record."""
+    bare = Scenario.of({"records": 1000, "payload": {"file": "x"}, "rounds": 3})
+    assert text(200, scenario=bare, rates=[0.0], seen=seen("connecting", 0.0)) == (
+        "test_orders_ingest  round 2/3  connecting  0 records/s"
+    )
+
+
+def test_a_further_session_is_named() -> None:
+    """A suspect runs again, and who waits wonders why."""
+    assert "test_orders_ingest  suspect, session 2  round 1/5" in text(200, session="suspect, session 2", number=1)
+
+
+@pytest.mark.parametrize(
+    ("phase", "elapsed_s", "number", "left"),
+    [
+        ("connecting", 0.0, 5, ""),
+        ("warm-up", -2.0, 5, "12 s left"),
+        ("measuring", 4.0, 5, "6 s left"),
+        ("draining", 11.0, 4, "12 s left"),
+        ("measuring", 9.9, 5, ""),
+    ],
+)
+def test_what_is_left_are_the_rounds_to_come(phase: str, elapsed_s: float, number: int, left: str) -> None:
+    """Two minutes more, or time for coffee."""
+    parts = text(200, seen=seen(phase, elapsed_s), number=number).split("  ")
+    assert [part for part in parts if part.endswith("left")] == ([left] if left else [])
+
+
+def test_a_sparkline_starts_at_zero() -> None:
+    """A rate that wavers by 1 % must not look like a mountain range."""
+    assert sparkline([99, 100, 99], ascii_only=False) == "███"
+    assert sparkline([0, 50, 100, -1], ascii_only=False) == "▁▅█▁"
+    assert sparkline([0, 0], ascii_only=False) == sparkline([], ascii_only=True) == ""
+
+
+def test_the_line_is_written_over_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice a second at most, and the screen is tidy afterwards."""
+    written: list[str] = []
+    instants = iter([100.0, 100.5, 100.6, 102.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(instants))
+    monkeypatch.setenv("COLUMNS", "200")
+    line = ProgressLine("test_x", SCENARIO, written.append, ascii_only=False)
+    for acknowledged in (600, 900, 14_600):
+        line.update("", 1, seen("warm-up", -1.0, acknowledged))
+    line.close()
+    assert written == [
+        "\r\x1b[Ktest_x  round 1/5  warm-up  59 s left  1200 records/s  1.17 MiB/s  ▁█",
+        "\r\x1b[Ktest_x  round 1/5  warm-up  59 s left  9333 records/s  9.11 MiB/s  ▁▂█",
+        "\r\x1b[K",
+    ]
+
+
+def test_in_a_log_each_round_is_a_line() -> None:
+    """Which says how it went, without what came before its window and after."""
+    written: list[str] = []
+    lines = RoundLines("test_x", SCENARIO, written.append)
+    for number in (1, 2):
+        lines.update("", number, seen("warm-up", -1.0, 50))
+        lines.update("", number, seen("measuring", 1.0, 1000))
+        lines.update("", number, seen("measuring", 9.0, 9000, p99_s=0.004, lag=3))
+        lines.update("", number, seen("draining", 11.0, 12_000))
+    lines.update("suspect, session 2", 1, seen("connecting", 0.0))
+    lines.close()
+    lines.close()
+    assert written == [
+        "test_x  round 1/5  1k records/s  p99 4 ms  lag 3",
+        "test_x  round 2/5  1k records/s  p99 4 ms  lag 3",
+        "test_x  suspect, session 2  round 1/5",
+    ]

@@ -1,0 +1,147 @@
+"""Sweeps: which tests lie on one line, and over what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.sweeps import Sweep, find_sweeps, function_of
+
+TEST = "tests/perf/test_x.py::test_y"
+
+
+def _found(*fields: dict[str, Any]) -> Sweep | None:
+    scenarios = {f"{TEST}[{number}]": Scenario.of(each) for number, each in enumerate(fields)}
+    return next(iter(find_sweeps(scenarios)), None)
+
+
+def _shape(sweep: Sweep | None) -> Any:
+    if sweep is None:
+        return None
+    lines = {label: [point.value for point in line] for label, line in sweep.lines.items()}
+    return sweep.field, sweep.line_field, lines
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "function"),
+    [
+        ("test_x.py::test_y[1-2]", "test_x.py::test_y"),
+        ("a[b]/test_x.py::TestA::test_y[c::d[e]]", "a[b]/test_x.py::TestA::test_y"),
+        ("test_x.py::test_y", None),
+        ("a[b]/test_x.py::test_y", None),
+    ],
+)
+def test_the_function_is_what_stands_before_the_parameters(nodeid: str, function: str | None) -> None:
+    """Brackets in a folder's name, and colons in a parameter's, are common."""
+    assert function_of(nodeid) == function
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape"),
+    [
+        ([{"record_size": 10_240}, {"record_size": 100}], ("record_size", None, {"": [100.0, 10_240.0]})),
+        ([{"compression": "zstd"}, {"compression": None}], ("compression", None, {"": ["zstd", "none"]})),
+        (
+            [{"topic_config": {}}, {"topic_config": {"flush.messages": 1}}],
+            ("topic_config", None, {"": ["none", "flush.messages=1"]}),
+        ),
+        ([{"acks": "all"}, {"acks": 1}, {"acks": 0}], ("acks", None, {"": ["0", "1", "all"]})),
+        ([{"idempotence": True}, {"idempotence": False}], ("idempotence", None, {"": ["True", "False"]})),
+        (
+            [{"rate": 1000, "producers": 1}, {"rate": 1000, "producers": 2}, {"rate": 2000, "producers": 1}],
+            ("rate", "producers", {"1": [1000.0, 2000.0], "2": [1000.0]}),
+        ),
+        (
+            [{"acks": acks, "partitions": count} for acks in (1, "all") for count in (1, 6)],
+            ("partitions", "acks", {"1": [1.0, 6.0], "all": [1.0, 6.0]}),
+        ),
+        # Each rate has its own number of producers: one line.
+        (
+            [{"rate": 1000, "producers": 1}, {"rate": 2000, "producers": 2}, {"rate": 3000, "producers": 2}],
+            ("rate", None, {"": [1000.0, 2000.0, 3000.0]}),
+        ),
+        # Idempotence follows from it, and `rounds` says nothing of the load.
+        (
+            [{"transaction_size": None, "rounds": 3}, {"transaction_size": 100}],
+            ("transaction_size", None, {"": ["100 records", "none"]}),
+        ),
+        (
+            [{"rate": "1k -> 2k records/s over 3 s"}, {"rate": 500}],
+            ("rate", None, {"": ["500 records/s", "1k -> 2k records/s over 3 s"]}),
+        ),
+    ],
+)
+def test_tests_that_differ_in_one_or_two_fields_are_a_sweep(fields: list[dict[str, Any]], shape: Any) -> None:
+    """More values make the axis; numbers come before text."""
+    assert _shape(_found(*fields)) == shape
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [{"acks": 1}],
+        [{"acks": 1}, {"acks": 1}],
+        [{"acks": 1}, {"acks": "all"}, {"acks": "all"}],
+        [{"acks": 1, "rate": 5, "producers": 1}, {"acks": "all", "rate": 6, "producers": 2}],
+    ],
+)
+def test_others_are_none(fields: list[dict[str, Any]]) -> None:
+    """One point is no line, two tests on one point differ in something else, three fields are no picture."""
+    assert _found(*fields) is None
+
+
+def test_functions_do_not_mix() -> None:
+    """Two tests may go over the same field."""
+    one, other = Scenario(acks=1), Scenario(acks="all")
+    nodeids = ("a.py::test_a[1]", "a.py::test_b[1]", "a.py::test_a[2]", "a.py::test_b[2]", "a.py::test_c")
+    sweeps = find_sweeps(dict(zip(nodeids, (one, one, other, other, other), strict=True)))
+    assert [(sweep.function, [point.nodeid for point in sweep.lines[""]]) for sweep in sweeps] == [
+        ("a.py::test_a", ["a.py::test_a[1]", "a.py::test_a[2]"]),
+        ("a.py::test_b", ["a.py::test_b[1]", "a.py::test_b[2]"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "labels"),
+    [
+        ("security", [None, "sasl_scram+tls"], ("none", "sasl_scram+tls")),
+        ("config", [{}, {"num.io.threads": 1}], ("none", "num.io.threads=1")),
+        ("way_ms", [2, 0], ("0", "2")),
+    ],
+)
+def test_parameters_that_are_no_field_of_the_scenario_make_a_sweep(
+    name: str, values: list[Any], labels: tuple[str, ...]
+) -> None:
+    """A field of the cluster, or what a fixture of the tests is told."""
+    nodeids = [f"{TEST}[{number}]" for number in range(len(values))]
+    parameters = {nodeid: {name: value} for nodeid, value in zip(nodeids, values, strict=True)}
+    (sweep,) = find_sweeps(dict.fromkeys(nodeids, Scenario()), parameters)
+    assert (sweep.field, sweep.labels) == (name, labels)
+
+
+@pytest.mark.parametrize(("values", "is_log"), [((1, 9), False), ((1, 10), True), ((0, 10), False)])
+def test_an_axis_that_spans_a_decade_is_logarithmic(values: tuple[int, ...], is_log: bool) -> None:  # noqa: FBT001
+    """Of 100 B, 1 KiB and 10 KiB the first two would lie on each other; 0 has no logarithm."""
+    sweep = _found(*({"linger": value} for value in values))
+    assert sweep is not None
+    assert (sweep.is_log, sweep.is_text) == (is_log, False)
+
+
+@given(st.sets(st.tuples(st.sampled_from([1, 2, 5, 50]), st.sampled_from([None, "lz4", "zstd", "gzip"])), max_size=16))
+def test_every_test_of_a_sweep_stands_in_it_once(pairs: set[tuple[int, str | None]]) -> None:
+    """None is left out, none is shown twice, and each line goes from left to right."""
+    given_ = sorted(pairs, key=str)
+    sweep = _found(*({"producers": producers, "compression": codec} for producers, codec in given_))
+    assert (sweep is None) == (len(pairs) < 2)
+    if sweep is None:
+        return
+    shown = [point.nodeid for line in sweep.lines.values() for point in line]
+    assert sorted(shown) == sorted(f"{TEST}[{number}]" for number in range(len(pairs)))
+    order = {label: place for place, label in enumerate(sweep.labels)}
+    for line in sweep.lines.values():
+        places = [order[point.label] for point in line]
+        assert places == sorted(set(places))

@@ -1,0 +1,121 @@
+"""Against figures of another tool the ratio alone decides: their noise is not known."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_kafkaperf.baseline import BaselineRounds
+from pytest_kafkaperf.comparison import Measured
+from pytest_kafkaperf.finding import Verdict
+from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.verdict import Judgement, judge
+
+P99 = "produce.latency.p99"
+ONE_ROUND = BaselineRounds(sessions=(({P99: 0.010},),), imported="kafka-producer-perf-test")
+ALONE = (
+    "against a baseline imported from kafka-producer-perf-test (by ratio alone: it was measured by another tool, and "
+    "its noise is not known); the limit is +10.0 %"
+)
+
+
+def judged(
+    first: float,
+    fresh: Sequence[float] | None = None,
+    *,
+    baseline: BaselineRounds = ONE_ROUND,
+    limit: str = f"{P99} <= baseline + 10%",
+) -> Judgement:
+    """Each session has two rounds around so many times 10 ms."""
+
+    def session(factor: float) -> Measured:
+        return Measured(rounds=[{P99: 0.0099 * factor}, {P99: 0.010 * factor}, {P99: 0.0101 * factor}])
+
+    return judge(
+        thresholds=[parse_threshold(limit)],
+        session=session(first),
+        baseline=baseline,
+        fresh=None if fresh is None else [session(factor) for factor in fresh],
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "verdict", "reason"),
+    [
+        (1.5, Verdict.REGRESSED, f"+50.0 % {ALONE}"),
+        (1.05, Verdict.PASSED, f"+5.0 % {ALONE}"),
+        (1.1, Verdict.PASSED, f"+10.0 % {ALONE}"),
+        (0.5, Verdict.IMPROVED, f"-50.0 % {ALONE}"),
+    ],
+)
+def test_one_session_against_a_single_round_is_judged_by_its_ratio(first: float, verdict: Verdict, reason: str) -> None:
+    """A rank test of three against one could never decide, and a gate that sleeps is none."""
+    judgement = judged(first)
+    assert (judgement.verdict, judgement.checks[0].reason, judgement.unsettled) == (verdict, reason, False)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "verdict", "unsettled", "reason"),
+    [
+        ((), Verdict.INCONCLUSIVE, True, f"+50.0 % {ALONE}; suspect, and no fresh session has run"),
+        ((1.5,), Verdict.INCONCLUSIVE, True, f"suspect, on 1 fresh session: +50.0 %, {ALONE}"),
+        (
+            (1.0, 1.05),
+            Verdict.PASSED,
+            False,
+            f"suspect at first, and not confirmed on 2 fresh sessions: 0.0 %, +5.0 %, {ALONE}",
+        ),
+        ((1.5, 1.5), Verdict.INCONCLUSIVE, True, f"suspect, on 2 fresh sessions: +50.0 %, +50.0 %, {ALONE}"),
+        (
+            (1.5, 1.0, 1.2),
+            Verdict.REGRESSED,
+            False,
+            f"confirmed on 3 fresh sessions: +50.0 %, 0.0 %, +20.0 %, {ALONE}",
+        ),
+    ],
+)
+def test_a_suspect_is_confirmed_by_the_median_of_three_sessions(
+    fresh: Sequence[float], verdict: Verdict, *, unsettled: bool, reason: str
+) -> None:
+    """Our own noise between sessions is there all the same."""
+    judgement = judged(1.5, fresh)
+    found = (judgement.verdict, judgement.unsettled, judgement.checks[0].reason)
+    assert found == (verdict, unsettled, reason)
+
+
+def test_no_change_is_said_to_be_found() -> None:
+    """The minimum detectable change rests on noise; that of an absolute limit on our own rounds."""
+    assert judged(1.0).checks[0].detectable is None
+    absolute = judged(1.0, limit=f"{P99} <= 20 ms").checks[0].detectable
+    assert absolute == judged(1.0, baseline=BaselineRounds(), limit=f"{P99} <= 20 ms").checks[0].detectable
+    assert absolute is not None
+
+
+def test_an_obstacle_stays_one() -> None:
+    """Of another environment, imported figures do not count either."""
+    elsewhere = dataclasses.replace(ONE_ROUND, obstacle="of another environment")
+    check = judged(3, baseline=elsewhere).checks[0]
+    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
+
+
+def test_a_figure_that_was_left_out_decides_nothing() -> None:
+    """A p99 that was printed as 0 ms is no baseline."""
+    without = dataclasses.replace(ONE_ROUND, sessions=(({"produce.throughput": 5.0},),))
+    check = judged(3, baseline=without).checks[0]
+    assert (check.outcome, check.reason) == (
+        Verdict.INCONCLUSIVE,
+        "produce.latency.p99 is missing in round 1 of 1 of the baseline's session 1",
+    )
+
+
+def test_a_reference_counts_and_what_was_imported_does_not() -> None:
+    """Beside a reference no stored baseline is asked."""
+    pairs = [{P99: 0.01 + number / 10**6} for number in range(7)]
+    judgement = judge(
+        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
+        session=Measured(rounds=pairs, reference=pairs),
+        baseline=ONE_ROUND,
+    )
+    assert judgement.checks[0].reason == "0.0 % against the reference, the limit is +10.0 %"

@@ -1,0 +1,376 @@
+"""Results as real runs give them, of figures that are drawn with a seed: something to render, not a stand-in for Kafka.
+
+The shape is that of a run on two cores: 5k records/s paced at 2 ms, sessions some per cent apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_kafkaperf.baseline import BaselineRounds
+from pytest_kafkaperf.brokers import BrokerCurves
+from pytest_kafkaperf.calibration import Calibrated
+from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.environment import differences
+from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.metrics import QUANTILES
+from pytest_kafkaperf.noise import Noise
+from pytest_kafkaperf.result import Result, Trial
+from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.series import Curves
+from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.verdict import judge
+
+CREATED = "2026-08-15T09:41:00+00:00"
+LIMITS = (
+    "produce.throughput >= baseline - 10%",
+    "produce.latency.p99 <= baseline + 20%",
+    "e2e.latency.p99 <= max(baseline + 20%, 5 ms)",
+    "errors == 0",
+)
+_NORMAL = statistics.NormalDist()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """What a cluster does under some load."""
+
+    rate: float = 5000.0
+    p50_s: float = 0.0021
+    spread: float = 0.38
+    """Standard deviation of the log of a latency."""
+    record_bytes: int = 1024
+    brokers: int = 1
+    consumers: int = 1
+    jmx: bool = False
+    stop_s: float | None = None
+    """When a broker goes down in each round."""
+
+
+def session(behaviour: Behaviour, scenario: Scenario, seed: object, *, rounds: int = 5) -> tuple[Round, ...]:
+    """The rounds of one session: 4 % between sessions, 3 % within."""
+    source = random.Random(f"{seed}")
+    level = math.exp(source.gauss(0, 0.04))
+    return tuple(_round(behaviour, scenario, source, level * math.exp(source.gauss(0, 0.03))) for _ in range(rounds))
+
+
+def result(
+    nodeid: str,
+    *,
+    before: Behaviour | None,
+    now: Behaviour,
+    scenario: Mapping[str, Any] | None = None,
+    sources: Mapping[str, str] | None = None,
+    limits: Sequence[str] = LIMITS,
+    fresh: int = 0,
+    beside: Behaviour | None = None,
+    warnings: Sequence[str] = (),
+    problems: Sequence[str] = (),
+) -> Result:
+    """A result as the session makes it: judged by the real rule against 5 simulated sessions of `before`."""
+    fields = {"rate": now.rate, "record_size": now.record_bytes, "duration": 10.0, "consumers": now.consumers}
+    load = Scenario(**{**fields, **(scenario or {})})
+    cluster = _cluster(now, "4.3.1")
+    there = {"kafka": "4.2.1", "java": "openjdk 17.0.15"}
+    baseline = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
+    if before is not None:
+        sessions = [session(before, load, f"{nodeid} before {number}") for number in range(5)]
+        stored = tuple(tuple(one.metrics for one in rounds) for rounds in sessions)
+        baseline = BaselineRounds(sessions=stored, fingerprint={**fingerprint(cluster), **there})
+    trials = [
+        Trial(
+            created=CREATED,
+            rounds=session(now, load, f"{nodeid} now {number}"),
+            reference=None if beside is None else session(beside, load, f"{nodeid} beside {number}"),
+        )
+        for number in range(1 + fresh)
+    ]
+    judgement = judge(
+        thresholds=[parse_threshold(limit) for limit in limits],
+        session=trials[0].measured,
+        baseline=baseline,
+        fresh=[trial.measured for trial in trials[1:]],
+        problems=problems,
+    )
+    return Result(
+        nodeid=nodeid,
+        scenario=load,
+        sources=sources or {**dict.fromkeys(fields, "marker"), "duration": "command line"},
+        cluster=cluster,
+        trials=tuple(trials),
+        reference=None if beside is None else _cluster(beside, "4.0.0"),
+        baseline_sessions=len(baseline.sessions) or None,
+        baseline=baseline,
+        changed=differences(baseline.fingerprint, fingerprint(cluster)) if before else (),
+        advice=(),
+        calibration={},
+        verdict=judgement.verdict,
+        checks=judgement.checks,
+        warnings=(*warnings, *dict.fromkeys(text for one in trials[0].rounds for text in one.warnings)),
+        problems=tuple(problems),
+    )
+
+
+def regression() -> Result:
+    """A p99 that went up by half, confirmed on three fresh sessions."""
+    slow = Behaviour(p50_s=0.0027, spread=0.5, jmx=True)
+    return result("tests/perf/test_orders.py::test_orders_ingest", before=Behaviour(jmx=True), now=slow, fresh=3)
+
+
+def failover() -> Result:
+    """Three brokers, one of which goes down in each round."""
+    down = Behaviour(brokers=3, stop_s=3.0, jmx=True)
+    limits = ("produce.latency.p99 <= 5 s", "lost == 0")
+    return result("tests/perf/test_orders.py::test_failover", before=None, now=down, limits=limits)
+
+
+def side_by_side() -> Result:
+    """Against a reference, nothing new."""
+    nodeid = "tests/perf/test_orders.py::test_upgrade"
+    return result(nodeid, before=None, now=Behaviour(), beside=Behaviour(p50_s=0.00205), limits=LIMITS[:2])
+
+
+def sizes() -> list[Result]:
+    """A sweep over one field, three decades wide."""
+    rates = {100: 412_000.0, 1024: 128_000.0, 10_240: 13_900.0, 102_400: 1450.0}
+    return [
+        result(
+            f"tests/perf/test_limits.py::test_sizes[{size}]",
+            before=Behaviour(rate=rate, p50_s=0.004 + size / 2e6, record_bytes=size, consumers=0),
+            now=Behaviour(rate=rate * 0.99, p50_s=0.004 + size / 2e6, record_bytes=size, consumers=0),
+            scenario={"rate": None},
+            sources={"record_size": "parameter", "duration": "marker"},
+            limits=LIMITS[:1],
+        )
+        for size, rate in rates.items()
+    ]
+
+
+def codecs() -> list[Result]:
+    """A sweep over two fields, one of them names."""
+    gains = {None: 1.0, "lz4": 1.5, "zstd": 1.25, "gzip": 0.35}
+    return [
+        result(
+            f"tests/perf/test_limits.py::test_codecs[{producers}-{codec}]",
+            before=None,
+            now=Behaviour(rate=90_000.0 * gain * producers**0.5, p50_s=0.006 / gain, consumers=0),
+            scenario={"rate": None, "compression": codec, "producers": producers},
+            sources={"compression": "parameter", "producers": "parameter"},
+            limits=("produce.throughput >= 10k records/s",),
+        )
+        for producers in (1, 4)
+        for codec, gain in gains.items()
+    ]
+
+
+def many(number: int) -> list[Result]:
+    """So many tests, each its own; every tenth is a regression."""
+    slow = Behaviour(p50_s=0.0027, spread=0.5, jmx=True)
+    return [
+        result(
+            f"tests/perf/test_many.py::test_{place:03}",
+            before=Behaviour(jmx=True),
+            now=Behaviour(jmx=True) if place % 10 else slow,
+            fresh=0 if place % 10 else 3,
+        )
+        for place in range(number)
+    ]
+
+
+def nothing(problem: str) -> Result:
+    """A test that could not run."""
+    whole = result("tests/perf/test_orders.py::test_gone", before=None, now=Behaviour(), problems=[problem])
+    return dataclasses.replace(whole, trials=(Trial(created=CREATED, rounds=(), problems=(problem,)),), checks=())
+
+
+def calibration() -> Result:
+    """Five sessions that were compared with each other."""
+    whole = result(
+        "tests/perf/test_orders.py::test_noise", before=None, now=Behaviour(), fresh=4, limits=("errors == 0",)
+    )
+    found = Calibrated(
+        noise=Noise(within=0.032, between=0.041, sessions=5, assumed=False),
+        tolerance=math.log(1.1),
+        sessions=5,
+        suspects=1,
+        alarms=0,
+        splits=20,
+        detectable=0.15,
+    )
+    return dataclasses.replace(whole, calibration={"produce.latency.p99": found})
+
+
+def external() -> Result:
+    """On a cluster that ran already."""
+    whole = result("tests/perf/test_orders.py::test_cluster", before=None, now=Behaviour())
+    return dataclasses.replace(whole, cluster=dataclasses.replace(whole.cluster, provider="external"))
+
+
+def hostile(markup: str) -> list[Result]:
+    """Two tests of a sweep in which everything that a user can write is that text."""
+    found = []
+    for number, payload in enumerate((f"file:{markup}", "file:other.txt")):
+        nodeid = f"tests/perf/test_x.py::test_y[{number}-{markup}]"
+        sources = {"payload": "parameter", "topic": markup}
+        scenario = {"payload": payload, "record_size": None}
+        whole = result(
+            nodeid, before=None, now=Behaviour(), scenario=scenario, sources=sources, limits=("errors == 0",)
+        )
+        trial = whole.trials[0]
+        rounds = tuple(
+            dataclasses.replace(one, events=((3.0, markup),), brokers=_renamed(one.brokers, markup))
+            for one in trial.rounds
+        )
+        found.append(
+            dataclasses.replace(
+                whole,
+                scenario=whole.scenario.model_copy(update={"topic": markup}),
+                trials=(dataclasses.replace(trial, rounds=rounds),),
+                checks=tuple(dataclasses.replace(check, reason=markup) for check in whole.checks),
+                cluster=dataclasses.replace(whole.cluster, version=markup),
+                changed=(markup,),
+                warnings=(markup,),
+                problems=(markup,),
+                notes=(markup,),
+            )
+        )
+    return found
+
+
+def fingerprint(cluster: Cluster) -> dict[str, str]:
+    """What the figures depend on, on a machine that is always the same."""
+    return {
+        "provider": cluster.provider,
+        "kafka": cluster.version,
+        "brokers": str(cluster.brokers),
+        "java": "openjdk 21.0.8",
+        "heap": "512m",
+        "aiokafka": "0.14.0",
+        "python": "3.13.5",
+        "system": "Linux",
+        "kernel": "6.12.41",
+        "cpu": "AMD EPYC 9454P",
+        "cores": "2",
+        "memory": "16 GiB",
+    }
+
+
+def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
+    """The arguments of `write_html` but for the path."""
+    return {
+        "results": results,
+        "created": CREATED,
+        "plugin": "0.1.0",
+        "environment": {"key": "linux-x86_64-amd-epyc-9454p-2c-local"},
+        "commit": "3c806ae92d5b7ff5a6ed03c1f0ed2bd0cbf1a0f7",
+        "options": {"duration": "10 s"},
+        "reference_seed": None,
+        "fingerprint": fingerprint,
+        **changes,
+    }
+
+
+def _renamed(curves: BrokerCurves | None, name: str) -> BrokerCurves | None:
+    if curves is None:
+        return None
+    figures = {figure: curve for broker in curves["brokers"].values() for figure, curve in broker.items()}
+    return {**curves, "brokers": {name: figures}}
+
+
+def _cluster(behaviour: Behaviour, version: str) -> Cluster:
+    return Cluster(
+        bootstrap_servers="127.0.0.1:9092", brokers=behaviour.brokers, provider="local", version=version, facts={}
+    )
+
+
+def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, level: float) -> Round:
+    p50_s, tail = behaviour.p50_s * level, behaviour.spread * math.exp(source.gauss(0, 0.05))
+    held_s = 0.0 if behaviour.stop_s is None else 1.4
+    rate = behaviour.rate * (math.exp(source.gauss(0, 0.0002)) if scenario.rate else 1 / level)
+    metrics = {
+        "produce.throughput": rate,
+        "produce.bandwidth": rate * behaviour.record_bytes,
+        **_latencies("produce.latency", p50_s, tail, held_s),
+    }
+    if behaviour.consumers:
+        metrics |= {"consume.throughput": rate * 0.999}
+        metrics |= _latencies("e2e.latency", p50_s * 1.25, tail, held_s)
+        metrics |= {"lag.max": 120.0, "lag.end": 0.0}
+    metrics |= {"errors": 0.0, "lost": 0.0, "client.cpu": 19.0 * level}
+    metrics |= {"broker.cpu": 0.42 * level, "broker.cpu.max": 0.61 * level, "broker.memory": 648e6 * behaviour.brokers}
+    metrics |= _request_times(p50_s) if behaviour.jmx else {}
+    times = [*range(-2, 11)]
+    series = {"produce": _curves(times, behaviour, source, rate=rate, p50_s=p50_s, tail=tail)}
+    if behaviour.consumers:
+        series["consume"] = _curves(times, behaviour, source, rate=rate * 0.999, p50_s=p50_s * 1.25, tail=tail)
+    events: tuple[tuple[float, str], ...] = ()
+    if behaviour.stop_s is not None:
+        moved_s = behaviour.stop_s + source.uniform(0.4, 0.9)
+        texts = ("stop_broker(2)", "leaders of partitions 1, 4 moved from broker 2 to 1, 3")
+        instants = (behaviour.stop_s, moved_s)
+        events = tuple((at_s, f"at {at_s:.1f} s: {text}") for at_s, text in zip(instants, texts, strict=True))
+    return Round(
+        metrics=metrics,
+        series=series,
+        brokers=_brokers(times, behaviour, level, source),
+        warnings=tuple(text for _, text in events),
+        events=events,
+    )
+
+
+def _latencies(family: str, p50_s: float, tail: float, held_s: float) -> dict[str, float]:
+    parts = {part: p50_s * math.exp(tail * _NORMAL.inv_cdf(quantile)) for part, quantile in QUANTILES.items()}
+    parts |= {"mean": p50_s * math.exp(tail**2 / 2), "max": p50_s * math.exp(tail * 3.9)}
+    parts |= {part: parts[part] + held_s for part in ("p95", "p99", "p99.9", "max") if held_s}
+    return {f"{family}.{part}": value for part, value in parts.items()}
+
+
+def _request_times(p50_s: float) -> dict[str, float]:
+    shares = {"queue": 0.06, "local": 0.31, "remote": 0.02, "send": 0.05}
+    times = {f"broker.produce.{part}": p50_s * share for part, share in shares.items()}
+    return {**times, "broker.produce.time": sum(times.values()), "broker.handlers.idle": 0.91}
+
+
+def _curves(
+    times: Sequence[int], behaviour: Behaviour, source: random.Random, *, rate: float, p50_s: float, tail: float
+) -> Curves:
+    def slow(at_s: int) -> float:
+        warming = 1 + 2.5 * math.exp(-(at_s + 2) * 1.6)
+        return warming * math.exp(source.gauss(0, 0.08))
+
+    held = [0.0 if behaviour.stop_s is None or not 0 <= at_s - behaviour.stop_s < 2 else 1.4 for at_s in times]
+    p50 = [p50_s * slow(at_s) + wait * 0.3 for at_s, wait in zip(times, held, strict=True)]
+    p99 = [value * math.exp(tail * 2.33) + wait for value, wait in zip(p50, held, strict=True)]
+    count = [rate * (0.62 if wait else 1.0) * math.exp(source.gauss(0, 0.006)) for wait in held]
+    return Curves(
+        interval_s=1,
+        first_s=float(times[0]),
+        count=[*count[:-1], rate * 0.003],
+        p50=[*p50[:-1], None],
+        p99=[*p99[:-1], None],
+        max=[*(value * 1.6 for value in p99[:-1]), None],
+    )
+
+
+def _brokers(times: Sequence[int], behaviour: Behaviour, level: float, source: random.Random) -> BrokerCurves:
+    def around(value: float, spread: float = 0.05) -> list[float | None]:
+        return [value * math.exp(source.gauss(0, spread)) for _ in times]
+
+    bytes_a_second = behaviour.rate * behaviour.record_bytes / behaviour.brokers
+    own: dict[str, dict[str, list[float | None]]] = {
+        str(number): {
+            "cpu": around(0.42 * level / behaviour.brokers + 0.05 * number),
+            "memory": around(640e6 + 12e6 * number, 0.002),
+            "disk.write": around(bytes_a_second),
+            "disk.read": [0.0] * len(times),
+            **({"handlers.idle": around(0.9, 0.01)} if behaviour.jmx else {}),
+        }
+        for number in range(1, behaviour.brokers + 1)
+    }
+    loopback = {"network.in": around(bytes_a_second * 2), "network.out": around(bytes_a_second * 2.4)}
+    return BrokerCurves(interval_s=1, first_s=float(times[0]), brokers={**own, "loopback": loopback})
