@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.errors import KafkaPerfError
+    from pytest_kafkaperf.finding import Verdict
     from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.result import Result
     from pytest_kafkaperf.scenario import Scenario
-    from pytest_kafkaperf.verdict import Check, Verdict
+    from pytest_kafkaperf.verdict import Check
 
 __all__ = ["Check", "Cluster", "KafkaPerfError", "Result", "Round", "Scenario", "Verdict"]
 

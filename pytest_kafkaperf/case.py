@@ -38,11 +38,15 @@ class Case:
     """Of the cluster that stands for the baseline; None: stored baselines do."""
     sources: Mapping[str, str] = field(repr=False)
     """Where each scenario field that is not the default was set."""
+    parameters: Mapping[str, Any] = field(repr=False)
+    """What the test is parametrised with besides fields of the scenario."""
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
     """Source and fields, from the farthest to the closest."""
     folder: Path = field(repr=False)
     """Where the test's file is: relative paths start there."""
     settings: Settings = field(repr=False)
+    is_smoke_test: bool = False
+    """Whether it only shows that the scenario runs: nothing is gated, and nothing is kept."""
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Case:
         """The case with the arguments of a `kafka_perf()` call, which only the command line outranks.
@@ -57,13 +61,19 @@ class Case:
         _refuse_unmeasured(self.thresholds, scenario, self.settings, self.spec)
         return replace(self, scenario=scenario, sources=sources, levels=levels)
 
+    def as_smoke_test(self) -> Case:
+        """The same scenario for one round, without limits, on the test's cluster alone."""
+        scenario = self.scenario.model_copy(update={"rounds": 1})
+        return replace(self, scenario=scenario, thresholds=(), reference=None, is_smoke_test=True)
+
 
 def read_case(
     nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings, *, folder: Path
 ) -> Case:
     """Read a test's markers, from the farthest to the closest, and the values it is parametrised with.
 
-    A parameter that is named like a field of the scenario sets that field. Relative paths start at `folder`.
+    A parameter that is named like a field of the scenario or of the cluster sets that field. Relative paths start at
+    `folder`.
 
     Raises:
         ScenarioError: every problem of the test, one a line.
@@ -95,7 +105,7 @@ def read_case(
     declared = attempt(_scenario, levels, folder)
     thresholds = [attempt(parse_threshold, text) for text in expressions]
     general = [attempt(parse_threshold, text) for text in settings.thresholds]
-    spec = attempt(_spec, marks, settings)
+    spec = attempt(_spec, marks, parameters, settings)
     stop_on_problems()
     reference = attempt(_reference, spec, settings)
     scenario, sources = declared
@@ -109,6 +119,7 @@ def read_case(
         spec=spec,
         reference=reference,
         sources=sources,
+        parameters={name: value for name, value in parameters.items() if name not in Scenario.model_fields},
         levels=levels,
         folder=folder,
         settings=settings,
@@ -155,10 +166,12 @@ def _with_samples(scenario: Scenario, folder: Path) -> Scenario:
     return scenario.model_copy(update={"payload": replace(samples, path=str(path))})
 
 
-def _spec(marks: Sequence[Mark], settings: Settings) -> ClusterSpec:
+def _spec(marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings) -> ClusterSpec:
     fields = merge(
+        {"log_dirs": str(settings.log_dirs[0])} if settings.log_dirs else {},
         settings.fields(CLUSTER_OPTIONS, "ini"),
         *(mark.kwargs for mark in marks if mark.name == "kafka_cluster"),
+        {name: value for name, value in parameters.items() if name in ClusterSpec.model_fields},
         settings.fields(CLUSTER_OPTIONS, "command line"),
     )
     try:

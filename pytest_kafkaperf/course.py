@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.budget import BROKEN_OFF_TEXT
 from pytest_kafkaperf.confirmation import SESSIONS
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.result import Trial, judged, problems_of
 from pytest_kafkaperf.stand import now
-from pytest_kafkaperf.verdict import Judgement, Verdict
+from pytest_kafkaperf.verdict import Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

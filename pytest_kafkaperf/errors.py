@@ -54,6 +54,11 @@ class LoadError(KafkaPerfError):
     """A round of load that could not be run to its end."""
 
 
+def shortened(text: str, characters: int) -> str:
+    """A text that others wrote, cut where it is long."""
+    return text if len(text) <= characters else f"{text[:characters]}..."
+
+
 def nearest(given: str, valid: Iterable[str]) -> str:
     """Name the valid choices nearest to `given`, or all of them when none is near.
 

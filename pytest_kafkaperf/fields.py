@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pytest_kafkaperf.errors import ScenarioError, nearest
+from pytest_kafkaperf.errors import ScenarioError, nearest, shortened
 
 _MAX_SHOWN = 100
 """Characters of a refused value that are shown."""
@@ -50,5 +50,4 @@ def _problem(item: dict[str, Any]) -> str:
     given = repr(item["input"])
     if message.startswith(given) or (isinstance(item["input"], str) and given in message):
         return f"{field}: {message}"
-    shown = given if len(given) <= _MAX_SHOWN else f"{given[:_MAX_SHOWN]}..."
-    return f"{field}={shown}: {message[:1].lower()}{message[1:]}"
+    return f"{field}={shortened(given, _MAX_SHOWN)}: {message[:1].lower()}{message[1:]}"

@@ -23,8 +23,8 @@ from pytest_kafkaperf.budget import (
     undecided_text,
 )
 from pytest_kafkaperf.confirmation import can_decide
+from pytest_kafkaperf.relative import ALPHA
 from pytest_kafkaperf.threshold import count_gated
-from pytest_kafkaperf.verdict import ALPHA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

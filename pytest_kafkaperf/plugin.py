@@ -15,89 +15,51 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kafkaperf.collection import Collection, file_of
+from pytest_kafkaperf.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from pytest_kafkaperf.case import Case
     from pytest_kafkaperf.clusters import Cluster
-    from pytest_kafkaperf.reports.terminal import ProgressLine
-    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.reports.benchmark import Fixture, LoadClock
+    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
+    from pytest_kafkaperf.result import Ending, Result
     from pytest_kafkaperf.session import Session
     from pytest_kafkaperf.settings import Settings
 
-_OPTIONS: dict[str, tuple[str, str]] = {
-    "cluster": (
-        "auto|local|docker|HOST:PORT[,...]",
-        "where the brokers are: started here (auto: in Docker where a daemon answers), or an existing cluster",
-    ),
-    "client-config": ("FILE", "client.properties of an existing cluster, as Kafka's own tools take it"),
-    "metrics-url": ("URL[,URL...]", "JMX exporters of an existing cluster's brokers, as Prometheus reads them"),
-    "version": ("VERSION", "Kafka version of the brokers that are started, for example 4.1.0"),
-    "image": ("IMAGE", "Docker image of the brokers that are started, for example confluentinc/cp-kafka:8.0.0"),
-    "brokers": ("N", "number of brokers that are started, or that an existing cluster must have"),
-    "rounds": ("N", "rounds of every scenario"),
-    "duration": ("TIME", "length of every round, for example '10 s'; replaces 'records', too"),
-    "warmup": ("TIME", "load before each round, for example '2 s'"),
-    "preheat": ("TIME", "load on brokers that were started here, before the first round of a scenario (default: 6 s)"),
-    "baselines": ("DIR", "folder of the baseline files (default: kafka-baselines)"),
-    "environment": (
-        "NAME",
-        "name of this environment; baselines count only within one (default: the machine's)",
-    ),
-    "reference": (
-        "local[:VERSION]|docker[:IMAGE]|HOST:PORT[,...]",
-        "compare with this cluster instead of stored baselines, rounds on both in turns",
-    ),
-    "reference-client-config": ("FILE", "client.properties of a reference that runs already"),
-    "reference-seed": ("N", "repeat the order in which rounds took turns; a report with a reference names it"),
-    "calibrate": ("N", "run every test in N fresh sessions, and tell how much they differ and what changes are found"),
-    "time-budget": ("TIME", "bound of the whole run, for example 10m: rounds are left out where it would be longer"),
-    "json": ("PATH", "write the JSON report"),
-    "history": ("FILE", "append one JSON line a test and session, for change points over weeks"),
-}
-_MARKERS = (
-    "kafka_scenario(**fields): the workload of a perf test, for example rate='5k records/s', producers=2",
-    "kafka_threshold(*expressions): limits, for example 'produce.latency.p99 <= 25 ms'",
-    "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
-)
-_SWITCHES = {
-    "strict": "fail tests that are INCONCLUSIVE, for example without a baseline",
-    "no-confirm": "do not run suspects again on fresh sessions: one session decides",
-    "prune-baselines": "delete the baselines of tests that are gone, after a run of all tests",
-    "jmx": "let brokers that are started tell of their work, through the JMX exporter: broker.handlers.idle, ...",
-}
 _UPDATE = "--kafka-update-baselines"
+_MOST_REASON = 2000
+"""Characters of why a test failed that reports keep."""
 
 _settings = pytest.StashKey["Settings"]()
 _session = pytest.StashKey["Session"]()
 _case = pytest.StashKey["Case"]()
+_clock: pytest.StashKey[LoadClock] = pytest.StashKey()
 _began = pytest.StashKey[float]()
-_partly = pytest.StashKey[set[str]]()
-"""Files of which some tests were left out, or may have been."""
-_seen = pytest.StashKey[set[str]]()
-"""Every test that was collected, whatever became of it later."""
+_collection = pytest.StashKey[Collection]()
+_endings = pytest.StashKey[dict[str, "Ending"]]()
 _failed_writing = pytest.StashKey[list[str]]()
+_annotations = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare every option, each also as an ini key."""
     group = parser.getgroup("kafkaperf", "Kafka performance regression tests")
-    for name, (metavar, text) in _OPTIONS.items():
+    for name, (metavar, text) in OPTIONS.items():
         group.addoption(f"--kafka-{name}", metavar=metavar, default=None, help=text)
         parser.addini(f"kafka_{name.replace('-', '_')}", text, default="")
-    text = (
-        "write baselines: all (accept today's figures), new (only of tests without one), improved (only of tests that "
-        "got better beyond noise), append (add this session; the newest 10 are kept)"
-    )
-    group.addoption(_UPDATE, nargs="?", const="all", default=None, metavar="all|new|improved|append", help=text)
+    metavar, text = UPDATE
+    group.addoption(_UPDATE, nargs="?", const="all", default=None, metavar=metavar, help=text)
     parser.addini("kafka_update_baselines", text, default="")
-    text = "a broker property of the reference, such as num.io.threads=1; again for each"
-    group.addoption("--kafka-reference-config", action="append", default=None, metavar="NAME=VALUE", help=text)
+    metavar, text = REFERENCE_CONFIG
+    group.addoption("--kafka-reference-config", action="append", default=None, metavar=metavar, help=text)
     parser.addini("kafka_reference_config", text, type="linelist", default=[])
-    for name, text in _SWITCHES.items():
+    for name, text in SWITCHES.items():
         group.addoption(f"--kafka-{name}", action="store_true", default=None, help=text)
         parser.addini(f"kafka_{name.replace('-', '_')}", text, type="bool", default=False)
-    parser.addini("kafka_thresholds", "limits for every test that has those metrics", type="linelist", default=[])
+    parser.addini("kafka_thresholds", THRESHOLDS, type="linelist", default=[])
 
 
 def pytest_load_initial_conftests(args: list[str]) -> None:
@@ -110,7 +72,8 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register markers; refuse options that no test could run with."""
     config.stash[_began] = time.monotonic()
-    for marker in _MARKERS:
+    config.stash[_collection] = Collection()
+    for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     _read_settings(config)
 
@@ -120,7 +83,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = _read_settings(config)
     from pytest_kafkaperf.environment import default_environment_key  # noqa: PLC0415 - only where a header is shown
 
-    provider, cluster = _describe_cluster(settings)
+    provider, cluster = settings.described_cluster()
     lines = [
         (
             f"kafkaperf: cluster {cluster}, baselines {settings.shown(settings.baselines)}, "
@@ -141,13 +104,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     problems: dict[str, list[str]] = {}
     for item in items:
         if "kafka_perf" in getattr(item, "fixturenames", ()):
+            _join_benchmarks(item)
             found = _read_case(item)
             if found:
-                problems.setdefault(_file_of(item.nodeid), []).append(found)
+                problems.setdefault(file_of(item.nodeid), []).append(found)
     for nodeid, texts in problems.items():
         report = pytest.CollectReport(nodeid, "failed", longrepr="\n".join(texts), result=[])
         config.hook.pytest_collectreport(report=report)
-    items[:] = [item for item in items if _file_of(item.nodeid) not in problems]
+    items[:] = [item for item in items if file_of(item.nodeid) not in problems]
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
@@ -168,13 +132,13 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Remember tests that plugins leave out later, and tell nobody."""
-    item.config.stash.setdefault(_seen, set()).add(item.nodeid)
+    item.config.stash[_collection].seen.add(item.nodeid)
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     """Remember which files were not run whole: their baselines may be those of tests that were left out."""
     for item in items:
-        item.config.stash.setdefault(_partly, set()).add(_file_of(item.nodeid))
+        item.config.stash[_collection].leave_out(item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -184,19 +148,19 @@ def pytest_make_collect_report(
     """Remember files and classes that could not be read."""
     report = yield
     if report.failed:
-        collector.config.stash.setdefault(_partly, set()).add(_file_of(collector.nodeid))
+        collector.config.stash[_collection].leave_out(collector.nodeid)
     return report
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave a test out for which the time budget has no time, before its cluster is started."""
+    """Leave a test out for which the time budget has no time: before its cluster is started, after marks that skip."""
     if _case not in item.stash or _read_settings(item.config).time_budget_s is None:
         return
     session = _session_or_fail(item.config)
     result = session.refuse_for_time(item.stash[_case], _later(item))
     if result is not None:
-        _conclude(item, result, session)
+        _add_properties(item, session.results)
+        _conclude(result, session)
 
 
 @pytest.fixture
@@ -216,14 +180,16 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf_session: Session) -
 @pytest.fixture
 def kafka_perf(request: pytest.FixtureRequest, _kafkaperf_session: Session, kafka_cluster: object) -> KafkaPerf:
     """Run the scenario of the markers; arguments override its fields. Fails the test on a broken limit."""
-    return KafkaPerf(request.node, _kafkaperf_session, kafka_cluster)
+    benchmark = request.getfixturevalue("benchmark") if _clock in request.node.stash else None
+    return KafkaPerf(request.node, _kafkaperf_session, kafka_cluster, benchmark=benchmark)
 
 
 class KafkaPerf:
     """What the `kafka_perf` fixture gives: call it to run the scenario."""
 
-    def __init__(self, node: pytest.Item, session: Session, cluster: object) -> None:
+    def __init__(self, node: pytest.Item, session: Session, cluster: object, *, benchmark: Fixture | None) -> None:
         self._node = node
+        self._benchmark = benchmark
         self._session = session
         self._cluster = cluster
         self._planned: list[tuple[str | float, Callable[[], object]]] = []
@@ -248,15 +214,23 @@ class KafkaPerf:
         reason = ""
         try:
             case = node.stash[_case].with_overrides(overrides) if overrides else node.stash[_case]
+            if self._benchmark is not None and self._benchmark.disabled:
+                case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             with _progress(node, case) as line:
                 watch = line.update if line else _ignore
                 result = session.run(case, as_cluster(self._cluster), watch, actions, later=_later(node))
         except KafkaPerfError as error:
             reason = str(error)
+        finally:  # what was measured stands in every report, also when its baseline could not be written
+            _add_properties(node, session.results)
         _fail_on(reason)  # out here, for pytest would show the error before it, too
         self._finished = True
-        _conclude(node, result, session)
+        if self._benchmark is not None:
+            from pytest_kafkaperf.reports import benchmark  # noqa: PLC0415
+
+            benchmark.tell(result, self._benchmark, node.stash[_clock])
+        _conclude(result, session)
         return result
 
 
@@ -272,22 +246,40 @@ def _kafkaperf_session(request: pytest.FixtureRequest) -> Session:
     return _session_or_fail(config)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep how perf tests end: their own code may fail after a good verdict, a fixture before any."""
+    report = yield
+    if "kafka_perf" in getattr(item, "fixturenames", ()):
+        if report.when == "setup":
+            _endings_of(item.config).pop(item.nodeid, None)  # of a test that is run again, the last run counts
+        ending = _ending(item, report, _endings_of(item.config).get(item.nodeid))
+        if ending is not None:
+            item.config.stash.setdefault(_endings, {})[item.nodeid] = ending
+    return report
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Stop the clusters, then write the report: nothing is left behind even when writing fails."""
+    """Stop the clusters, then write the reports: nothing is left behind even when writing fails."""
     config = session.config
-    if _session not in config.stash and not _prunes(config):
+    measured = _session in config.stash or _endings in config.stash
+    if hasattr(config, "workerinput") or not (measured or _prunes(config)):
         return
     from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
 
+    failed = config.stash[_failed_writing] = []
     if _session in config.stash:
         config.stash[_session].close()
-    for write in (_write_reports, functools.partial(_see_orphans, session)):
-        try:
-            write(_open_session(config))
-        except KafkaPerfError as error:
-            config.stash.setdefault(_failed_writing, []).append(str(error))
-            if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    try:
+        perf = _open_session(config)  # where every test failed before it, there is none yet
+        _see_orphans(session, perf)
+    except KafkaPerfError as error:
+        failed.append(str(error))
+    if _session in config.stash:
+        _write(session, config.stash[_session])
+    if failed and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -299,30 +291,29 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The table, and what was written."""
+    for error in config.stash.get(_failed_writing, []):
+        terminalreporter.write_line(f"ERROR: {error}", red=True)
     perf = config.stash.get(_session, None)
     if perf is None:
         return
-    for error in config.stash.get(_failed_writing, []):
-        terminalreporter.write_line(f"ERROR: {error}", red=True)
-    if config.get_verbosity() < 0 or not (perf.results or perf.orphans):
-        return
-    from pytest_kafkaperf.reports.notes import names_of, render_notes  # noqa: PLC0415
-    from pytest_kafkaperf.reports.terminal import render_calibration, render_table  # noqa: PLC0415
+    if (perf.results or perf.orphans) and config.get_verbosity() >= 0:
+        _print_table(terminalreporter, config, perf)
+    _print_annotations(config)
+
+
+def _print_table(terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: Session) -> None:
+    from pytest_kafkaperf.reports.summary import summary_lines  # noqa: PLC0415
 
     writer = terminalreporter._tw  # noqa: SLF001 - the only way to its width, colour and encoding
     terminalreporter.write_sep("=", "kafka performance")
-    encoding = getattr(writer._file, "encoding", None) or "utf-8"  # noqa: SLF001
-    style: dict[str, Any] = {
-        "width": writer.fullwidth,
-        "colour": writer.hasmarkup,
-        "ascii_only": "utf" not in encoding.lower(),
-    }
-    names = names_of(perf.results)
-    lines = render_table(perf.results, **style).splitlines()
-    for result in perf.results:
-        if result.calibration:
-            lines += ["", names[result.nodeid], *render_calibration(result, **style).splitlines()]
-    for line in [*lines, *render_notes(perf, verbose=config.get_verbosity() > 0)]:
+    for line in summary_lines(
+        perf,
+        _endings_of(config),
+        width=writer.fullwidth,
+        colour=writer.hasmarkup,
+        ascii_only=_is_ascii_only(writer._file),  # noqa: SLF001
+        verbose=config.get_verbosity() > 0,
+    ):
         terminalreporter.write_line(line)
 
 
@@ -336,7 +327,7 @@ def _read_settings(config: pytest.Config) -> Settings:
     from pytest_kafkaperf.errors import UsageError  # noqa: PLC0415
     from pytest_kafkaperf.settings import read_settings  # noqa: PLC0415
 
-    names = [*_OPTIONS, *_SWITCHES, "update-baselines", "reference-config"]
+    names = [*OPTIONS, *SWITCHES, "update-baselines", "reference-config"]
     try:
         settings = read_settings(
             {name: config.getoption(f"kafka_{name.replace('-', '_')}") for name in names},
@@ -345,26 +336,14 @@ def _read_settings(config: pytest.Config) -> Settings:
             invocation_folder=config.invocation_params.dir,
             root=config.rootpath,
         )
+        if settings.html is not None:
+            from pytest_kafkaperf.reports.html import check_installed  # noqa: PLC0415
+
+            check_installed()
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[_settings] = settings
     return settings
-
-
-def _describe_cluster(settings: Settings) -> tuple[str, str]:
-    """The provider, and where load would go and why, for people."""
-    from pytest_kafkaperf.target import choose, read_target  # noqa: PLC0415
-
-    provider = read_target(settings.cluster).name
-    image = settings.command_line.get("image") or settings.ini.get("image")
-    started = f"Kafka {settings.version}" if provider == "local" or image is None else image
-    match settings.cluster:
-        case "auto":
-            return provider, f"{provider} (auto: {choose()[1]}), {started}"
-        case "local" | "docker":
-            return provider, f"{provider}, {started}"
-        case servers:
-            return provider, f"{servers} ({provider})"
 
 
 def _open_session(config: pytest.Config) -> Session:
@@ -404,11 +383,25 @@ def _read_case(item: pytest.Item) -> str | None:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     try:
         case = read_case(item.nodeid, marks, parameters, settings, folder=item.path.parent)
-        clusters.check(settings.cluster, settings.client_config, settings.metrics_urls)
+        clusters.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
     except UsageError as error:
         return "\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())
     item.stash[_case] = case
     return None
+
+
+def _join_benchmarks(item: pytest.Item) -> None:
+    """Let pytest-benchmark know of a perf test, unless it is not loaded or the test uses it itself."""
+    # The list is that of every item that takes fixtures, and all parameters of a test share it.
+    names: list[str] = item.fixturenames  # type: ignore[attr-defined]
+    if not item.config.pluginmanager.has_plugin("benchmark") or "benchmark" in names:
+        return
+    from pytest_kafkaperf.reports import benchmark  # noqa: PLC0415
+
+    item.stash[_clock] = clock = benchmark.LoadClock()
+    own = item.get_closest_marker("benchmark")
+    item.add_marker(pytest.mark.benchmark(**{**(own.kwargs if own else {}), "timer": clock}), append=False)
+    item.fixturenames = [*names, "benchmark"]  # type: ignore[attr-defined]
 
 
 def _prunes(config: pytest.Config) -> bool:
@@ -418,34 +411,87 @@ def _prunes(config: pytest.Config) -> bool:
     return asked and not shared and not config.option.collectonly
 
 
-def _write_reports(perf: Session) -> None:
-    if perf.settings.json is None:
-        return
-    from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
-    from pytest_kafkaperf.session import plugin_version  # noqa: PLC0415
+def _endings_of(config: pytest.Config) -> dict[str, Ending]:
+    """How the perf tests of this run have ended so far, by nodeid."""
+    return config.stash.get(_endings, {})
 
-    write_json(
-        perf.settings.json,
-        perf.results,
-        created=perf.created,
-        plugin=plugin_version(),
-        environment=perf.environment(),
-        reference_seed=None if perf.settings.reference is None else perf.seed,
+
+def _ending(item: pytest.Item, report: pytest.TestReport, before: Ending | None) -> Ending | None:
+    """How a test ends, as far as this phase tells; None where it says nothing new."""
+    from pytest_kafkaperf.result import Ending  # noqa: PLC0415
+
+    expected = hasattr(report, "wasxfail")
+    outcome: Any = f"x{report.outcome}" if expected and report.passed else report.outcome
+    if report.skipped and expected:
+        outcome = "xfailed"
+    elif report.failed and report.when != "call":
+        outcome = "error"
+    if (before is not None and before.fails) or (outcome == "passed" and report.when != "call"):
+        return None
+    file, line, _ = item.location
+    return Ending(
+        nodeid=item.nodeid,
+        outcome=outcome,
+        reason=None if report.passed else _reason(report),
+        file=file,
+        line=None if line is None else line + 1,
     )
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """What failed, without the lines of code that led there."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if isinstance(report.longrepr, tuple):  # of a skipped test: file, line, reason
+        text = str(report.longrepr[-1])
+    else:
+        text = report.longreprtext if crash is None else str(crash.message)
+    return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}..."
+
+
+def _write(session: pytest.Session, perf: Session) -> None:
+    """All reports that were asked for."""
+    from pytest_kafkaperf.reports.writing import tell_github, write_reports  # noqa: PLC0415
+
+    config, endings = session.config, _endings_of(session.config)
+    failed = config.stash[_failed_writing]
+    failed += write_reports(perf, endings, exit_status=int(session.exitstatus), errors=[*failed])
+    if perf.results or endings:
+        config.stash[_annotations] = tell_github(perf, endings, os.environ)
+        if not config.pluginmanager.has_plugin("terminalreporter"):
+            _print_annotations(config)
+
+
+def _print_annotations(config: pytest.Config) -> None:
+    """Each on a line of its own, where the runner looks for them, whatever pytest captures or shows."""
+    lines = config.stash.get(_annotations, [])
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        for line in lines:
+            reporter.write_line(line)
+    elif lines and sys.__stdout__ is not None:
+        encoding = sys.__stdout__.encoding or "utf-8"
+        with _uncaptured(config):
+            for line in lines:
+                print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.__stdout__, flush=True)
 
 
 def _see_orphans(session: pytest.Session, perf: Session) -> None:
     """Look for baselines of tests that are gone, among the files of which none was left out."""
     config = session.config
-    collected = {item.nodeid for item in session.items}
-    seen: set[str] = config.stash.get(_seen, set())
-    known: set[str] = config.stash.get(_partly, set())
-    partly = known | {_file_of(nodeid) for nodeid in seen - collected}
-    partly |= {_file_of(argument) for argument in config.args if "::" in argument}
+    collection = config.stash[_collection]
+    kept = {item.nodeid for item in session.items}
+    for argument in config.args:
+        if "::" in argument:
+            collection.leave_out(argument)
+            # Relative to where pytest was called, which nodeids are not; of a module's name the file is not known.
+            path = os.path.normpath(config.invocation_params.dir / file_of(argument))
+            for nodeid in [item.nodeid for item in session.items if str(item.path) == path] or kept:
+                collection.leave_out(nodeid)
     if session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
-        partly |= {_file_of(nodeid) for nodeid in collected}  # the last failed ones alone are collected
-    files = {_file_of(nodeid) for nodeid in collected} - partly
-    perf.prune(collected=collected, files=files, whole=not partly)
+        for nodeid in kept:  # the last failed ones alone are collected
+            collection.leave_out(nodeid)
+    perf.prune(collected=kept, files=collection.whole_files(kept), whole=not collection.partly(kept))
 
 
 def _later(item: pytest.Item) -> list[Case]:
@@ -454,18 +500,13 @@ def _later(item: pytest.Item) -> list[Case]:
     return [each.stash[_case] for each in items[items.index(item) + 1 :] if _case in each.stash]
 
 
-def _conclude(item: pytest.Item, result: Result, session: Session) -> None:
+def _conclude(result: Result, session: Session) -> None:
     """Let a test end as its verdict says."""
     from pytest_kafkaperf.reports.failure import failure_of  # noqa: PLC0415
 
-    _add_properties(item, result)
     _fail_on(failure_of(result, strict=session.settings.strict))
     if not result.rounds:  # no time was left, and the rest of the test has nothing to look at
         pytest.skip("; ".join(result.notes))
-
-
-def _file_of(nodeid: str) -> str:
-    return nodeid.partition("::")[0]
 
 
 def _fail_on(reason: str | None) -> None:
@@ -473,42 +514,63 @@ def _fail_on(reason: str | None) -> None:
         pytest.fail(reason, pytrace=False)
 
 
-def _add_properties(item: pytest.Item, result: Result) -> None:
-    """For JUnit and other reporters: the verdict and each metric in its base unit."""
-    item.user_properties.append(("kafka_verdict", str(result.verdict)))
-    item.user_properties += [(name, value) for name, value in result.metrics.items()]
+def _add_properties(item: pytest.Item, results: Sequence[Result]) -> None:
+    """For JUnit and other reporters: what was found, each metric in its base unit, and each limit by its number."""
+    if not results or results[-1].nodeid != item.nodeid:
+        return  # nothing was measured
+    from pytest_kafkaperf.reports.junit import properties  # noqa: PLC0415
+
+    item.user_properties += properties(results[-1])
 
 
 def _ignore(*_: Any) -> None:
     """Progress that nobody watches."""
 
 
+def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    """Write past pytest's capture."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
+
+
+def _is_ascii_only(file: object) -> bool:
+    """Whether it is no Unicode terminal, such as one with a Windows code page."""
+    return "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()
+
+
 @contextlib.contextmanager
-def _progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | None]:
-    """A progress line where someone watches a terminal; None elsewhere."""
+def _progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLines | None]:
+    """A progress line where someone watches a terminal; elsewhere a line a round with `-v`, or nothing."""
     config = item.config
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    if reporter is None or not reporter.isatty or config.get_verbosity() < 0 or "CI" in os.environ:
+    live = reporter is not None and reporter.isatty and config.get_verbosity() >= 0 and not os.environ.get("CI")
+    if reporter is None or not (live or config.get_verbosity() > 0):
         yield None
         return
-    from pytest_kafkaperf.reports.terminal import ProgressLine  # noqa: PLC0415
-
-    def uncaptured() -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
+    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines  # noqa: PLC0415
 
     def write(text: str) -> None:
-        with uncaptured():
+        with _uncaptured(config):
             sys.stdout.write(text)
             sys.stdout.flush()
 
-    with uncaptured():
-        reporter.ensure_newline()
-    line = ProgressLine(item.name, case.scenario, write)
+    def write_line(text: str) -> None:
+        with _uncaptured(config):
+            reporter.ensure_newline()
+            reporter.write_line(text)
+
+    line: ProgressLine | RoundLines
+    if live:
+        with _uncaptured(config):
+            reporter.ensure_newline()
+            ascii_only = _is_ascii_only(sys.stdout)
+        line = ProgressLine(item.name, case.scenario, write, ascii_only=ascii_only)
+    else:
+        line = RoundLines(item.name, case.scenario, write_line)
     try:
         yield line
     finally:
-        line.clear()
+        line.close()
         if config.get_verbosity() == 0:  # above that, pytest writes the test's name again by itself
-            with uncaptured():
+            with _uncaptured(config):
                 reporter.write_fspath_result(item.nodeid, "")

@@ -26,17 +26,19 @@ from pytest_kafkaperf.calibration import Calibrated, calibrated
 from pytest_kafkaperf.commit import current_commit
 from pytest_kafkaperf.comparison import Measured, logs, no_ratio
 from pytest_kafkaperf.course import Course, not_run, run_course
-from pytest_kafkaperf.environment import default_environment_key, differences, fingerprint
+from pytest_kafkaperf.environment import default_environment_key, differences
 from pytest_kafkaperf.errors import ClusterError, UsageError
+from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.pace import Overhead, Pace
+from pytest_kafkaperf.relative import ALPHA
 from pytest_kafkaperf.reports.history import append_history, history_lines
 from pytest_kafkaperf.result import Result, Trial, judged, problems_of, warnings_of
 from pytest_kafkaperf.run import resolve_scenario
 from pytest_kafkaperf.shared import SharedClusters, Wanted
 from pytest_kafkaperf.stand import Stand, now
 from pytest_kafkaperf.threshold import count_gated
-from pytest_kafkaperf.verdict import ALPHA, Judgement, Verdict, judge
+from pytest_kafkaperf.verdict import Judgement, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -81,6 +83,7 @@ class Session:
         self.pruned = False
         """Whether they were deleted."""
         self.created = now()
+        self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
         self.seed = secrets.randbelow(1_000_000) if settings.reference_seed is None else settings.reference_seed
         """Of the order in which rounds on the test's cluster and on the reference take turns."""
@@ -144,7 +147,7 @@ class Session:
                 stand,
                 pace,
                 lambda trials: self._judge(case, trials, baseline),
-                calibrate=self.settings.calibrate,
+                calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
             )
             self._overhead = self._overhead.after(course.overhead)
@@ -164,8 +167,7 @@ class Session:
         course = Course(trials=trials, judgement=self._judge(case, trials, BaselineRounds()), notes=(obstacle,))
         cluster = clusters.not_started(case.spec, self.settings.cluster)
         result = self._result(case, cluster=cluster, reference=None, course=course, baseline=BaselineRounds())
-        self.results.append(result)
-        return result
+        return self._add(result)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
         """See which baselines are those of tests that are gone, and delete them where that is asked for.
@@ -196,7 +198,7 @@ class Session:
         providers = {result.cluster.provider for result in self.results} or {"local"}
         provider = min(providers)
         facts = self.results[0].cluster if self.results else None
-        return {"key": self.environment_key(provider), **(_fingerprint(facts) if facts else {})}
+        return {"key": self.environment_key(provider), **({} if facts is None else facts.fingerprint)}
 
     def _wanted(self, spec: ClusterSpec) -> Wanted:
         settings = self.settings
@@ -259,7 +261,7 @@ class Session:
         )
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
-        if case.reference is not None:
+        if case.reference is not None or case.is_smoke_test:
             return BaselineRounds()
         return self._store.comparable(key, case.nodeid, _described(case.scenario))
 
@@ -289,17 +291,19 @@ class Session:
     ) -> Result:
         trials, judgement = course.trials, course.judgement
         compared = baseline.obstacle is None and self.settings.calibrate is None
-        there = baseline.fingerprint if reference is None else _fingerprint(reference)
+        there = baseline.fingerprint if reference is None else reference.fingerprint
         calibration, uncalibrated = self._calibrated(case, trials)
         return Result(
             nodeid=case.nodeid,
             scenario=case.scenario,
             sources=case.sources,
+            parameters=case.parameters,
             cluster=cluster,
             trials=trials,
             reference=reference,
             baseline_sessions=len(baseline.sessions) if compared and baseline.sessions else None,
-            changed=differences(there, _fingerprint(cluster)) if there else (),
+            baseline=baseline,
+            changed=differences(there, cluster.fingerprint) if there else (),
             advice=_advice(case, trials, baseline) if compared and not problems_of(trials) else (),
             calibration=calibration,
             verdict=judgement.verdict if trials[0].rounds or trials[0].problems else Verdict.INCONCLUSIVE,
@@ -315,7 +319,7 @@ class Session:
 
         And why that cannot be told of some.
         """
-        if self.settings.calibrate is None or problems_of(trials):
+        if self.settings.calibrate is None or case.is_smoke_test or problems_of(trials):
             return {}, []
         limits: dict[str, float] = {}
         for threshold in case.thresholds:
@@ -344,9 +348,21 @@ class Session:
             return math.inf
         return self._began_s + budget_s - min(_CLOSING_S, _CLOSING_RATIO * budget_s) - time.monotonic()
 
+    def _add(self, result: Result) -> Result:
+        """Keep a result for the reports; of a test that another plugin runs again, the last run counts."""
+        before = [each for each in self.results if each.nodeid == result.nodeid]
+        if before:
+            self.results.remove(before[0])
+            notes = (*result.notes, f"this test ran again: before, it was {before[0].verdict}")
+            result = dataclasses.replace(result, notes=notes)
+        self.results.append(result)
+        return result
+
     def _kept(self, case: Case, key: str, result: Result, baseline: BaselineRounds) -> Result:
         """Write what is to be kept of a result: its baseline, and its lines of the history."""
-        self.results.append(result)  # whatever becomes of the files
+        result = self._add(result)  # whatever becomes of the files
+        if case.is_smoke_test:
+            return result
         notes = [] if result.partial else self._update(case, key, result, baseline)
         if case.reference is None and result.nodeid not in self.written:
             notes += _stale(result)
@@ -354,10 +370,10 @@ class Session:
         if self.settings.history is not None:
             lines = history_lines(
                 [result],
-                plugin=plugin_version(),
+                plugin=self.plugin,
                 commit=self.commit,
                 environment=lambda each: self.environment_key(each.cluster.provider),
-                fingerprint=lambda each: _fingerprint(each.cluster),
+                fingerprint=lambda each: each.cluster.fingerprint,
             )
             append_history(self.settings.history, lines)
         return result
@@ -393,16 +409,11 @@ class Session:
             nodeid=result.nodeid,
             environment=key,
             scenario=_described(result.scenario),
-            fingerprint=_fingerprint(result.cluster),
+            fingerprint=result.cluster.fingerprint,
             created=trial.created,
             rounds=[dict(one.metrics) for one in trial.rounds],
             commit=self.commit,
         )
-
-
-def plugin_version() -> str:
-    """The installed version of this plugin."""
-    return importlib.metadata.version("pytest-kafkaperf")
 
 
 def as_cluster(given: object) -> Cluster:
@@ -464,8 +475,3 @@ def _stale(result: Result) -> list[str]:
 def _described(scenario: Scenario) -> Mapping[str, Any]:
     described: dict[str, Any] = scenario.model_dump(mode="json")
     return described
-
-
-def _fingerprint(cluster: Cluster) -> dict[str, str]:
-    facts = {"provider": cluster.provider, "kafka": cluster.version, "brokers": str(cluster.brokers), **cluster.facts}
-    return dict(fingerprint(facts))

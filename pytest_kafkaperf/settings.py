@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pytest_kafkaperf.environment import environment_key
 from pytest_kafkaperf.errors import UnitError, UsageError, nearest
-from pytest_kafkaperf.target import Reference, parse_reference, parse_target
+from pytest_kafkaperf.target import Reference, choose, parse_reference, parse_target, read_target
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
@@ -37,6 +37,8 @@ class Settings:
     """The client properties of a running cluster."""
     metrics_urls: tuple[str, ...]
     """JMX exporters of a running cluster."""
+    log_dirs: tuple[Path, ...]
+    """Folders, on disks to compare, for the logs of brokers that `local` starts; tests that name none use the first."""
     baselines: Path
     update: str | None
     environment: str | None
@@ -60,6 +62,11 @@ class Settings:
     prune: bool
     """Whether baselines of tests that are gone are deleted."""
     json: Path | None
+    markdown: Path | None
+    gitlab_metrics: Path | None
+    html: Path | None
+    compat: bool
+    """Whether rounds are printed as Kafka's own tools would."""
     history: Path | None
     thresholds: tuple[str, ...]
     """Limits of the ini file, for every test that has those metrics."""
@@ -77,6 +84,19 @@ class Settings:
     def shown(self, path: Path) -> str:
         """A path as short as it can be written."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+    def described_cluster(self) -> tuple[str, str]:
+        """The provider, and where load would go and why, for people."""
+        provider = read_target(self.cluster).name
+        image = self.command_line.get("image") or self.ini.get("image")
+        started = f"Kafka {self.version}" if provider == "local" or image is None else image
+        match self.cluster:
+            case "auto":
+                return provider, f"{provider} (auto: {choose()[1]}), {started}"
+            case "local" | "docker":
+                return provider, f"{provider}, {started}"
+            case servers:
+                return provider, f"{servers} ({provider})"
 
     def describe_sources(self) -> str:
         """Every option that was set, with its value and where: for `-v`."""
@@ -114,6 +134,13 @@ def read_settings(
         text = written.get(name, default)
         return None if text is None else root / text
 
+    def paths(name: str) -> tuple[Path, ...]:
+        start = invocation_folder if name in given else root
+        parts = [part.strip() for part in either.get(name, "").split(",")] if name in either else []
+        if not all(parts):
+            raise UsageError(f"--kafka-{name}={either[name]}: a folder has no name; give paths, separated by commas")
+        return tuple(start / part for part in parts)
+
     update = either.get("update-baselines")
     if update is not None and update not in UPDATE_MODES:
         raise UsageError(
@@ -133,6 +160,7 @@ def read_settings(
         cluster=parse_target(either.get("cluster", "auto")),
         client_config=path("client-config", None),
         metrics_urls=_urls(either.get("metrics-url")),
+        log_dirs=paths("log-dirs"),
         baselines=path("baselines", "kafka-baselines") or root,
         update=update,
         environment=None if environment is None else environment_key(environment),
@@ -147,6 +175,10 @@ def read_settings(
         time_budget_s=_seconds(either, "time-budget", least=1),
         prune="prune-baselines" in either,
         json=path("json", None),
+        markdown=path("markdown", None),
+        gitlab_metrics=path("gitlab-metrics", None),
+        html=path("html", None),
+        compat="compat" in either,
         history=path("history", None),
         thresholds=tuple(thresholds),
     )

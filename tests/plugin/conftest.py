@@ -82,13 +82,13 @@ class Project:
             out, _ = process.communicate(timeout=RUN_TIMEOUT_S)
         return Run(process.returncode, out, self.folder)
 
-    def run_steadily(self, *arguments: str) -> Run:
+    def run_steadily(self, *arguments: str, **environment: Any) -> Run:
         """Run pytest; again, a few times, when this machine was too busy for the load: then nothing can be judged."""
         for _ in range(_ATTEMPTS - 1):
-            run = self.run(*arguments)
+            run = self.run(*arguments, **environment)
             if not ("generator too slow" in run.out and "INVALID" in run.out):
                 return run
-        return self.run(*arguments)
+        return self.run(*arguments, **environment)
 
     @contextmanager
     def running(self, *arguments: str, reports: bool = True, **environment: str) -> Iterator[subprocess.Popen[str]]:
@@ -98,7 +98,7 @@ class Project:
         with subprocess.Popen(
             command,
             cwd=self.folder,
-            env={**inherited(), "COLUMNS": "100", **environment},
+            env={**inherited(), "COLUMNS": "200", **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -114,7 +114,7 @@ class Project:
 
 def inherited() -> dict[str, str]:
     """This process's environment without what would change how pytest prints: its own settings, and CI's flags."""
-    changes = re.compile(r"PYTEST_(?!KAFKAPERF)|(CI|BUILD_NUMBER)$")
+    changes = re.compile(r"PYTEST_(?!KAFKAPERF)|GITHUB_|(CI|BUILD_NUMBER)$")
     return {name: text for name, text in os.environ.items() if not changes.match(name)}
 
 

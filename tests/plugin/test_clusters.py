@@ -310,6 +310,12 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
         ),
         (
             "errors == 0",
+            ("--kafka-cluster=127.0.0.1:1", "--kafka-log-dirs=/tmp/a"),
+            "test_one: --kafka-log-dirs with brokers of external: it is for those that run on this machine without a "
+            "container; use --kafka-cluster=local, or leave it out",
+        ),
+        (
+            "errors == 0",
             ("--kafka-brokers=0",),
             "test_one: kafka_cluster: brokers='0': input should be greater than or equal to 1",
         ),
@@ -320,7 +326,7 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
             "such as 'apache/kafka:4.1.0'",
         ),
     ],
-    ids=["jmx", "host", "client-config", "metrics-url", "brokers", "image"],
+    ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers", "image"],
 )
 def test_what_the_cluster_cannot_give_is_refused_at_collection(
     project: Project, limit: str, arguments: tuple[str, ...], told: str

@@ -1,8 +1,7 @@
-"""The examples and the README: what users run first must work as it stands there."""
+"""The examples: what users run first must work as it stands there. For README and guide see `tests/docs`."""
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -13,12 +12,15 @@ from tests.plugin.conftest import Project
 ROOT = Path(__file__).parents[2]
 
 
+def copied(name: str, folder: Path) -> Project:
+    """An example as a user has it: in a folder of one's own, with its baselines."""
+    shutil.copytree(ROOT / "examples" / name, folder / name)
+    return Project(folder / name)
+
+
 @pytest.fixture
 def quickstart(tmp_path: Path) -> Project:
-    """The quickstart as a user has it: copied to a folder of one's own, with its baselines."""
-    folder = tmp_path / "quickstart"
-    shutil.copytree(ROOT / "examples" / "quickstart", folder)
-    return Project(folder)
+    return copied("quickstart", tmp_path)
 
 
 @pytest.mark.broker
@@ -44,19 +46,57 @@ def test_the_committed_baseline_of_another_machine_never_gates(quickstart: Proje
     assert check["change"] is not None
 
 
-def test_readme_tests_are_collected(project: Project) -> None:
-    """A README that shows what does not work costs its readers their first hour."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
-    for number, block in enumerate(blocks):
-        project.write(f"test_readme_{number}.py", block)
-    run = project.run("--collect-only", "-q", "--kafka-cluster=127.0.0.1:9092", reports=False)
+@pytest.mark.broker
+@pytest.mark.slow
+def test_the_application_keeps_its_promise_and_a_slower_one_does_not(tmp_path: Path) -> None:
+    """The example guards a service through its two topics; the same test, of a service whose lookups take 0.2 s."""
+    project = copied("app", tmp_path)
+    slow = (project.folder / "test_performance.py").read_text(encoding="utf-8")
+    project.write(
+        "test_slow.py", slow.replace("service()", 'service("--lookup-ms", "200")').replace("test_an", "test_a")
+    )
+    run = project.run("--kafka-cluster=local", "--kafka-rounds=1", "--kafka-duration=2 s", "--kafka-preheat=1 s")
+    assert run.verdicts == {
+        "test_an_order_is_out_within_half_a_second": "PASSED",
+        "test_a_order_is_out_within_half_a_second": "VIOLATED",
+    }, run.out
+    before, after = (test["metrics"] for test in run.report["tests"])
+    assert (before["lost"]["median"], after["lost"]["median"]) == (0, 0)
+    assert 0.17 < after["e2e.latency.p50"]["median"] - before["e2e.latency.p50"]["median"] < 0.26
+
+
+def test_every_experiment_is_collected(tmp_path: Path) -> None:
+    """Each marker of each is read and checked then; whoever copies one gets no error."""
+    run = copied("experiments", tmp_path).run("--collect-only", "-q", "--kafka-cluster=local", reports=False)
     assert run.status == pytest.ExitCode.OK, run.out
+    files = {path.name for path in (ROOT / "examples" / "experiments").glob("test_*.py")}
+    assert len(files) == 14
+    assert {line.partition("::")[0] for line in run.out.splitlines() if "::" in line} == files
+    assert (
+        "test_disk.py::test_disk[/a]"
+        in copied("experiments", tmp_path / "again")
+        .run("--collect-only", "-q", "--kafka-cluster=local", "--kafka-log-dirs=/a,/b", "test_disk.py", reports=False)
+        .out
+    )
 
 
-def test_the_readme_names_every_option(project: Project) -> None:
-    """What is not in the README does not exist for its readers."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    options = re.findall(r"--kafka-[a-z-]+", project.run("--help", reports=False).out)
-    assert options
-    assert [option for option in dict.fromkeys(options) if option not in readme] == []
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "nodeid",
+    [
+        "test_placement.py",
+        "test_durability.py",
+        "test_socket_buffers.py::test_socket_buffers[16-1 KiB]",
+        "test_consumers.py::test_consumers[2]",
+        "test_failover.py",
+    ],
+)
+def test_an_experiment_runs(tmp_path: Path, nodeid: str) -> None:
+    """Those that do what the others do not: a proxy, a topic's and a broker's properties, a backlog, a failover."""
+    run = copied("experiments", tmp_path).run("--kafka-cluster=local", "--kafka-rounds=1", nodeid)
+    assert run.status == pytest.ExitCode.OK, run.out
+    assert set(run.verdicts.values()) <= {"PASSED"}
+    if nodeid == "test_placement.py":
+        near, far = (run.report["tests"][place]["metrics"]["produce.throughput"]["median"] for place in (0, 2))
+        assert far < near

@@ -8,8 +8,10 @@ from tests.plugin.conftest import Project
 
 OURS_AT_STARTUP = {
     "pytest_kafkaperf",
+    "pytest_kafkaperf.collection",
     "pytest_kafkaperf.environment",
     "pytest_kafkaperf.errors",
+    "pytest_kafkaperf.options",
     "pytest_kafkaperf.plugin",
     "pytest_kafkaperf.settings",
     "pytest_kafkaperf.target",

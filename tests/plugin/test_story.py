@@ -102,7 +102,17 @@ def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) ->
     assert run.status == pytest.ExitCode.OK, run.out
     report = run.report
     assert report["schema"] == 1
-    assert set(report) == {"schema", "created", "plugin", "environment", "reference_seed", "tests"}
+    assert set(report) == {
+        "schema",
+        "created",
+        "plugin",
+        "environment",
+        "reference_seed",
+        "exit_status",
+        "errors",
+        "tests",
+        "unmeasured",
+    }
     (test,) = report["tests"]
     throughput = test["metrics"]["produce.throughput"]
     assert (throughput["unit"], throughput["better"]) == ("records/s", "higher")
@@ -182,12 +192,12 @@ def test_a_perf_test_runs_in_every_kind_of_pytest_run(
     project: Project, on_broker: str, arguments: tuple[str, ...]
 ) -> None:
     """Users have their own options; none may break the plugin, and the reports stand without a terminal."""
-    run = project.test(PACED.format(limits="'errors == 0'")).run(on_broker, *arguments)
+    run = project.test(PACED.format(limits="'errors == 0'")).run_steadily(on_broker, *arguments)
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_paced": "PASSED"}), run.out
 
 
 def test_the_terminal_shows_a_header_and_a_table(project: Project, on_broker: str) -> None:
-    """Where the load went, what it was compared with, and a row a test; nothing of it under -q."""
+    """Where the load went, what it was compared with, and a block a test; nothing of it under -q."""
     project.test(PACED.format(limits="'errors == 0'"))
     run = project.run(on_broker)
     header = next(line for line in run.out.splitlines() if line.startswith("kafkaperf: "))
@@ -195,8 +205,11 @@ def test_the_terminal_shows_a_header_and_a_table(project: Project, on_broker: st
     assert "baselines kafka-baselines" in header
     assert "environment linux-" in header
     assert "kafka performance" in run.out
-    (row,) = [line for line in run.out.splitlines() if line.startswith("test_paced ")]
-    assert re.fullmatch(r"test_paced +PASSED +(2k|[12]\d{3}) +[\d.]+ [mµ]?s +[\d.]+ [mµ]?s +-", row)
+    lines = run.out.splitlines()
+    block = lines[lines.index("PASSED        test_paced") + 1 :]
+    assert re.fullmatch(r"  produce\.throughput +(2k|[12]\d{3})/s", block[0])
+    assert re.fullmatch(r"  produce\.latency\.p99 +[\d.]+ [mµ]?s", block[2])
+    assert re.fullmatch(r"  errors +0 +== 0 +PASSED", block[3])
     assert "\x1b" not in run.out
     quiet = project.run(on_broker, "-q")
     assert "kafka" not in quiet.out.replace("kafka_", "")
@@ -276,7 +289,7 @@ def _is_connected_worker(child: psutil.Process) -> bool:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
 def test_a_terminal_shows_progress_and_keeps_no_trace_of_it(project: Project, broker: Cluster) -> None:
-    """Who watches a long scenario sees the round, the phase and the rate; the screen stays tidy afterwards."""
+    """Who watches a long scenario sees the round, the phase, the rate, the latency; the screen is tidy afterwards."""
     project.test(PACED.format(limits="'errors == 0'").replace('duration="500 ms"', 'duration="2 s"'))
     controller, terminal = pty.openpty()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
@@ -289,7 +302,8 @@ def test_a_terminal_shows_progress_and_keeps_no_trace_of_it(project: Project, br
         process.wait(RUN_TIMEOUT_S)
     os.close(controller)
     assert process.returncode == pytest.ExitCode.OK, shown
-    assert re.search(r"\r\x1b\[Ktest_paced  round 1/1  measuring \d\.\d s / 2 s  [\d.]+k? records/s", shown)
+    assert re.search(r"\r\x1b\[Ktest_paced  round 1/1  measuring \d\.\d s / 2 s  [\w ]*?[\d.]+k? records/s", shown)
+    assert re.search(r"measuring 1\.\d s / 2 s [^\r]*  p99 [\d.]+ [mµ]?s", shown)
     last = shown.rindex("round 1/1")
     assert "\r\x1b[K" in shown[last:]
     assert re.search(r"test_perf\.py .*\.", shown[last:])
