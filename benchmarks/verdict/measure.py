@@ -4,13 +4,13 @@ Every comparison is a run of pytest, as users start it, on fresh local brokers (
 
 - `aa`: nothing changed; against a baseline of 5 sessions, no limit should fail.
 - `slow`: one producer against a client quota; the baseline of 5 sessions knows none.
-- `pairs`: the same quotas on the candidate alone, beside a reference in the same session.
+- `pairs`: a quota on the candidate alone, beside a reference in the same session, which does without.
 - `equal`: a reference that is the same.
 - `flush`, `threads`: a candidate of the reference's version with another property, and a slower broker for it.
 
 Each comparison is kept in `results.jsonl` at once: what was interrupted goes on where it was, `--fresh` begins anew,
-and `--report` only prints the table. "25 % slower" is a quota that leaves 1/1.25 of the baseline's throughput; what it
-left in truth stands in the table.
+and `--report` only prints the table. "25 % slower" is a quota that leaves 1/1.25 of the throughput: of the baseline's,
+or in `pairs` of what the candidate did just before; what it left in truth stands in the table.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _way(phase: str) -> tuple[list[str], dict[str, str]]:
         case ["slow", percent]:
             return ["test_guard.py::test_guard", _baselines("test_guard.py::test_guard")], _slower(int(percent))
         case ["pairs", percent]:
-            return reference, _slower(int(percent))
+            return reference, {"KAFKAPERF_SLOWER": percent}
         case ["equal"]:
             return reference, {}
         case ["flush"]:

@@ -1,0 +1,13 @@
+"""What does it cost to have every record on disk before it is acknowledged?
+
+Expected: an order of magnitude. Source D of the README: 30,000 to 40,000 records/s on any size of broker with a flush
+a message, 280,000 to 1,000,000 without. Kafka's own way to durability is replication; see `test_replication.py`.
+"""
+
+import pytest
+
+
+@pytest.mark.parametrize("topic_config", [{}, {"flush.messages": 1}], ids=["default", "flush-per-message"])
+@pytest.mark.kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="3 s")
+def test_durability(kafka_perf, topic_config):
+    kafka_perf()

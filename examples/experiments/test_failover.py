@@ -1,0 +1,26 @@
+"""What do clients feel when a broker goes, and when it comes back?
+
+Expected: a dip while its partitions get other leaders, latency of as long, and no record lost: each has another copy,
+and is acknowledged once that is sure. `recovery` is how long latency was out of the ordinary.
+"""
+
+import pytest
+
+
+@pytest.mark.kafka_cluster(brokers=3)
+@pytest.mark.kafka_scenario(
+    record_size="1 KiB",
+    partitions=6,
+    replication_factor=3,
+    topic_config={"min.insync.replicas": 2},
+    acks="all",
+    rate="2k records/s",
+    duration="15 s",
+    warmup="2 s",
+    rounds=1,
+)
+@pytest.mark.kafka_threshold("lost == 0")
+def test_failover(kafka_perf, kafka_cluster):
+    kafka_perf.at("3 s", kafka_cluster.stop_broker, 2)
+    kafka_perf.at("8 s", kafka_cluster.start_broker, 2)
+    kafka_perf()

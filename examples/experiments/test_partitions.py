@@ -1,0 +1,23 @@
+"""How many partitions?
+
+Expected: throughput rises up to the number of brokers, then not at all or slightly down, and is best at multiples of
+that number (A and B of the README: 100 B, 3 producers, 3 brokers); with very many it falls again on small brokers (D:
+3, 12, 30, 100 partitions).
+"""
+
+import pytest
+
+pytestmark = [
+    pytest.mark.kafka_cluster(brokers=3),
+    pytest.mark.kafka_scenario(record_size="100 B", producers=3, acks=1, warmup="3 s"),
+]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 5, 6, 7, 8, 9])
+def test_few_partitions(kafka_perf, partitions):
+    kafka_perf()
+
+
+@pytest.mark.parametrize("partitions", [3, 12, 30, 100])
+def test_many_partitions(kafka_perf, partitions):
+    kafka_perf()

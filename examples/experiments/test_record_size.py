@@ -1,0 +1,30 @@
+"""What do longer records cost, and what do they bring?
+
+Expected: fewer records/s and more MiB/s, until a batch holds but one record. Sources A and B of the README for 10 B
+to 10 kB with 3 producers; E for short records, on 1 and 10 partitions.
+"""
+
+import pytest
+
+SIZES = [10, 20, 40, 60, 80, 100, 150, 200, 400, 800, 1000, 2000, 5000, 10_000]
+BANDWIDTHS = {}
+
+
+@pytest.mark.parametrize("record_size", SIZES)
+@pytest.mark.kafka_scenario(producers=3, partitions=6, acks=1)
+def test_record_size(kafka_perf, record_size):
+    BANDWIDTHS[record_size] = kafka_perf().metrics["produce.bandwidth"]
+
+
+def test_longer_records_carry_more_bytes():
+    """By construction: what a record costs besides its bytes is shared by more of them."""
+    if not {SIZES[0], SIZES[-1]} <= BANDWIDTHS.keys():
+        pytest.skip("needs the shortest and the longest records")
+    assert BANDWIDTHS[SIZES[-1]] > BANDWIDTHS[SIZES[0]]
+
+
+@pytest.mark.parametrize("partitions", [1, 10])
+@pytest.mark.parametrize("record_size", [16, 32, 64])
+@pytest.mark.kafka_scenario(acks=1)
+def test_short_records(kafka_perf, record_size, partitions):
+    kafka_perf()

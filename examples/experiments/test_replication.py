@@ -1,0 +1,16 @@
+"""What do copies cost, and what does it cost to wait for them?
+
+Expected: throughput falls with the replication factor, less than in proportion (A and B of the README: 500 B and 100
+B); waiting for all copies (`acks="all"`, synchronous) costs about as much again on small brokers, little on large
+ones (D).
+"""
+
+import pytest
+
+
+@pytest.mark.parametrize("acks", [1, "all"])
+@pytest.mark.parametrize("replication_factor", [1, 2, 3])
+@pytest.mark.kafka_cluster(brokers=3)
+@pytest.mark.kafka_scenario(record_size="500 B", partitions=6, producers=3, warmup="3 s")
+def test_replication(kafka_perf, replication_factor, acks):
+    kafka_perf()

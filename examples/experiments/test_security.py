@@ -1,0 +1,15 @@
+"""What do login and encryption cost?
+
+Expected: throughput falls to about a third on small brokers, and no less on large ones. Source D of the README:
+100,000 and 280,000 records/s on 2 vCPU, 320,000 and 1,000,000 on 16.
+
+On a running cluster both tests meet whatever that has: `security` is for brokers that the session starts.
+"""
+
+import pytest
+
+
+@pytest.mark.parametrize("security", [None, "sasl_scram+tls"])
+@pytest.mark.kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="5 s")
+def test_security(kafka_perf, security):
+    kafka_perf()

@@ -1,0 +1,18 @@
+"""What do small socket buffers cost?
+
+Expected: throughput falls, more so of longer records (E of the README: 10 partitions; 2,573,208 and 2,206,629
+records/s of 16 B, 1,358,843 and 837,437 of 64 B, with 100 KiB, which is Kafka's default, and with 1 KiB). Over a
+network with a long way the difference is far greater: a buffer bounds what can be on its way.
+"""
+
+import pytest
+
+SMALL = {"socket.send.buffer.bytes": 1024, "socket.receive.buffer.bytes": 1024}
+"""The brokers' own ends of each connection."""
+
+
+@pytest.mark.parametrize("config", [{}, SMALL], ids=["100 KiB", "1 KiB"])
+@pytest.mark.parametrize("record_size", [16, 64])
+@pytest.mark.kafka_scenario(partitions=10, acks=1, warmup="5 s")
+def test_socket_buffers(kafka_perf, record_size, config):
+    kafka_perf()
