@@ -1,0 +1,361 @@
+"""The guide's reference, made of the code: `python docs/generate.py` writes it into the pages.
+
+A page holds text between `<!-- generated: NAME -->` and `<!-- end of NAME -->`. It is committed, so that it can be read
+in the repository, too; a test holds it to the code. MkDocs calls the hooks below and takes it from the code anyway.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import html
+import inspect
+import json
+import re
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from pytest_kafkaperf.baseline import BaselineRecord, BaselineSession, Imported
+from pytest_kafkaperf.cli import _parser
+from pytest_kafkaperf.client_config import CONSUMER, PRODUCER
+from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
+from pytest_kafkaperf.finding import Verdict
+from pytest_kafkaperf.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
+from pytest_kafkaperf.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
+from pytest_kafkaperf.reports.reading import Report
+from pytest_kafkaperf.scenario import Scenario, format_field
+from pytest_kafkaperf.units import Unit
+
+if typing.TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parent
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "examples/ci/*.yml")
+"""What the guide has of the repository besides its own folder, under its own path."""
+
+_BLOCK = re.compile(
+    r"(?P<start><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.DOTALL
+)
+_LINK = re.compile(r"(?P<before>\]\()(?P<up>(?:\.\./)+)(?P<path>[^)#\s]+)")
+
+_TEXTS = {
+    "duration": "time",
+    "linger": "time",
+    "warmup": "time",
+    "records": "records",
+    "transaction_size": "records",
+    "batch_size": "size",
+    "record_size": "size, or a mapping of sizes to shares",
+    "rate": "rate, a ramp or steps",
+    "correlate": "function",
+    "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
+    "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
+}
+"""How a field of `kafka_scenario` is written, where its type does not tell."""
+_TYPES = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "`True` or `False`",
+    types.NoneType: "`null`",
+    Any: "anything",
+}
+_WHERE = {
+    "produce.delay": "with a `rate`",
+    "consume": "with `consumers`",
+    "e2e": "with `consumers`, `consume='live'`",
+    "lag": "with `consumers`, `consume='live'`",
+    "lost": "unless `acks=0`",
+    "duplicated": "unless `acks=0`",
+    "reordered": "unless `acks=0`",
+    "recovery": "in rounds in which something happened to a broker",
+}
+"""When a metric is measured, by the beginning of its name; always, where none is."""
+
+
+def fill(text: str) -> str:
+    """A page with everything in it that is made of the code.
+
+    Raises:
+        KeyError: there is no block of a name that the page asks for.
+
+    """
+    return _BLOCK.sub(lambda found: f"{found['start']}\n{BLOCKS[found['name']]()}\n{found['end']}", text)
+
+
+def pages() -> Iterable[Path]:
+    """The guide's pages."""
+    return sorted(FOLDER.rglob("*.md"))
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Hook of MkDocs: add what is made by the build alone, and what lies outside of the guide's folder."""
+    from mkdocs.structure.files import File  # noqa: PLC0415 - of the group `docs`
+
+    for name, schema in schemas().items():
+        content = json.dumps(schema, indent=2)
+        files.append(File.generated(config, f"reference/{name}.schema.json", content=content))
+    for path in (path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))):
+        files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Hook of MkDocs: fill a page, and let links out of the guide's folder lead to what `on_files` has added."""
+    return inside(fill(markdown), page.file.src_uri)
+
+
+def inside(markdown: str, uri: str) -> str:
+    """A page whose links into the repository lead to the same path below the guide: one `../` less.
+
+    `uri` is the page's path below the guide's folder.
+    """
+    depth = uri.count("/")
+
+    def shorter(found: re.Match[str]) -> str:
+        up = found["up"] if found["up"].count("/") <= depth else found["up"][3:]
+        return f"{found['before']}{up}{found['path']}"
+
+    return _LINK.sub(shorter, markdown)
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """The JSON Schema of each file that others may read, by name."""
+    return {"baseline": BaselineRecord.model_json_schema(), "report": Report.model_json_schema()}
+
+
+def docstrings(model: type) -> dict[str, str]:
+    """What stands below each name in a class body, as one line."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    found = {}
+    for named, text in zip(body.body, body.body[1:], strict=False):  # type: ignore[attr-defined]
+        name = named.target if isinstance(named, ast.AnnAssign) else getattr(named, "targets", [None])[0]
+        if isinstance(name, ast.Name) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[name.id] = " ".join(str(text.value.value).split())
+    return found
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *(map(_cell, row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """A cell whose bars do not end it: in code GitHub and Python-Markdown agree on HTML alone."""
+
+    def as_html(code: re.Match[str]) -> str:
+        return f"<code>{html.escape(code[1], quote=False).replace('|', '&#124;')}</code>" if "|" in code[1] else code[0]
+
+    return re.sub(r"`([^`]*)`", as_html, text).replace("|", "\\|")
+
+
+def _options() -> str:
+    rows = [
+        *((f"`--kafka-{name}={metavar}`", _ini(name), text) for name, (metavar, text) in OPTIONS.items()),
+        (f"`--kafka-update-baselines[={UPDATE[0]}]`", _ini("update-baselines"), UPDATE[1]),
+        (f"`--kafka-reference-config={REFERENCE_CONFIG[0]}`", _ini("reference-config"), REFERENCE_CONFIG[1]),
+        *((f"`--kafka-{name}`", _ini(name), text) for name, text in SWITCHES.items()),
+        ("", "`kafka_thresholds`", f"{THRESHOLDS}; one a line"),
+    ]
+    return _table(("option", "ini key", ""), rows)
+
+
+def _ini(name: str) -> str:
+    return f"`kafka_{name.replace('-', '_')}`"
+
+
+def _markers() -> str:
+    signatures = (marker.partition(": ") for marker in MARKERS)
+    return _table(("marker", ""), ((f"`{signature}`", text) for signature, _, text in signatures))
+
+
+def _fields(model: type[BaseModel]) -> str:
+    texts = docstrings(model)
+    rows = (
+        (f"`{name}`", _kind(name, one), _default(name, one), texts[name]) for name, one in model.model_fields.items()
+    )
+    return _table(("field", "is", "default", ""), rows)
+
+
+def _kind(name: str, one: FieldInfo) -> str:
+    bounds = _bounds(name, [*one.metadata, *_metadata(one.annotation)])
+    kind = _TEXTS.get(name) or _of_type(one.annotation).removesuffix(" or `null`")
+    return f"{kind}{f', {bounds}' if bounds else ''}"
+
+
+def _of_type(annotation: Any) -> str:  # noqa: PLR0911 - one kind of type a line
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _of_type(arguments[0])
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_of_type, arguments))
+    if origin is tuple:
+        return f"list of {_of_type(arguments[0])}"
+    if origin in (dict, Mapping):
+        name, value = map(_of_type, arguments)
+        return f"mapping of {name} to {value}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return f"`{annotation.__name__}`"
+    return _TYPES[annotation]
+
+
+def _metadata(annotation: Any) -> list[Any]:
+    """What `Annotated` says anywhere in a type."""
+    own = list(getattr(annotation, "__metadata__", ()))
+    return [
+        *(part for one in own for part in (one.metadata if isinstance(one, FieldInfo) else [one])),
+        *(part for each in typing.get_args(annotation) for part in _metadata(each)),
+    ]
+
+
+def _bounds(name: str, metadata: Iterable[Any]) -> str:
+    signs = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
+    found = [
+        text.format(format_field(name, value) if _TEXTS.get(name) in ("size", "time") else f"{value:,}")
+        for one in metadata
+        for sign, text in signs.items()
+        if (value := getattr(one, sign, None)) is not None
+    ]
+    return " ".join(found)
+
+
+def _default(name: str, one: FieldInfo) -> str:
+    if one.is_required():
+        return "needed"
+    value = one.get_default(call_default_factory=True)
+    if value is None:
+        return "none"
+    return f"`{format_field(name, value)}`" if value or value == 0 else "none"  # an empty mapping is none, too
+
+
+def _metrics() -> str:
+    return _table(("metric", "unit", "better", "is there", ""), _metric_rows())
+
+
+def _metric_rows() -> Iterable[Sequence[str]]:
+    """One row a metric; the quantiles of a latency share one."""
+    parts = ("mean", *QUANTILES, "max")
+    for name, one in CATALOGUE.items():
+        _, _, part = name.partition("latency." if ".latency." in name else "delay.")
+        if part in parts:
+            if part == parts[0]:
+                yield _metric_row(
+                    one, f"{name.removesuffix(part)}{{{','.join(parts)}}}", one.meaning.removesuffix(": mean")
+                )
+            continue
+        yield _metric_row(one, name, one.meaning)
+
+
+def _metric_row(one: Metric, name: str, meaning: str) -> Sequence[str]:
+    how = "; summed over the rounds" if one.summed else ""
+    zero = "; absolute limits only" if one.can_be_zero else ""
+    return f"`{name}`", _unit(one.unit), one.better, _where(one.name), f"{meaning}{how}{zero}"
+
+
+def _unit(unit: Unit) -> str:
+    return f"`{unit}`"
+
+
+def _where(name: str) -> str:
+    if name in HOST_METRICS:
+        return "brokers that the session starts"
+    if name in JMX_METRICS:
+        return "`--kafka-jmx`, or `--kafka-metrics-url`"
+    return next((text for start, text in _WHERE.items() if name == start or name.startswith(f"{start}.")), "always")
+
+
+def _verdicts() -> str:
+    texts = docstrings(Verdict)
+    rows = ((f"`{each}`", _fails(each), texts.get(each.name, "Every limit holds.")) for each in Verdict)
+    return _table(("verdict", "the test", ""), rows)
+
+
+def _fails(verdict: Verdict) -> str:
+    if verdict is Verdict.INCONCLUSIVE:
+        return "passes; fails with `--kafka-strict`"
+    return "fails" if verdict.fails else "passes"
+
+
+def _client_parameters() -> str:
+    rows = (
+        (f"`{field}_config`", f"`{name}`", free.expected)
+        for field, parameters in (("producer", PRODUCER), ("consumer", CONSUMER))
+        for name, free in parameters.free.items()
+    )
+    return _table(("field", "parameter", "is"), rows)
+
+
+def _own_properties() -> str:
+    return f"{', '.join(f'`{name}`' for name in OWN_PROPERTIES)}\n"
+
+
+def _baseline() -> str:
+    return "\n".join(_model(model) for model in (BaselineRecord, BaselineSession, Imported))
+
+
+def _model(model: type[BaseModel]) -> str:
+    texts = docstrings(model)
+    rows = (
+        (f"`{one.alias or name}`", _of_type(one.annotation), texts.get(name, ""))
+        for name, one in model.model_fields.items()
+    )
+    return f"`{model.__name__}`: {inspect.getdoc(model)}\n\n{_table(('field', 'is', ''), rows)}"
+
+
+def _command() -> str:
+    (commands,) = [one for one in _parser()._actions if isinstance(one, argparse._SubParsersAction)]
+    texts = {one.dest: one.help or "" for one in commands._choices_actions}
+    return "\n".join(_of_command(name, parser, texts[name]) for name, parser in commands.choices.items())
+
+
+def _of_command(name: str, parser: argparse.ArgumentParser, text: str) -> str:
+    shown = [one for one in parser._actions if one.dest != "help"]
+    rows = ((f"`{_argument(one)}`", (one.help or "").replace("%%", "%")) for one in shown)
+    told = parser.description or f"{text[:1].upper()}{text[1:]}."
+    return f"## kafkaperf {name}\n\n{told}\n\n{_table(('argument', ''), rows)}"
+
+
+def _argument(one: argparse.Action) -> str:
+    if not one.option_strings:
+        return f"{one.metavar}{'...' if one.nargs == '+' else ''}"
+    return one.option_strings[0] + (f" {one.metavar or one.dest.upper()}" if one.nargs != 0 else "")
+
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "options": _options,
+    "markers": _markers,
+    "scenario": lambda: _fields(Scenario),
+    "cluster": lambda: _fields(ClusterSpec),
+    "client-parameters": _client_parameters,
+    "own-properties": _own_properties,
+    "metrics": _metrics,
+    "verdicts": _verdicts,
+    "baseline": _baseline,
+    "command": _command,
+}
+"""What pages may ask for, by name."""
+
+
+def main() -> None:
+    """Write every page that is not as the code has it."""
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        if fill(text) != text:
+            path.write_text(fill(text), encoding="utf-8")
+            print(f"written: {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
