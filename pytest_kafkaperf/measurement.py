@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.brokers import BrokerCurves, Readings, Sample, State, Use, events
+from pytest_kafkaperf.correlation import HEADER, described
 from pytest_kafkaperf.histogram import Histogram, merged
 from pytest_kafkaperf.metrics import CATALOGUE, LOAD_METRICS, QUANTILES
 from pytest_kafkaperf.rate import peak_rate
@@ -244,7 +245,10 @@ def fold(report: RoundReport, scenario: Scenario) -> Round:
     warnings += _integrity_warnings(report)
     if not report.problems:
         problems += _load_problems(report, produced, scenario)
-        problems += _reading_problems(produced, consumed, scenario) if scenario.output_topic is None else []
+        if scenario.output_topic is None:
+            problems += _reading_problems(produced, consumed, scenario)
+        elif not any(part.received for part in consumed):
+            problems.append(_nothing_came_out(scenario))
     warnings += _produce_warnings(report.workers, produced, scenario)
     series = _series(report, scenario)
     seen = _seen_of_brokers(report, series)
@@ -419,6 +423,16 @@ def _integrity_problems(integrity: Mapping[str, float]) -> list[str]:
     if not integrity.get("lost"):
         return []
     return [f"records lost: {integrity['lost']:.0f} records were acknowledged and are not in the log"]
+
+
+def _nothing_came_out(scenario: Scenario) -> str:
+    """Where each record is lost nothing was measured."""
+    how = (
+        f"passes the header {HEADER!r} on"
+        if scenario.correlate is None
+        else f"carries on what {described(scenario.correlate)} looks for"
+    )
+    return f"nothing came out of {scenario.output_topic!r}: see that the application runs, and that it {how}"
 
 
 def _application_warnings(integrity: Mapping[str, float], output_topic: str) -> list[str]:

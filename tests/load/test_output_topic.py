@@ -147,6 +147,18 @@ def test_a_function_finds_the_record_that_went_in(broker: Cluster, load: Load, r
     assert sum(part.latency.total for part in ran.consumed) == DUE
 
 
+@pytest.mark.slow
+def test_where_nothing_comes_out_the_run_is_invalid(broker: Cluster, load: Load, relay: Start) -> None:
+    """An application that drops headers looks like one that drops records; the text says what to look at."""
+    relay("--wrap")
+    ran = load(broker, **THROUGH)
+    assert ran.faults == [
+        "nothing came out of 'relay-out': see that the application runs, and that it passes the header 'kafkaperf-tag' "
+        "on"
+    ]
+    assert ran.metrics["lost"] == DUE
+
+
 @pytest.mark.parametrize(
     ("correlate", "told"),
     [
