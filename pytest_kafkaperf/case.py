@@ -39,7 +39,7 @@ class Case:
     sources: Mapping[str, str] = field(repr=False)
     """Where each scenario field that is not the default was set."""
     parameters: Mapping[str, Any] = field(repr=False)
-    """What the test is parametrised with besides fields of the scenario."""
+    """What the test is parametrised with besides fields of the scenario; those of the cluster as they count."""
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
     """Source and fields, from the farthest to the closest."""
     folder: Path = field(repr=False)
@@ -72,8 +72,8 @@ def read_case(
 ) -> Case:
     """Read a test's markers, from the farthest to the closest, and the values it is parametrised with.
 
-    A parameter that is named like a field of the scenario or of the cluster sets that field. Relative paths start at
-    `folder`.
+    A parameter that is named like a field of the scenario or of the cluster sets that field. The relative path of a
+    file of samples starts at `folder`.
 
     Raises:
         ScenarioError: every problem of the test, one a line.
@@ -119,7 +119,11 @@ def read_case(
         spec=spec,
         reference=reference,
         sources=sources,
-        parameters={name: value for name, value in parameters.items() if name not in Scenario.model_fields},
+        parameters={
+            name: getattr(spec, name) if name in ClusterSpec.model_fields else value  # the command line may outrank it
+            for name, value in parameters.items()
+            if name not in Scenario.model_fields
+        },
         levels=levels,
         folder=folder,
         settings=settings,
@@ -230,4 +234,5 @@ def _missing(name: str, scenario: Scenario) -> str:
         case ["produce", "delay", *_]:
             return "it needs a rate"
         case _:
-            return "it needs acks=1 or acks='all'"
+            shuffled = "an application may hand records to other partitions; leave output_topic or the limit out"
+            return shuffled if scenario.output_topic is not None else "it needs acks=1 or acks='all'"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from typing import Any
 
 HEADER = "kafkaperf-tag"
@@ -43,6 +44,11 @@ def parse_correlate(given: Any) -> Correlate:
     name, module = getattr(given, "__qualname__", ""), getattr(given, "__module__", "")
     if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not given:
         raise ValueError(f"{described(given)} must be a function at the top of a module: workers import it by its name")
+    if PathFinder.find_spec(module.partition(".")[0]) is None:
+        raise ValueError(
+            f"workers cannot import {module}, where {name} is: it is not on Python's path; put the function into a "
+            "module that is, or run pytest with --import-mode=prepend"
+        )
     return correlate
 
 

@@ -240,14 +240,14 @@ def fold(report: RoundReport, scenario: Scenario) -> Round:
     metrics |= integrity
     if scenario.output_topic is None:
         problems += _integrity_problems(integrity)
-    else:
+    elif any(part.received for part in consumed):
         warnings += _application_warnings(integrity, scenario.output_topic)
     warnings += _integrity_warnings(report)
     if not report.problems:
         problems += _load_problems(report, produced, scenario)
         if scenario.output_topic is None:
             problems += _reading_problems(produced, consumed, scenario)
-        elif not any(part.received for part in consumed):
+        elif any(part.acknowledged for part in produced) and not any(part.received for part in consumed):
             problems.append(_nothing_came_out(scenario))
     warnings += _produce_warnings(report.workers, produced, scenario)
     series = _series(report, scenario)

@@ -6,9 +6,10 @@ before: rounds of 1 s, warmed up for 1 s each, scattered by 43 % on cold brokers
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.run import run_scenario
+from pytest_kafkaperf.scenario import TAG_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +45,19 @@ def preheat(
     if cluster.fleet is None or not duration_s or not is_cold(scenario, cluster):
         return
     cluster.fleet.preheated.add(_name(scenario))
-    eager = scenario.model_copy(update={**_ANYTHING, "duration": duration_s / _TIMES})
     for _ in range(_TIMES):
-        run_scenario(eager, cluster, on_progress=on_progress)
+        run_scenario(eager(scenario, duration_s=duration_s / _TIMES), cluster, on_progress=on_progress)
+
+
+def eager(scenario: Scenario, *, duration_s: float) -> Scenario:
+    """The same load as fast as it goes, on a topic of its own, for so long.
+
+    Consumers find the tags in the values there: values that need none in an application may be too short for one.
+    """
+    update: dict[str, Any] = {**_ANYTHING, "duration": duration_s}
+    if scenario.tags_in_header and (scenario.record_size is None or scenario.min_record_size < TAG_BYTES):
+        update |= {"payload": "random", "record_size": _LONG_ENOUGH_BYTES}
+    return scenario.model_copy(update=update)
 
 
 _ANYTHING = {
@@ -55,6 +66,7 @@ _ANYTHING = {
     "rounds": 1,
 }
 """What makes no difference to a broker that is to be warm."""
+_LONG_ENOUGH_BYTES = 100
 
 
 def _name(scenario: Scenario) -> str:

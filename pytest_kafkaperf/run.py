@@ -323,10 +323,16 @@ def _checked(
 
 def _came_out(report: RoundReport) -> RoundReport:
     """What counts is what comes out of the application; what does not is lost, wherever."""
-    if report.start_ns is None or not report.consumed:
-        return report
+    if report.problems or report.start_ns is None or not report.consumed:
+        return report  # of a consumer that failed nobody knows what came to it
+    if report.unknown() > MAX_NAMED:
+        return dataclasses.replace(report, audit=_too_many_unknown(report))
     found = auditing.outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
     return dataclasses.replace(report, audit=found)
+
+
+def _too_many_unknown(report: RoundReport) -> str:
+    return f"{report.unknown()} records of unknown fate are too many to be looked for one by one"
 
 
 def _unknown(report: RoundReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
@@ -385,7 +391,7 @@ def _audit(
     if growth > MAX_RECORDS:
         return f"{growth} records are too many to be looked at one by one"
     if report.unknown() > MAX_NAMED:
-        return f"{report.unknown()} records of unknown fate are too many to be looked for one by one"
+        return _too_many_unknown(report)
     span_ns = None
     if scenario.topic is not None and report.start_ns is not None:
         span_ns = (report.start_ns, now_ns())

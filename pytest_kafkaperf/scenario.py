@@ -369,6 +369,8 @@ class Scenario(MarkerFields):
             yield f"{asked} without consumers: nobody reads it; give consumers=1 or more"
         if self.consume != "live":
             yield f"{asked} with consume={self.consume!r}: what comes out is timed as it comes; leave consume out"
+        if self.abort_ratio:
+            yield f"{asked} with abort_ratio: applications may or may not read what was aborted; leave abort_ratio out"
         if HEADER in self.headers:
             yield f"headers: {HEADER!r} is the one that carries the tag; use another name"
 
@@ -399,6 +401,8 @@ def format_field(name: str, value: Any) -> str:
                 return format_sizes(parse_sizes(value))
             case "payload", dict():
                 return str(parse_samples(value))
+            case "correlate", _ if callable(value):
+                return described(value)
     except ValueError:
         pass  # a baseline can have been written by hand
     return str(value)

@@ -95,6 +95,8 @@ def function_of(nodeid: str) -> str | None:
 
 def _sweep(function: str, members: Mapping[str, _Test]) -> Sweep | None:
     fields = _varying(list(members.values()))
+    if len(fields) > _MOST_FIELDS:  # a parameter may be but a name of what the fields say
+        fields = [name for name in fields if name in Scenario.model_fields]
     if not 1 <= len(fields) <= _MOST_FIELDS:
         return None
     values = {nodeid: tuple(_plain(test, name) for name in fields) for nodeid, test in members.items()}

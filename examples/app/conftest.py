@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import for_code
 
 TOPICS = ("orders", "orders-enriched")
 PARTITIONS = 6
@@ -18,9 +19,10 @@ TIMEOUT_S = 30
 @pytest.fixture
 def service(kafka_cluster):
     """Start the service with some arguments; it is ready then."""
-    asyncio.run(_topics(kafka_cluster, create=True))
     with contextlib.ExitStack() as stack:
-        stack.callback(lambda: asyncio.run(_topics(kafka_cluster, create=False)))
+        for name in TOPICS:
+            asyncio.run(_create(kafka_cluster, name))
+            stack.callback(lambda name=name: asyncio.run(_delete(kafka_cluster, name)))
 
         def start(*arguments: str, script: str = "enricher.py") -> None:
             command = [sys.executable, Path(__file__).parent / script]
@@ -36,14 +38,26 @@ def service(kafka_cluster):
         yield start
 
 
-async def _topics(cluster, *, create):
+async def _create(cluster, name):
+    """Refuse a topic that is there already: it is somebody else's, and would be deleted in the end."""
+    async with _admin(cluster) as admin:
+        answer = await admin.create_topics([NewTopic(name, PARTITIONS, 1)])
+    ((_, code, *_),) = answer.topic_errors
+    if code:
+        raise for_code(code)(f"topic {name!r} cannot be created")
+
+
+async def _delete(cluster, name):
+    async with _admin(cluster) as admin:
+        await admin.delete_topics([name])
+
+
+@contextlib.asynccontextmanager
+async def _admin(cluster):
     admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, **cluster.client_config)
     await admin.start()
     try:
-        if create:
-            await admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in TOPICS])
-        else:
-            await admin.delete_topics(list(TOPICS))
+        yield admin
     finally:
         await admin.close()
 

@@ -3,7 +3,7 @@
     python enricher.py --bootstrap-servers localhost:9092
 
 An order is JSON with `id`, `customer` and `amount`. What cannot be read is logged and left out. Headers are passed on:
-those of tracing, and whatever else a record carries.
+those of tracing, and whatever else a record carries. Brokers are reached without login or encryption.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class Enricher:
                 await self._consumer.getmany(timeout_ms=_POLL_MS)
             on_ready()
             while not self._stopped.is_set():
+                if committing.done():
+                    committing.result()  # raises what went wrong: what cannot be written on must not be passed over
                 for partition, records in (await self._consumer.getmany(timeout_ms=_POLL_MS)).items():
                     for record in records:
                         await self._room.acquire()
@@ -103,7 +105,7 @@ class Enricher:
 
     async def _work(self, record: Any) -> None:
         try:
-            value = await enriched(record.value, self._lookup)
+            value = await enriched(record.value or b"", self._lookup)
         except ValueError as error:
             LOG.warning("left out: offset %d of %s: %s", record.offset, record.topic, error)
         else:
@@ -117,12 +119,17 @@ class Enricher:
             await self._commit()
 
     async def _commit(self) -> None:
-        """Tell the group how far it is: up to the first order of each partition that is still worked on."""
+        """Tell the group how far it is: up to the first order of each partition that is still worked on.
+
+        Raises:
+            KafkaError: one could not be written on; it and all behind it are read again by whoever comes next.
+
+        """
         done: dict[TopicPartition, int] = {}
         for partition, open_ in self._open.items():
             while open_ and open_[0][1].done():
-                offset, task = open_.popleft()
-                task.result()
+                open_[0][1].result()
+                offset, _ = open_.popleft()
                 done[partition] = offset + 1
         held = self._consumer.assignment()
         if mine := {partition: offset for partition, offset in done.items() if partition in held}:

@@ -22,5 +22,7 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.mark.kafka_scenario(record_size="1 KiB", partitions=6, acks=1, warmup="5 s")
-def test_disk(kafka_perf, log_dirs):
+def test_disk(kafka_perf, kafka_cluster, log_dirs):
+    if kafka_cluster.provider != "local":
+        pytest.skip("only the brokers of --kafka-cluster=local have their logs where one likes")
     kafka_perf()

@@ -72,6 +72,9 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     with ExitStack() as stack:
         folder = stack.enter_context(run_folder(cache / "runs"))
         disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
+        for disk in disks:
+            if not disk.is_dir():  # one that is misspelt would be made on another disk than the one that is meant
+                raise ClusterError(f"log_dirs: there is no folder {disk}; create it on the disk that is meant")
         logs = [stack.enter_context(run_folder(disk)) for disk in disks]
         agent = exporter.jar(cache) if spec.jmx else None
         layout = Layout(

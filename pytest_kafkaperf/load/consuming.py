@@ -39,7 +39,7 @@ class Consumer:
     """The reading of one group member; `client` is started, and used by nobody else.
 
     With `own` others write to the topic, too: what they have written is read and left out of everything. What an
-    application writes has no end: `complete` tells whether the group has received all that went in.
+    application writes has no end: `missing` tells how many of the records that went in the group has not received.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Consumer:
         *,
         group: int,
         on_received: Callable[[], None],
-        complete: Callable[[], bool],
+        missing: Callable[[], int],
         own: Own | None = None,
     ) -> None:
         self.report = Consumed(group=group)
-        self._complete = complete
+        self._missing = missing
         self._came_out: set[int] = set()
         """Names of what an application made of our records."""
         self._own = own
@@ -125,14 +125,15 @@ class Consumer:
         self._client.resume(*partitions)
 
     async def _await_application(self, start_ns: int, stopped: Callable[[], bool]) -> None:
-        """Receive until everything has come out, or nothing more comes."""
-        received, deadline = -1, 0.0
-        while not (self._complete() or stopped()):
-            await self._poll(start_ns)
-            if received != (received := len(self._came_out)):
-                deadline = time.monotonic() + QUIET_S
+        """Receive until everything has come out, or nothing more comes to any member of the group."""
+        before, deadline = 0, 0.0
+        while (missing := self._missing()) > 0 and not stopped():
+            if missing != before:
+                before, deadline = missing, time.monotonic() + QUIET_S
             if time.monotonic() > deadline:
                 return
+            await self._poll(start_ns)
+        await self._poll(start_ns)  # what came again to another member was counted for one that is on its way
 
     async def _drain(self, start_ns: int, stopped: Callable[[], bool], drain_s: float) -> None:
         ends = await self._end_offsets()

@@ -104,7 +104,7 @@ class Preflight:
         """
         if scenario.output_topic is None:
             return scenario.partitions
-        partitions: int = self._call(self._read_partitions(scenario, scenario.output_topic))
+        partitions: int = self._call(self._read_partitions(scenario.output_topic))
         return partitions
 
     def check(self, scenario: Scenario, names: Names, *, guarded: bool) -> None:
@@ -125,24 +125,24 @@ class Preflight:
 
     async def _resolve(self, scenario: Scenario, topic: str) -> Scenario:
         async with connected(self._servers, self._access) as client:
-            sight = await self._topic(client, topic, scenario)
+            sight = await self._topic(client, topic, needed_operations(scenario))
         return scenario.model_copy(
             update={"partitions": sight.partitions, "replication_factor": sight.replication_factor}
         )
 
-    async def _read_partitions(self, scenario: Scenario, topic: str) -> int:
+    async def _read_partitions(self, topic: str) -> int:
         async with connected(self._servers, self._access) as client:
-            return (await self._topic(client, topic, scenario)).partitions
+            return (await self._topic(client, topic, _READS)).partitions
 
     async def _problems(self, scenario: Scenario, names: Names, *, guarded: bool) -> list[str]:
         own = scenario.topic is None
         async with connected(self._servers, self._access) as client:
-            sight = await self._topic(client, names.topic, scenario)
+            sight = await self._topic(client, names.topic, needed_operations(scenario), own=own)
             found = list(topic_problems(scenario, sight))
             if sight.operations is not None and (missing := needed_operations(scenario) - sight.operations):
                 found.append(self._refused(missing, _topics(names.topic, own=own)))
             if scenario.output_topic is not None:
-                output = await self._topic(client, scenario.output_topic, scenario)
+                output = await self._topic(client, scenario.output_topic, _READS)
                 if output.leaderless:
                     found.append(leaderless_text(f"topic {output.name!r}", output))
                 if output.operations is not None and (missing := _READS - output.operations):
@@ -153,8 +153,7 @@ class Preflight:
                 found += await self._transaction_problems(client, names.transactional_id, scenario)
         return found
 
-    async def _topic(self, client: Any, topic: str, scenario: Scenario) -> TopicSight:
-        own = scenario.topic is None
+    async def _topic(self, client: Any, topic: str, needed: Iterable[Operation], *, own: bool = False) -> TopicSight:
         deadline = time.monotonic() + (TIMEOUT_S if own else _SHOWS_UP_S)
         while True:
             answer = await client.send(client.get_random_node(), _AskTopic(topic))
@@ -166,7 +165,7 @@ class Preflight:
         if error is kafka_errors.UnknownTopicOrPartitionError:
             raise ClusterError(f"{_absent(topic, await visible_topics(client))} (on {self._servers})")
         if error is kafka_errors.TopicAuthorizationFailedError:
-            raise ClusterError(self._refused(needed_operations(scenario), _topics(topic, own=own)))
+            raise ClusterError(self._refused(needed, _topics(topic, own=own)))
         if error is not kafka_errors.NoError:
             raise ClusterError(f"the cluster at {self._servers} tells nothing of topic {topic!r}: {error.__name__}")
         return _sight(topic, described, await _config(client, topic))

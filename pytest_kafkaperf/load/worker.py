@@ -148,7 +148,7 @@ class _Worker:
                     client,
                     group=group,
                     on_received=functools.partial(self._post_received, group),
-                    complete=functools.partial(self._is_complete, group),
+                    missing=functools.partial(self._missing, group),
                     own=Own.of(scenario),
                 )
                 for group, client in readers
@@ -287,9 +287,9 @@ class _Worker:
         self._visible += count
         self._tell(Cell.VISIBLE, self._visible)
 
-    def _is_complete(self, group: int) -> bool:
-        """Whether a group has received all that was written, by all workers."""
-        return self._board.received()[group] >= self._board.total(Cell.VISIBLE)
+    def _missing(self, group: int) -> int:
+        """How many of the records that all workers have written a group has not received."""
+        return self._board.total(Cell.VISIBLE) - self._board.received()[group]
 
     def _post_received(self, group: int) -> None:
         received = sum(consumer.report.total for consumer in self._consumers if consumer.report.group == group)

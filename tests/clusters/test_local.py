@@ -60,7 +60,8 @@ def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
 def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Path) -> None:
     """Each broker has folders of its own there, and whatever else is on the disk stays."""
     disks = [tmp_path / "one", tmp_path / "two"]
-    disks[0].mkdir()
+    for disk in disks:
+        disk.mkdir()
     (disks[0] / "mine.txt").write_text("mine", encoding="utf-8")
     with provision(ClusterSpec(log_dirs=",".join(map(str, disks))), target="local") as cluster:
         Admin(cluster.bootstrap_servers, cluster.access).create_topic("spread", Scenario(partitions=6))
@@ -73,11 +74,11 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
     assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_disk_that_cannot_be_written_is_named() -> None:
-    """A mistyped path, or one of root's."""
+def test_a_disk_that_is_not_there_is_named() -> None:
+    """A mistyped path: a folder that is made for it would be on the system's disk."""
     with (
-        pytest.raises(ClusterError, match="a folder for the broker's data cannot be made in /proc/nowhere"),
-        provision(ClusterSpec(log_dirs="/proc/nowhere"), target="local"),
+        pytest.raises(ClusterError, match="there is no folder /mnt/nowhere; create it on the disk that is meant"),
+        provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
     ):
         pass
 

@@ -21,6 +21,15 @@ def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=folder)
 
 
+def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
+    """A chart over numbers of brokers that the command line has made one would show what never was."""
+    settings = read_settings({"brokers": "3"}, {}, [], invocation_folder=tmp_path, root=tmp_path)
+    parameters = {"brokers": 1, "security": None, "way_ms": 2, "acks": 1}
+    case = read_case("test_perf.py::test_it[1]", [], parameters, settings, folder=tmp_path)
+    assert case.parameters == {"brokers": 3, "security": None, "way_ms": 2}
+    assert (case.spec.brokers, case.scenario.acks) == (3, 1)
+
+
 def test_samples_are_found_from_the_folder_of_the_test(tmp_path: Path) -> None:
     """Tests run from anywhere; a baseline says the same on every machine."""
     (tmp_path / "orders.jsonl").write_text("{}\n")
@@ -85,6 +94,11 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
         ("e2e.latency.p99 <= 5 ms", {"consumers": 1, "consume": "backlog"}, "it needs consume='live'"),
         ("produce.delay.p99 <= 5 ms", {}, "it needs a rate"),
         ("reordered == 0", {"acks": 0}, "it needs acks=1 or acks='all'"),
+        (
+            "reordered == 0",
+            {"topic": "in", "output_topic": "out", "consumers": 1},
+            "an application may hand records to other partitions; leave output_topic or the limit out",
+        ),
     ],
 )
 def test_a_limit_on_what_is_not_measured_is_refused_with_what_it_needs(

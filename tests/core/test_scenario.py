@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -568,6 +570,7 @@ def test_a_function_that_correlates_is_known_by_its_name() -> None:
     """Workers import it, and a baseline has to tell it from another one."""
     scenario = Scenario.of({**THROUGH, "correlate": wrapped_tag})
     assert scenario.model_dump(mode="json")["correlate"] == f"{__name__}.wrapped_tag"
+    assert format_field("correlate", scenario.correlate) == f"{__name__}.wrapped_tag"
     assert pickle.loads(pickle.dumps(scenario)) == scenario  # noqa: S301 - our own
     assert not scenario.tags_in_header
 
@@ -585,6 +588,7 @@ def test_the_tag_is_the_last_header_of_what_goes_through_an_application() -> Non
         ({"topic": "orders-enriched"}, "output_topic 'orders-enriched' is topic, too"),
         ({"consumers": 0}, "output_topic 'orders-enriched' without consumers: nobody reads it"),
         ({"consume": "backlog"}, "output_topic 'orders-enriched' with consume='backlog'"),
+        ({"transaction_size": 10, "abort_ratio": 0.1}, "output_topic 'orders-enriched' with abort_ratio"),
         ({"headers": {"kafkaperf-tag": "1"}}, "'kafkaperf-tag' is the one that carries the tag"),
         ({"output_topic": None, "correlate": wrapped_tag}, "correlate without output_topic"),
         ({"correlate": "header"}, "correlate='header': give a function that takes a record"),
@@ -596,3 +600,12 @@ def test_what_cannot_go_through_an_application_is_refused(fields: dict[str, Any]
     """Each error names what was given and what to do."""
     with pytest.raises(ScenarioError, match=re.escape(told)):
         Scenario.of({**THROUGH, **fields})
+
+
+def test_a_function_that_workers_cannot_import_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --import-mode=importlib a test's module is not on Python's path; a worker would die of it."""
+    module = types.ModuleType("test_nowhere")
+    exec("def tag(record): return record.value[:16]", module.__dict__)  # noqa: S102 - a module without a file
+    monkeypatch.setitem(sys.modules, "test_nowhere", module)
+    with pytest.raises(ScenarioError, match="workers cannot import test_nowhere, where tag is: it is not on Python's"):
+        Scenario.of({**THROUGH, "correlate": module.tag})

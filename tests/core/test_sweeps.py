@@ -123,6 +123,14 @@ def test_parameters_that_are_no_field_of_the_scenario_make_a_sweep(
     assert (sweep.field, sweep.labels) == (name, labels)
 
 
+def test_a_parameter_that_names_what_two_fields_say_does_not_hide_their_sweep() -> None:
+    """`parametrize("case", ...)` and a call that turns it into fields."""
+    fields = [{"record_size": 10, "rate": 5}, {"record_size": 20, "rate": 3}]
+    scenarios = {f"{TEST}[{number}]": Scenario.of(each) for number, each in enumerate(fields)}
+    (sweep,) = find_sweeps(scenarios, {nodeid: {"case": nodeid} for nodeid in scenarios})
+    assert _shape(sweep) == _shape(_found(*fields))
+
+
 @pytest.mark.parametrize(("values", "is_log"), [((1, 9), False), ((1, 10), True), ((0, 10), False)])
 def test_an_axis_that_spans_a_decade_is_logarithmic(values: tuple[int, ...], is_log: bool) -> None:  # noqa: FBT001
     """Of 100 B, 1 KiB and 10 KiB the first two would lie on each other; 0 has no logarithm."""

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.audit import _named, compare
+from pytest_kafkaperf.load.audit import _named, compare, outcome
+from pytest_kafkaperf.load.payload import names_of
 from pytest_kafkaperf.load.reading import ReceivedBatch
-from pytest_kafkaperf.measurement import Audit
+from pytest_kafkaperf.measurement import Audit, Consumed
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.payload import Int64s
@@ -133,6 +134,30 @@ def test_records_are_known_by_their_tags_or_follow_the_first_of_their_batch() ->
     assert every == [[3, 0, 77], [-2, 12345, 1]]
     first = [column.tolist() for column in _named(batch, every=False)]
     assert first == [[3, 3, 3], [-2, -1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("members", "acknowledged", "expected"),
+    [
+        ([(0, FOUR, 0)], 4, (0, 0)),
+        ([(0, FOUR[:2], 0), (0, FOUR[2:], 0)], 4, (0, 0)),
+        ([(0, FOUR[:3], 1)], 4, (1, 1)),
+        ([(0, FOUR, 0), (0, FOUR[:2], 0)], 4, (0, 2)),  # one member got it, another got it again
+        ([(0, FOUR, 0), (1, FOUR[:3], 0)], 4, (1, 0)),  # each group is to get all
+        ([(0, [*FOUR, (1, 7)], 0)], 5, (1, 0)),  # that of (1, 7) failed: it does not make up for one that is lost
+        ([(0, [], 0)], 4, (4, 0)),
+    ],
+)
+def test_what_came_out_is_compared_with_what_was_acknowledged(
+    members: list[tuple[int, list[Name], int]], acknowledged: int, expected: tuple[int, int]
+) -> None:
+    """Through an application: members are of a group, have received records, and some of them again."""
+    parts = [
+        Consumed(group=group, names=[names_of(*columns(names))] if names else [], repeated=repeated)
+        for group, names, repeated in members
+    ]
+    failed = [(1, np.array([7], dtype=np.int64))]
+    assert outcome(parts, failed, acknowledged) == Audit(lost=expected[0], duplicated=expected[1], reordered=0)
 
 
 def test_records_without_a_tag_cannot_be_audited() -> None:

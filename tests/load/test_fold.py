@@ -289,6 +289,30 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
     assert done.metrics == {"errors": 7, "lost": 0, "duplicated": 0, "reordered": 0}
 
 
+NOTHING_CAME_OUT = (
+    "nothing came out of 'out': see that the application runs, and that it passes the header 'kafkaperf-tag' on"
+)
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "received", "problems"),
+    [
+        (1000, 999, []),
+        (1000, 0, [NOTHING_CAME_OUT]),
+        (0, 0, ["no record of the window was acknowledged"]),
+    ],
+)
+def test_an_application_may_drop_records_but_not_all(acknowledged: int, received: int, problems: list[str]) -> None:
+    """Where nothing came out nothing was measured; where nothing went in that is why."""
+    scenario = Scenario.of({"rate": 100, "duration": 10, "consumers": 1, "topic": "in", "output_topic": "out"})
+    found = Audit(lost=acknowledged - received, duplicated=0, reordered=0)
+    parts = produced(acknowledged=acknowledged), consumed(received=received)
+    done = fold(report(*parts, audit=found, log_growth=None), scenario)
+    assert list(done.problems) == problems
+    assert done.metrics["lost"] == acknowledged - received
+    assert "reordered" not in done.metrics
+
+
 def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
     """Fewer records than asked for are another load."""
     done = fold(report(produced(sent=600, acknowledged=600, missing=400), log_growth=None), UNPACED)
