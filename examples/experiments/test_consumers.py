@@ -1,8 +1,9 @@
 """How fast is a topic drained?
 
 Expected: one consumer outruns one producer, and more consumers read more, in proportion (A and B of the README: 6
-partitions, 100 B; 640,000 and 3,060,000 records/s of one consumer). How much is fetched at once, and the
-buffers of sockets, hardly matter (C: 1 MiB; E: 4.7 to 5 million records/s of 32 B, whatever they are).
+partitions, 100 B; 640,000 and 3,060,000 records/s of one consumer). How much is fetched at once
+hardly matters (C: 1 MiB; E: 4.7 to 5 million records/s of 32 B, whatever it is). For buffers see
+`test_socket_buffers.py`.
 """
 
 import pytest
@@ -19,10 +20,3 @@ def test_consumers(kafka_perf, consumers):
 def test_fetch_size(kafka_perf, fetch_bytes):
     """The most that a broker gives of one partition at once."""
     kafka_perf(consumer_config={"max.partition.fetch.bytes": fetch_bytes})
-
-
-@pytest.mark.parametrize("config", [{}, {"socket.send.buffer.bytes": 1024}], ids=["100 KiB", "1 KiB"])
-@pytest.mark.kafka_scenario(warmup="5 s")
-def test_buffer(kafka_perf, config):
-    """The brokers' end of each connection: clients here leave theirs to the system."""
-    kafka_perf()
