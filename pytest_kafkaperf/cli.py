@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Never
 
 from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore, read_baseline
+from pytest_kafkaperf.collection import file_of
 from pytest_kafkaperf.comparison import counted
 from pytest_kafkaperf.environment import default_environment_key, differences
 from pytest_kafkaperf.errors import KafkaPerfError, UnitError, UsageError
@@ -141,7 +142,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
         imported=origin(sources),
     )
     notes = notes_on(sources, rounds)
-    file = given.baseline.partition("::")[0]
+    file = file_of(given.baseline)
     if not Path(file).exists():
         notes.append(f"there is no {file} here: node ids begin at pytest's root folder")
     store.save(record)

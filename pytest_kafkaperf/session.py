@@ -23,6 +23,7 @@ from pytest_kafkaperf.baseline import (
     scenario_changes,
 )
 from pytest_kafkaperf.calibration import Calibrated, calibrated
+from pytest_kafkaperf.collection import file_of
 from pytest_kafkaperf.commit import current_commit
 from pytest_kafkaperf.comparison import Measured, logs, no_ratio
 from pytest_kafkaperf.course import Course, not_run, run_course
@@ -180,7 +181,7 @@ class Session:
 
         """
         stored = self._store.stored()
-        known = {each.nodeid.partition("::")[0] for each in stored}
+        known = {file_of(each.nodeid) for each in stored}
         # Another project may share a folder that lies elsewhere: its files are none of ours.
         ours = self.settings.baselines.resolve().is_relative_to(self.settings.root.resolve())
         missing = {file for file in known if ours and not (self.settings.root / file).exists()}

@@ -31,7 +31,7 @@ _REBALANCE_S = 1
 _POSITION_TIMEOUT_S = 5
 """Bound of finding where reading begins; tried again until the round begins or is given up."""
 _OFFSETS_TIMEOUT_S = 10
-QUIET_S = 10
+_QUIET_S = 10
 """What an application does not put out within this time after it put out another record is taken for lost."""
 
 
@@ -129,7 +129,7 @@ class Consumer:
         before, deadline = 0, 0.0
         while (missing := self._missing()) > 0 and not stopped():
             if missing != before:
-                before, deadline = missing, time.monotonic() + QUIET_S
+                before, deadline = missing, time.monotonic() + _QUIET_S
             if time.monotonic() > deadline:
                 return
             await self._poll(start_ns)

@@ -144,7 +144,7 @@ class Preflight:
             if scenario.output_topic is not None:
                 output = await self._topic(client, scenario.output_topic, _READS)
                 if output.leaderless:
-                    found.append(leaderless_text(f"topic {output.name!r}", output))
+                    found.append(_leaderless(f"topic {output.name!r}", output))
                 if output.operations is not None and (missing := _READS - output.operations):
                     found.append(self._refused(missing, _topics(output.name, own=False)))
             if guarded and scenario.consumers:
@@ -223,7 +223,7 @@ def topic_problems(scenario: Scenario, sight: TopicSight) -> Iterator[str]:
     """Why a topic does not do for a scenario."""
     named = f"topic {sight.name!r}" if scenario.topic is not None else "the topic of this scenario"
     if sight.leaderless:
-        yield leaderless_text(named, sight)
+        yield _leaderless(named, sight)
     policy = sight.config.get("cleanup.policy", "")
     if "compact" in policy and scenario.key is None:
         yield (
@@ -249,7 +249,7 @@ def topic_problems(scenario: Scenario, sight: TopicSight) -> Iterator[str]:
         )
 
 
-def leaderless_text(named: str, sight: TopicSight) -> str:
+def _leaderless(named: str, sight: TopicSight) -> str:
     """What is said of a topic that cannot be used in whole."""
     partitions = ", ".join(map(str, sight.leaderless))
     return f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.collection import without_folders
+from pytest_kafkaperf.collection import file_of, without_folders
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.scenario import format_field
 
@@ -56,7 +56,7 @@ def _orphaned(session: Session) -> str:
 
 def names_of(results: Sequence[Result]) -> dict[str, str]:
     """What to call each test in a narrow table: without its file where all are in one."""
-    files = {result.nodeid.partition("::")[0] for result in results}
+    files = {file_of(result.nodeid) for result in results}
     return {
         result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
         for result in results

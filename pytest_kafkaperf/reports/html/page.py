@@ -18,6 +18,7 @@ import jinja2
 import markupsafe
 import plotly.offline
 
+from pytest_kafkaperf.collection import without_folders
 from pytest_kafkaperf.comparison import sign_of
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
@@ -314,7 +315,7 @@ def _sweeps(results: Sequence[Result]) -> list[_SweepView]:
     return [
         _SweepView(
             id=f"sweep-{next(numbers)}",
-            name=sweep.function.rpartition("/")[2],
+            name=without_folders(sweep.function),
             over=sweep.field if sweep.line_field is None else f"{sweep.field} and {sweep.line_field}",
             charts=charts,
             json=[chart.figure for chart in charts],
