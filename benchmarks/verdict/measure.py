@@ -4,13 +4,13 @@ Every comparison is a run of pytest, as users start it, on fresh local brokers (
 
 - `aa`: nothing changed; against a baseline of 5 sessions, no limit should fail.
 - `slow`: one producer against a client quota; the baseline of 5 sessions knows none.
-- `pairs`: a quota on the candidate alone, beside a reference in the same session, which does without.
+- `pairs`: a quota on the candidate alone, under a paced load, beside a reference in the same session, without one.
 - `equal`: a reference that is the same.
 - `flush`, `threads`: a candidate of the reference's version with another property, and a slower broker for it.
 
 Each comparison is kept in `results.jsonl` at once: what was interrupted goes on where it was, `--fresh` begins anew,
 and `--report` only prints the table. "25 % slower" is a quota that leaves 1/1.25 of the throughput: of the baseline's,
-or in `pairs` of what the candidate did just before; what it left in truth stands in the table.
+or in `pairs` of the rate; what it left in truth stands in the table.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ _SESSIONS = 5
 _STEPS = 4
 """Towards the quota that leaves a given throughput: it is not proportional to it."""
 _BYTES_A_RECORD = 1100
+"""As a quota counts those of 1 KiB in the fullest requests, to begin with."""
+_PACED_BYTES_A_SECOND = 50 * 2**20
+"""The rate of `test_paced`."""
+_PACED_BYTES_A_BYTE = 1.0146
+"""As a quota counts them there; measured: 45 and 49 MB/s leave 43,330 and 47,180 records/s of 1 KiB."""
 _RUNS = {"aa": 40, "slow 25": 20, "slow 50": 10, "pairs 15": 20, "pairs 25": 10, "equal": 20, "flush": 3, "threads": 3}
 _FLUSH = ("log.flush.interval.messages", "1", str(2**63 - 1))
 _THREADS = ("num.io.threads", "1", "8")
@@ -74,16 +79,16 @@ def _missing(phase: str, runs: int) -> Iterator[dict[str, Any]]:
 
 def _way(phase: str) -> tuple[list[str], dict[str, str]]:
     """The arguments and the environment of each run of a phase."""
-    reference = ["test_guard.py::test_guard", "--kafka-reference=local"]
     match phase.split():
         case ["aa"]:
             return ["test_quickstart.py", _baselines("test_quickstart.py")], {}
         case ["slow", percent]:
             return ["test_guard.py::test_guard", _baselines("test_guard.py::test_guard")], _slower(int(percent))
         case ["pairs", percent]:
-            return reference, {"KAFKAPERF_SLOWER": percent}
+            left = _PACED_BYTES_A_SECOND / (1 + int(percent) / 100)
+            return _pair("test_paced"), {"KAFKAPERF_BYTE_RATE": str(int(left * _PACED_BYTES_A_BYTE))}
         case ["equal"]:
-            return reference, {}
+            return _pair("test_guard"), {}
         case ["flush"]:
             return _configs("test_guard", *_FLUSH)
         case ["threads"]:
@@ -93,8 +98,11 @@ def _way(phase: str) -> tuple[list[str], dict[str, str]]:
 
 def _configs(test: str, name: str, candidate: str, reference: str) -> tuple[list[str], dict[str, str]]:
     """Two brokers of one version that differ in a property."""
-    arguments = [f"test_guard.py::{test}", "--kafka-reference=local", f"--kafka-reference-config={name}={reference}"]
-    return arguments, {"KAFKAPERF_PROPERTY": f"{name}={candidate}"}
+    return [*_pair(test), f"--kafka-reference-config={name}={reference}"], {"KAFKAPERF_PROPERTY": f"{name}={candidate}"}
+
+
+def _pair(test: str) -> list[str]:
+    return [f"test_guard.py::{test}", "--kafka-reference=local"]
 
 
 def _baselines(tests: str) -> str:

@@ -1,4 +1,4 @@
-"""What is slowed down: as fast as the broker takes it, with a tolerance of 5 %."""
+"""What is slowed down, with a tolerance of 5 %."""
 
 import os
 
@@ -19,7 +19,14 @@ pytestmark = [
 @pytest.mark.kafka_scenario(record_size="1 KiB")
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 5%")
 def test_guard(kafka_perf):
-    """One producer."""
+    """One producer, as fast as the broker takes it."""
+    kafka_perf()
+
+
+@pytest.mark.kafka_scenario(record_size="1 KiB", rate="50 MiB/s")
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 5%")
+def test_paced(kafka_perf):
+    """A rate that the broker takes easily: what is missing of it, a quota took."""
     kafka_perf()
 
 
