@@ -30,8 +30,9 @@ from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
 from pytest_kafkaperf.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
 from pytest_kafkaperf.reports.reading import Report
-from pytest_kafkaperf.scenario import Scenario, format_field
+from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.units import Unit
+from pytest_kafkaperf.values import format_field
 
 if typing.TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -78,6 +79,7 @@ _WHERE = {
     "lost": "unless `acks=0`",
     "duplicated": "unless `acks=0`",
     "reordered": "unless `acks=0`",
+    "capacity": "by `kafka_perf.capacity()`",
     "recovery": "in rounds in which something happened to a broker",
 }
 """When a metric is measured, by the beginning of its name; always, where none is."""

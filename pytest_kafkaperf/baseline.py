@@ -30,7 +30,8 @@ from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_n
 from pytest_kafkaperf.errors import BaselineError, shortened
 from pytest_kafkaperf.fields import explain
 from pytest_kafkaperf.files import replace_file
-from pytest_kafkaperf.scenario import Scenario, format_field
+from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.values import format_field
 
 SCHEMA = 1
 """Version of the file format; a file of a later one is refused and left as it is."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_kafkaperf.capacity import Plan
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.errors import ScenarioError
-from pytest_kafkaperf.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS
+from pytest_kafkaperf.errors import ScenarioError, UnitError
+from pytest_kafkaperf.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, SEARCH_METRICS
+from pytest_kafkaperf.rate import format_rate, parse_rate
 from pytest_kafkaperf.samples import Samples
 from pytest_kafkaperf.scenario import Scenario, merge
 from pytest_kafkaperf.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
 from pytest_kafkaperf.target import External, read_target
-from pytest_kafkaperf.threshold import Threshold, parse_threshold
+from pytest_kafkaperf.threshold import Threshold, count_gated, parse_threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,8 @@ class Case:
     folder: Path = field(repr=False)
     """Where the test's file is: relative paths start there."""
     settings: Settings = field(repr=False)
+    plan: Plan | None = None
+    """Of a search for the capacity, which each round is then."""
     is_smoke_test: bool = False
     """Whether it only shows that the scenario runs: nothing is gated, and nothing is kept."""
 
@@ -58,13 +64,55 @@ class Case:
         *farther, command_line = self.levels
         levels = (*farther, ("call", overrides), command_line)
         scenario, sources = _scenario(levels, self.folder)
-        _refuse_unmeasured(self.thresholds, scenario, self.settings, self.spec)
+        _refuse_unmeasured(self.thresholds, scenario, _measured(scenario, self.settings, self.spec))
         return replace(self, scenario=scenario, sources=sources, levels=levels)
 
+    def without_search(self) -> Case:
+        """The case of a plain `kafka_perf()` call: limits of the ini file on what a search gives do not count.
+
+        Raises:
+            ScenarioError: the test's own markers have such a limit.
+
+        """
+        kept = [limit for limit in self.thresholds if limit.metric.name not in SEARCH_METRICS]
+        general = {" ".join(text.split()) for text in self.settings.thresholds}
+        for limit in self.thresholds:
+            if limit.metric.name in SEARCH_METRICS and limit.expression not in general:
+                raise ScenarioError(
+                    f"threshold {limit.expression!r}: kafka_perf() holds one rate; {limit.metric.name} is what "
+                    "kafka_perf.capacity(...) searches for"
+                )
+        return replace(self, thresholds=tuple(kept))
+
+    def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> Case:
+        """The case of a search for the capacity; the arguments are those of `kafka_perf.capacity()`.
+
+        Where nothing says how many rounds there are, and no limit speaks of a baseline, it is one search.
+
+        Raises:
+            ScenarioError: every problem of the arguments, one a line.
+
+        """
+        overrides: dict[str, Any] = {"rate": low, "duration": hold}
+        if "rounds" not in self.sources and not count_gated(self.thresholds):
+            overrides["rounds"] = 1
+        try:
+            if hold is None:
+                raise ScenarioError("hold is how long each rate is held, for example hold='10 s'")  # noqa: TRY301
+            case = self.with_overrides(overrides)
+            plan = _plan(limits, high, case.scenario)
+            _refuse_unmeasured(plan.limits, case.scenario, _measured(case.scenario, self.settings, self.spec))
+        except ScenarioError as error:
+            raise ScenarioError(f"kafka_perf.capacity: {_renamed(str(error))}") from None
+        searched = case.scenario.model_copy(update={"rate": None})
+        sources = {name: source for name, source in case.sources.items() if name != "rate"}
+        return replace(case, plan=plan, scenario=searched, sources=sources)
+
     def as_smoke_test(self) -> Case:
-        """The same scenario for one round, without limits, on the test's cluster alone."""
-        scenario = self.scenario.model_copy(update={"rounds": 1})
-        return replace(self, scenario=scenario, thresholds=(), reference=None, is_smoke_test=True)
+        """The same scenario for one round, without limits, on the test's cluster alone; of a search the lowest rate."""
+        lowest = {} if self.plan is None else {"rate": self.plan.low}
+        scenario = self.scenario.model_copy(update={"rounds": 1, **lowest})
+        return replace(self, scenario=scenario, thresholds=(), reference=None, plan=None, is_smoke_test=True)
 
 
 def read_case(
@@ -109,9 +157,9 @@ def read_case(
     stop_on_problems()
     reference = attempt(_reference, spec, settings)
     scenario, sources = declared
-    attempt(_refuse_unmeasured, thresholds, scenario, settings, spec)
-    stop_on_problems()
     measured = _measured(scenario, settings, spec)
+    attempt(_refuse_unmeasured, thresholds, scenario, measured)
+    stop_on_problems()
     return Case(
         nodeid=nodeid,
         scenario=scenario,
@@ -201,10 +249,7 @@ def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
         raise ScenarioError(f"--kafka-reference-config: {error}") from None
 
 
-def _refuse_unmeasured(
-    thresholds: Sequence[Threshold], scenario: Scenario, settings: Settings, spec: ClusterSpec
-) -> None:
-    measured = _measured(scenario, settings, spec)
+def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
     for threshold in thresholds:
         name = threshold.metric.name
         if name not in measured:
@@ -213,9 +258,38 @@ def _refuse_unmeasured(
             )
 
 
+def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> Plan:
+    if not limits:
+        raise ScenarioError("name at least one limit, for example 'produce.latency.p99 <= 20 ms'")
+    found = [parse_threshold(text) for text in limits]
+    for limit in found:
+        if limit.metric.name in SEARCH_METRICS or limit.needs_baseline:
+            raise ScenarioError(
+                f"limit {limit.expression!r}: each rate is held against absolute limits on what it gives, for example "
+                "'produce.latency.p99 <= 20 ms'; limits on the capacity itself are for kafka_threshold(...)"
+            )
+    record_bytes = None if scenario.record_size is None else scenario.mean_record_size
+    try:
+        highest = parse_rate(high, record_bytes=record_bytes)
+    except UnitError as error:
+        raise ScenarioError(f"high: {error}") from None
+    lowest = scenario.rate
+    if lowest is None or isinstance(lowest, tuple) or isinstance(highest, tuple):
+        raise ScenarioError("low and high are one rate each, for example low='1k records/s', high='2M records/s'")
+    if lowest >= highest:
+        raise ScenarioError(f"low {format_rate(lowest)} is not below high {format_rate(highest)}")
+    return Plan(limits=tuple(found), low=lowest, high=highest)
+
+
+def _renamed(problem: str) -> str:
+    """A problem of the scenario's fields, by the arguments that set them."""
+    problem = problem.removeprefix("kafka_scenario: ")
+    return re.sub(r"^(rate|duration):", lambda found: {"rate": "low:", "duration": "hold:"}[found[1]], problem)
+
+
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
     """What a round gives on the cluster that is named; an application's own fixture may bring another one."""
-    measured = {*scenario.metrics(), *EVENT_METRICS}
+    measured = {*scenario.metrics(), *EVENT_METRICS, *SEARCH_METRICS}
     if isinstance(read_target(settings.cluster), External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}

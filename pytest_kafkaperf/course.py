@@ -114,4 +114,4 @@ def _undecided(judgement: Judgement, reason: str) -> Judgement:
         dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason) for check in judgement.checks
     )
     verdict = judgement.verdict if judgement.verdict is Verdict.INVALID else Verdict.INCONCLUSIVE
-    return Judgement(verdict=verdict, checks=checks)
+    return Judgement(verdict=verdict, checks=checks, problems=judgement.problems)

@@ -19,24 +19,33 @@ _MANTISSA_BITS = 52
 _BIAS = 1023
 """Of the exponent of a float64."""
 _BUCKETS = (OCTAVES << _SUBBUCKET_BITS) + 1
+_BYTES = 8 * _BUCKETS
 
 Nanoseconds = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int64]
+_State = tuple[Counts, int, int, int, int]
 
 
-def _no_counts() -> npt.NDArray[np.int64]:
+def _no_counts() -> Counts:
     return np.zeros(_BUCKETS, dtype=np.int64)
 
 
 @dataclass(slots=True, kw_only=True)
 class Histogram:
-    """Counts of latencies; grows by `record`, is combined by `merged`."""
+    """Counts of latencies; grows by `record`, is combined by `merged`.
 
-    counts: npt.NDArray[np.int64] = field(default_factory=_no_counts)
+    One that was pickled comes back with the buckets from the lowest to the highest that occurred, in as few bytes as
+    they need: a tenth of all, of which a controller holds several for each worker.
+    """
+
+    counts: Counts = field(default_factory=_no_counts)
+    first: int = 0
+    """The bucket that `counts` begins with."""
     total: int = 0
     sum_ns: int = 0
     max_ns: int = 0
 
-    def record(self, values_ns: Nanoseconds, counts: npt.NDArray[np.int64] | None = None) -> None:
+    def record(self, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
         """Add values, shape `(n,)`; `counts` of the same shape says how often each occurred.
 
         A negative value is a bug of the clock's use, never of the load: it raises.
@@ -45,6 +54,8 @@ class Histogram:
             return
         if int(values_ns.min()) < 0:
             raise ValueError(f"negative latency: {int(values_ns.min())} ns")
+        if self.counts.nbytes < _BYTES:
+            self.counts, self.first = merged([self]).counts, 0
         buckets = buckets_of(values_ns, _SUBBUCKET_BITS)
         if counts is None:
             np.add.at(self.counts, buckets, 1)
@@ -68,7 +79,7 @@ class Histogram:
             raise ValueError("quantile of an empty histogram")
         # 1e-9 keeps 0.999 * 1000 from becoming rank 1000 by a rounding error of the product.
         rank = max(1, int(np.ceil(quantile * self.total - 1e-9)))
-        bucket = int(np.searchsorted(np.cumsum(self.counts), rank))
+        bucket = self.first + int(np.searchsorted(np.cumsum(self.counts), rank))
         middle_ns = float(middles_ns(np.array([bucket]), _SUBBUCKET_BITS)[0])
         return (self.max_ns if bucket == _BUCKETS - 1 else min(middle_ns, self.max_ns)) / 1e9
 
@@ -82,16 +93,30 @@ class Histogram:
         """Exact maximum in seconds."""
         return self.max_ns / 1e9
 
+    def __getstate__(self) -> _State:
+        occurred = np.flatnonzero(self.counts)
+        low, high = (int(occurred[0]), int(occurred[-1]) + 1) if occurred.size else (0, 0)
+        return smallest(self.counts[low:high]), self.first + low, self.total, self.sum_ns, self.max_ns
+
+    def __setstate__(self, state: _State) -> None:
+        self.counts, self.first, self.total, self.sum_ns, self.max_ns = state
+
 
 def merged(histograms: list[Histogram]) -> Histogram:
     """All counts of several histograms in one."""
     result = Histogram()
     for histogram in histograms:
-        result.counts += histogram.counts
+        result.counts[histogram.first : histogram.first + histogram.counts.size] += histogram.counts
         result.total += histogram.total
         result.sum_ns += histogram.sum_ns
         result.max_ns = max(result.max_ns, histogram.max_ns)
     return result
+
+
+def smallest(counts: Counts) -> Counts:
+    """The same in the smallest type that holds it and can be added to others; none is negative."""
+    kind = np.min_scalar_type(int(counts.max(initial=0)))
+    return counts.astype(kind if kind.itemsize < counts.itemsize else counts.dtype)
 
 
 def buckets_of(values_ns: Nanoseconds, subbucket_bits: int) -> npt.NDArray[np.int64]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.brokers import BrokerCurves, Readings, Sample, State, Use, events
+from pytest_kafkaperf.brokers.figures import Sample
+from pytest_kafkaperf.brokers.partitions import State, events
+from pytest_kafkaperf.brokers.readings import BrokerCurves, Readings, Use
 from pytest_kafkaperf.correlation import HEADER, described
 from pytest_kafkaperf.histogram import Histogram, merged
 from pytest_kafkaperf.metrics import CATALOGUE, LOAD_METRICS, QUANTILES
@@ -19,6 +21,7 @@ from pytest_kafkaperf.recovery import dip, recovery_s
 from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Curves, Series
 from pytest_kafkaperf.series import merged as merged_series
+from pytest_kafkaperf.steps import Step
 from pytest_kafkaperf.units import Unit, format_quantity
 
 if TYPE_CHECKING:
@@ -38,6 +41,10 @@ BUSY = "this machine was busy"
 """How a warning begins that other programs ran beside the load."""
 TOO_SLOW = "generator too slow"
 """How a problem begins that is ours: the machine left the load no time."""
+UNREAD = "records unread"
+"""How a problem begins of consumers that did not keep up."""
+UNACKNOWLEDGED = "no record of the window was acknowledged"
+"""How a problem begins of a cluster that answered nothing in time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,6 +108,22 @@ class Consumed:
     """Of what an application put out: how much it had put out before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The clock of a machine of a Dask cluster, by which a worker there told instants."""
+
+    name: str
+    """One for all processes of that machine."""
+    host: str
+    """The machine, for people."""
+    offset_ns: int
+    """What was added to it for the controller's time."""
+    uncertainty_ns: int
+    """How far it may be, at most, from the one that all machines' clocks were compared with."""
+    is_here: bool
+    """Whether that machine is the controller's after all."""
+
+
 @dataclass(slots=True, kw_only=True)
 class WorkerReport:
     """What one worker did."""
@@ -118,6 +141,23 @@ class WorkerReport:
     """Share of the window in which the process ran or waited for a core: near 1 it is the bottleneck."""
     notes: list[str] = field(default_factory=list)
     """What the client library warned of, each once."""
+    clock: Clock | None = None
+    """None: the controller's own, of a worker that it started itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one worker process had of a round, and what it took."""
+
+    host: str | None
+    """Where it ran; None: beside the controller."""
+    producers: int
+    consumers: int
+    cpu_s: float
+    busy_ratio: float
+    sent: int
+    """Records of the window."""
+    received: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +176,14 @@ class Round:
     """What each broker used in the window."""
     events: tuple[tuple[float, str], ...] = ()
     """What happened to brokers and partitions: seconds from the round's start, and the text that warnings have, too."""
+    steps: tuple[Step, ...] = ()
+    """What a search for the capacity has tried: the round is its last step, at the rate that was found."""
+    at_least: bool = False
+    """Whether the metric `capacity` is a lower bound: no higher rate was tried, or could be made."""
+    shares: tuple[Share, ...] = ()
+    """What each worker process had of it."""
+    e2e_uncertainty_s: float | None = None
+    """How far end-to-end latency may be off where records were sent and received on different machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +316,34 @@ def fold(report: RoundReport, scenario: Scenario) -> Round:
         brokers=seen.curves,
         uses=seen.uses,
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in found),
+        shares=tuple(map(_share, report.workers)),
+        e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
     )
+
+
+def _share(worker: WorkerReport) -> Share:
+    return Share(
+        host=None if worker.clock is None else worker.clock.host,
+        producers=len(worker.produced),
+        consumers=len(worker.consumed),
+        cpu_s=worker.cpu_s,
+        busy_ratio=worker.busy_ratio,
+        sent=sum(part.sent for part in worker.produced),
+        received=sum(part.received for part in worker.consumed),
+    )
+
+
+def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
+    """Of the two clocks that know least of each other; None where all records came and went by one clock."""
+    sending = {worker.clock for worker in workers if worker.produced}
+    receiving = {worker.clock for worker in workers if worker.consumed}
+    apart = [
+        sum(0 if clock is None else clock.uncertainty_ns for clock in (one, other))
+        for one in sending
+        for other in receiving
+        if (one and one.name) != (other and other.name)
+    ]
+    return max(apart) / NS_PER_S if apart else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +371,7 @@ def _seen_of_brokers(report: RoundReport, series: Mapping[str, Curves]) -> _Seen
 
 def _strangers(readings: Readings, report: RoundReport, end_ns: int) -> list[str]:
     """Whether other programs took so much of the machine that the figures are theirs, too."""
-    workers_s = sum(worker.cpu_s for worker in report.workers)
+    workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)
     found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _STRANGERS_RATIO * found[1]:
         return []
@@ -459,12 +534,12 @@ def _reading_problems(produced: Sequence[Produced], consumed: Sequence[Consumed]
     if unread <= 0:
         return []
     harm = "end-to-end figures would leave out the slowest"
-    return [f"records unread: {unread} records in the log were not received by the consumers in time; {harm}"]
+    return [f"{UNREAD}: {unread} records in the log were not received by the consumers in time; {harm}"]
 
 
 def _load_problems(report: RoundReport, produced: Sequence[Produced], scenario: Scenario) -> list[str]:
     if sum(part.acknowledged for part in produced) == 0:
-        return [f"no record of the window was acknowledged{_failures(produced)}"]
+        return [f"{UNACKNOWLEDGED}{_failures(produced)}"]
     missing = sum(part.missing for part in produced)
     if scenario.rate is None and missing:
         held = f"{missing} of {scenario.records} records were not sent within {RECORDS_TIMEOUT_S} s"

@@ -142,6 +142,12 @@ CATALOGUE: dict[str, Metric] = {
             meaning="user and system seconds of the worker processes in the window, per million records",
         ),
         Metric(
+            name="capacity",
+            unit=Unit.RECORD_RATE,
+            better="higher",
+            meaning="the highest rate that holds the limits of `kafka_perf.capacity()`: records/s acknowledged at it",
+        ),
+        Metric(
             name="recovery",
             unit=Unit.SECONDS,
             better="lower",
@@ -183,7 +189,10 @@ JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and
 """What brokers tell of themselves, through the JMX exporter."""
 EVENT_METRICS = ("recovery",)
 """What is measured in rounds in which something happened to a broker."""
+SEARCH_METRICS = ("capacity",)
+"""What `kafka_perf.capacity()` measures."""
 HEADLINES = (
+    *SEARCH_METRICS,
     "produce.throughput",
     "produce.latency.p50",
     "produce.latency.p99",
@@ -192,7 +201,9 @@ HEADLINES = (
     "e2e.latency.p99",
 )
 """What people look at first."""
-LOAD_METRICS = tuple(name for name in CATALOGUE if not name.startswith("broker.") and name not in EVENT_METRICS)
+LOAD_METRICS = tuple(
+    name for name in CATALOGUE if not name.startswith("broker.") and name not in (*EVENT_METRICS, *SEARCH_METRICS)
+)
 """What the load itself gives."""
 
 

@@ -12,6 +12,13 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "version": ("VERSION", "Kafka version of the brokers that are started, for example 4.1.0"),
     "image": ("IMAGE", "Docker image of the brokers that are started, for example confluentinc/cp-kafka:8.0.0"),
     "brokers": ("N", "number of brokers that are started, or that an existing cluster must have"),
+    "workers": (
+        "N|dask://SCHEDULER[:PORT]",
+        (
+            "worker processes that make the load: so many of each kind on this machine (default: as many as it takes), "
+            "or on the machines of a Dask cluster; needs pytest-kafkaperf[dask]"
+        ),
+    ),
     "log-dirs": (
         "DIR[,DIR...]",
         "folders for the logs of brokers that 'local' starts; the first one, but for tests that name another",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from pytest_kafkaperf.budget import (
     unconfirmed_text,
     undecided_text,
 )
+from pytest_kafkaperf.capacity import LIKELY_STEPS
 from pytest_kafkaperf.confirmation import can_decide
 from pytest_kafkaperf.relative import ALPHA
 from pytest_kafkaperf.threshold import count_gated
@@ -78,9 +80,11 @@ class Pace:
     ) -> None:
         self._declared = case.scenario
         self.cost = _cost(case, baseline_rounds, overhead, whole=acts)
-        others = [_cost(each, _LIKELY_BASELINE_ROUNDS, overhead, preheat_s=preheat_s) for each in later]
+        sharing = later if math.isfinite(left_s) else ()  # what nothing limits is not shared
+        others = [_cost(each, _LIKELY_BASELINE_ROUNDS, overhead, preheat_s=preheat_s) for each in sharing]
         found = plan([self.cost, *others], left_s=left_s - preheating_s)
         self._paired = case.reference is not None
+        self._searches = case.plan is not None
         self._renewal_s = _RESTART_S + preheat_s * (2 if self._paired else 1)
         self.plan = found if isinstance(found, Plan) else None
         """None: the test cannot run."""
@@ -123,7 +127,7 @@ class Pace:
 
     def overhead(self) -> Overhead | None:
         """What the first session took besides its load, asked right after it; None where that cannot be told."""
-        if self.plan is None or not self._done or self.cost.length_s is None or self._paired:
+        if self.plan is None or not self._done or self.cost.length_s is None or self._paired or self._searches:
             return None
         load_s = self.cost.planned_s(self.plan) - self.cost.setup_s
         load_s = load_s / self.plan.rounds - self.cost.round_setup_s
@@ -175,6 +179,9 @@ def _cost(case: Case, baseline_rounds: int, overhead: Overhead, *, preheat_s: fl
         fewest=fewest_rounds(case.scenario.rounds, functools.partial(_decides, case, baseline_rounds)),
         whole=whole or case.reference is not None,
     )
+    if case.plan is not None:  # each step of a search is what a round is elsewhere
+        step_s = overhead.round_s + single.round_s - single.round_setup_s
+        single = dataclasses.replace(single, warmup_s=0.0, length_s=LIKELY_STEPS * step_s, shortest_s=None)
     load_s = single.round_s - single.round_setup_s
     return dataclasses.replace(
         single,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import sys
 import time
@@ -102,12 +103,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse files whose perf tests cannot be: all problems of all tests at once, before anything starts."""
     problems: dict[str, list[str]] = {}
-    for item in items:
-        if "kafka_perf" in getattr(item, "fixturenames", ()):
-            _join_benchmarks(item)
-            found = _read_case(item)
-            if found:
-                problems.setdefault(file_of(item.nodeid), []).append(found)
+    with _without_collecting_garbage():
+        for item in items:
+            if "kafka_perf" in getattr(item, "fixturenames", ()):
+                _join_benchmarks(item)
+                found = _read_case(item)
+                if found:
+                    problems.setdefault(file_of(item.nodeid), []).append(found)
     for nodeid, texts in problems.items():
         report = pytest.CollectReport(nodeid, "failed", longrepr="\n".join(texts), result=[])
         config.hook.pytest_collectreport(report=report)
@@ -204,6 +206,32 @@ class KafkaPerf:
 
     def __call__(self, **overrides: object) -> Result:
         """Run the scenario, with these fields instead of the markers', and fail the test on a broken limit."""
+
+        def declared(case: Case) -> Case:
+            return (case.with_overrides(overrides) if overrides else case).without_search()
+
+        return self._run(declared)
+
+    def capacity(
+        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
+    ) -> Result:
+        """Find the highest rate that holds these absolute limits, from `low` to `high`, each step held for so long.
+
+        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. It gives the metric `capacity`, in records
+        a second, which `kafka_threshold("capacity >= baseline - 10%")` can gate. Each round of the scenario is a
+        search; where nobody says how many, and no limit speaks of a baseline, there is one.
+        """
+        if self._planned:
+            pytest.fail(
+                "kafka_perf.at(...) has no place in a search for the capacity: leave one of them out", pytrace=False
+            )
+
+        def searching(case: Case) -> Case:
+            return case.with_search(limits, low=low, high=high, hold=hold)
+
+        return self._run(searching)
+
+    def _run(self, declared: Callable[[Case], Case]) -> Result:
         from pytest_kafkaperf.actions import planned  # noqa: PLC0415
         from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
         from pytest_kafkaperf.session import as_cluster  # noqa: PLC0415
@@ -213,7 +241,7 @@ class KafkaPerf:
             pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
         reason = ""
         try:
-            case = node.stash[_case].with_overrides(overrides) if overrides else node.stash[_case]
+            case = declared(node.stash[_case])
             if self._benchmark is not None and self._benchmark.disabled:
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
@@ -368,6 +396,18 @@ def _session_or_fail(config: pytest.Config) -> Session:
     except KafkaPerfError as error:
         reason = str(error)
     pytest.fail(reason, pytrace=False)  # out here, for pytest would show the error before it, too
+
+
+@contextlib.contextmanager
+def _without_collecting_garbage() -> Iterator[None]:
+    """What is loaded and read for hundreds of tests stays: looking through all of it for garbage takes longer."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _read_case(item: pytest.Item) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kafkaperf.crew import Crew
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import TAG_BYTES
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.pool import Progress
     from pytest_kafkaperf.scenario import Scenario
 
+_ANY = Crew()
 _TIMES = 2
 """Each on a topic of its own, which is deleted before the next: after one, however long, the first round on another
 topic was as slow as before. What the JVM had learnt on the one it threw away on the other."""
@@ -29,7 +31,12 @@ def is_cold(scenario: Scenario, cluster: Cluster) -> bool:
 
 
 def preheat(
-    scenario: Scenario, cluster: Cluster, *, duration_s: float, on_progress: Callable[[int, Progress], None]
+    scenario: Scenario,
+    cluster: Cluster,
+    *,
+    duration_s: float,
+    crew: Crew = _ANY,
+    on_progress: Callable[[int, Progress], None],
 ) -> None:
     """Run what the scenario does as fast as it goes, on topics of its own, once after each start of the brokers.
 
@@ -46,7 +53,7 @@ def preheat(
         return
     cluster.fleet.preheated.add(_name(scenario))
     for _ in range(_TIMES):
-        run_scenario(eager(scenario, duration_s=duration_s / _TIMES), cluster, on_progress=on_progress)
+        run_scenario(eager(scenario, duration_s=duration_s / _TIMES), cluster, crew=crew, on_progress=on_progress)
 
 
 def eager(scenario: Scenario, *, duration_s: float) -> Scenario:

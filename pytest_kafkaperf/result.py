@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kafkaperf.baseline import BaselineRounds
 from pytest_kafkaperf.comparison import Measured
+from pytest_kafkaperf.crew import Crew
 from pytest_kafkaperf.measurement import TOO_SLOW
-from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.metrics import CATALOGUE, SEARCH_METRICS
+from pytest_kafkaperf.uncertainty import describe_uncertainty, uncertainty_s
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.advice import Advice
     from pytest_kafkaperf.calibration import Calibrated
+    from pytest_kafkaperf.capacity import Plan
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.finding import Verdict
     from pytest_kafkaperf.measurement import Round
@@ -39,6 +42,11 @@ class Trial:
         """The figures alone."""
         other = None if self.reference is None else [one.metrics for one in self.reference]
         return Measured(rounds=[one.metrics for one in self.rounds], reference=other)
+
+    @property
+    def all_rounds(self) -> tuple[Round, ...]:
+        """Those of the reference, too."""
+        return (*self.rounds, *(self.reference or ()))
 
     @property
     def is_spoilt(self) -> bool:
@@ -85,7 +93,15 @@ def warnings_of(trials: Sequence[Trial]) -> tuple[str, ...]:
         for problem in trial.problems
         if not _counts(trial, trials)
     ]
-    return tuple(dict.fromkeys([*(text for trial in trials for text in trial.warnings), *again]))
+    blur_s = uncertainty_s(one for trial in trials for one in trial.all_rounds)
+    clocks = [] if blur_s is None else [describe_uncertainty(blur_s)]
+    return tuple(dict.fromkeys([*clocks, *(text for trial in trials for text in trial.warnings), *again]))
+
+
+def at_least(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Metrics of which some round tells no more than a lower bound."""
+    bounded = any(one.at_least for trial in judged(trials) for one in trial.all_rounds)
+    return SEARCH_METRICS if bounded else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +110,8 @@ class Result:
 
     nodeid: str
     scenario: Scenario
+    plan: Plan | None = None
+    """Of the search for the capacity, which each round was; it has chosen the rate."""
     sources: Mapping[str, str]
     """Where each field of the scenario that is not the default was set: `marker`, `command line`..."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -121,6 +139,8 @@ class Result:
     """Why the verdict is INVALID; empty otherwise."""
     notes: tuple[str, ...] = ()
     """What is to know of the baseline, or of what the time budget took."""
+    crew: Crew = field(default_factory=Crew)
+    """The worker processes that made the load."""
     partial: bool = False
     """Whether rounds were shorter than the scenario says, or a suspect was not settled, for want of time."""
 

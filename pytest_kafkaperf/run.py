@@ -14,12 +14,15 @@ import itertools
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.actions import Acting, Action
-from pytest_kafkaperf.clusters.probes import Watcher
+from pytest_kafkaperf.clusters.watcher import Watcher
+from pytest_kafkaperf.crew import Crew
+from pytest_kafkaperf.division import shares
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load import audit as auditing
 from pytest_kafkaperf.load.admin import TIMEOUT_S, Admin
@@ -28,14 +31,15 @@ from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask
 from pytest_kafkaperf.load.board import now_ns
 from pytest_kafkaperf.load.ledger import MAX_NAMED
 from pytest_kafkaperf.load.names import SUFFIX_BYTES, group_names, round_name, run_name
-from pytest_kafkaperf.load.pool import READY_TIMEOUT_S, WorkerPool
+from pytest_kafkaperf.load.pool import READY_TIMEOUT_S, OpenPlace, WorkerPool
 from pytest_kafkaperf.load.preflight import Names, Preflight
+from pytest_kafkaperf.load.processes import Processes
 from pytest_kafkaperf.load.watching import TopicWatch
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.measurement import Audit, Round, RoundReport, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy as np
     import numpy.typing as npt
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
 Offsets = Mapping[int, tuple[int, int]]
 """First and last (exclusive) offset, by partition."""
 
+_ANY = Crew()
+"""As many worker processes as there are clients and cores."""
 _HASTY_TIMEOUT_S = 5
 """Bound of removing the topic of a round that ended early: the cluster may be gone, or a user waits."""
 _HASTY_GROUPS_TIMEOUT_S = 3
@@ -57,17 +63,30 @@ _REPLICATION_TIMEOUT_S = 10
 _REPLICATION_TICK_S = 0.1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compound:
+    """A round that is made of several loads."""
+
+    make: Callable[[Callable[[Scenario, str], Round], Sequence[Round]], Round]
+    """Given how to run one, which is told what to call it, and the rounds before."""
+    most: int
+    """Loads of a round."""
+
+
 def run_scenario(
     scenario: Scenario,
     cluster: Cluster,
     *,
     actions: Sequence[Action] = (),
+    compound: Compound | None = None,
+    crew: Crew = _ANY,
     on_progress: Callable[[int, Progress], None] = lambda *_: None,
     go_on: Callable[[], bool] = lambda: True,
 ) -> list[Round]:
-    """Run all rounds of a scenario, on topics of its own or on the one that it names.
+    """Run all rounds of a scenario, on topics of its own or on the one that it names; `crew` makes the load.
 
-    `actions` are done in every round, each at its time. `go_on` is asked before each round and after the last.
+    `actions` are done in every round, each at its time. `compound` makes each round of several loads. `go_on` is asked
+    before each round and after the last.
 
     The list is shorter than `scenario.rounds` when a round left nothing to run the others on, or `go_on` said so.
 
@@ -75,7 +94,7 @@ def run_scenario(
         ClusterError: the first topic could not be created, or the load would not do on it.
 
     """
-    with _running(scenario, cluster, actions, on_progress) as running:
+    with _running(scenario, cluster, actions, on_progress, compound, crew=crew) as running:
         while go_on() and not running.over:
             running.next_round()
     return running.rounds
@@ -87,6 +106,8 @@ def run_pairs(
     reference: tuple[Cluster, Sequence[Action]],
     *,
     candidate_first: Sequence[bool],
+    compound: Compound | None = None,
+    crew: Crew = _ANY,
     on_progress: Callable[[int, Progress], None] = lambda *_: None,
     go_on: Callable[[], bool] = lambda: True,
 ) -> tuple[list[Round], list[Round]]:
@@ -99,8 +120,8 @@ def run_pairs(
 
     """
     with (
-        _running(scenario, *candidate, on_progress, turns=2) as ours,
-        _running(scenario, *reference, on_progress, turns=2) as other,
+        _running(scenario, *candidate, on_progress, compound, crew=crew, turns=2) as ours,
+        _running(scenario, *reference, on_progress, compound, crew=crew, turns=2) as other,
     ):
         turns = iter(candidate_first)
         while go_on() and not (ours.over or other.over):
@@ -113,8 +134,17 @@ def run_pairs(
 class _Running:
     """A scenario that is under way on a cluster: its rounds so far, and the next."""
 
-    def __init__(self, scenario: Scenario, topics: _Topics, load: Callable[[int, str], RoundReport]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        topics: _Topics,
+        load: Callable[[Scenario, int, str, Callable[[Progress], None]], RoundReport],
+        compound: Compound | None,
+        on_progress: Callable[[int, Progress], None],
+    ) -> None:
         self.rounds: list[Round] = []
+        self.loads = 0
+        """That have begun: each has a topic of its own."""
         self.broken = False
         """Whether the last round left nothing to run the others on."""
         self.ended_well = False
@@ -122,6 +152,8 @@ class _Running:
         self._scenario = scenario
         self._topics = topics
         self._load = load
+        self._compound = compound
+        self._on_progress = on_progress
 
     @property
     def over(self) -> bool:
@@ -130,21 +162,30 @@ class _Running:
 
     def next_round(self) -> None:
         """Run it, bounded by the load's own bounds."""
-        number, report = len(self.rounds) + 1, None
+        compound = self._compound
+        self.rounds.append(self._run(self._scenario) if compound is None else compound.make(self._run, self.rounds))
+
+    def _run(self, scenario: Scenario, step: str = "") -> Round:
+        """One load; `step` is shown with its progress."""
+        self.loads += 1
+        number, report = self.loads, None
         try:
-            report = self._report(number)
+            report = self._report(scenario, number, step)
         finally:
             left_behind = self._topics.remove(number, hasty=report is None or report.broken)
-        self.rounds.append(fold(report, self._scenario))
         self.broken = report.broken
-        if left_behind is not None:
-            _warn(self.rounds, left_behind)
+        return _warned(fold(report, scenario), left_behind)
 
-    def _report(self, number: int) -> RoundReport:
+    def _report(self, scenario: Scenario, number: int, step: str) -> RoundReport:
+        in_round = len(self.rounds) + 1
+
+        def watch(progress: Progress) -> None:
+            self._on_progress(in_round, dataclasses.replace(progress, step=step) if step else progress)
+
         try:
-            return self._load(number, self._topics.make(number))
+            return self._load(scenario, number, self._topics.make(number), watch)
         except ClusterError as error:
-            if not self.rounds:
+            if number == 1:
                 raise
             return RoundReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
 
@@ -183,7 +224,9 @@ def _running(
     cluster: Cluster,
     actions: Sequence[Action],
     on_progress: Callable[[int, Progress], None],
+    compound: Compound | None,
     *,
+    crew: Crew,
     turns: int = 1,
 ) -> Iterator[_Running]:
     """Workers and all that a scenario needs on a cluster, for as long as its rounds run.
@@ -193,24 +236,40 @@ def _running(
     scenario = resolve_scenario(scenario, cluster)
     admin = Admin(cluster.bootstrap_servers, cluster.access)
     read_partitions = Preflight(cluster.bootstrap_servers, cluster.access).read_partitions(scenario)
-    shares = _shares(scenario)
-    run = run_name(_over(scenario, turns), secrets.token_bytes(SUFFIX_BYTES))
+    run = run_name(
+        _over(scenario, turns * (1 if compound is None else compound.most)), secrets.token_bytes(SUFFIX_BYTES)
+    )
 
-    def load(number: int, topic: str) -> RoundReport:
+    def load(scenario: Scenario, number: int, topic: str, on_progress: Callable[[Progress], None]) -> RoundReport:
         if number == 1:
             _check(scenario, cluster, topic, run)
         board = pool.board(groups=scenario.consumer_groups)
-        assignments = _assign(shares, scenario, cluster, topic, board, run=run, seed=number, read=read_partitions)
-        watch = functools.partial(on_progress, number)
+        assignments = _assign(divided, scenario, cluster, topic, board, run=run, seed=number, read=read_partitions)
         alone = functools.partial(pool.run, assignments, board, check=cluster.check)
-        watched = functools.partial(_watched, alone, cluster, topic, actions, watch)
+        watched = functools.partial(_watched, alone, cluster, topic, actions, on_progress)
         audit = functools.partial(_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
         return _checked(admin, topic, scenario, watched, audit)
 
-    running = _Running(scenario, _Topics(admin, scenario, run), load)
-    with _groups(admin, scenario, run, running), WorkerPool(len(shares)) as pool:
+    running = _Running(scenario, _Topics(admin, scenario, run), load, compound, on_progress)
+    with contextlib.ExitStack() as stack:
+        places, place = stack.enter_context(_places(crew))
+        divided = shares(scenario, crew, places)
+        stack.enter_context(_groups(admin, scenario, run, running))
+        pool = stack.enter_context(WorkerPool(len(divided), place))
         yield running
         running.ended_well = not running.broken
+
+
+@contextlib.contextmanager
+def _places(crew: Crew) -> Iterator[tuple[int, OpenPlace]]:
+    """For how many workers of a kind there is a place, and where."""
+    if crew.scheduler is None:
+        yield os.cpu_count() or 1, Processes
+        return
+    from pytest_kafkaperf.load.dask import DaskWorkers  # noqa: PLC0415 - an extra, which nobody else needs
+
+    with DaskWorkers(crew.scheduler) as workers:
+        yield workers.count(), workers.place
 
 
 def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
@@ -246,19 +305,20 @@ def _groups(admin: Admin, scenario: Scenario, run: str, running: _Running) -> It
     try:
         yield
     finally:
-        begun = min(len(running.rounds) + 1, scenario.rounds)
-        names = group_names(run, rounds=begun, groups=scenario.consumer_groups) if scenario.consumers else []
+        names = group_names(run, rounds=running.loads, groups=scenario.consumer_groups) if scenario.consumers else []
         try:
             if names:
                 admin.delete_groups(names, timeout_s=TIMEOUT_S if running.ended_well else _HASTY_GROUPS_TIMEOUT_S)
         except ClusterError as error:
-            _warn(running.rounds, f"consumer groups of {run} were left behind: {error}")
+            if running.rounds:
+                running.rounds[-1] = _warned(running.rounds[-1], f"consumer groups of {run} were left behind: {error}")
 
 
-def _warn(rounds: list[Round], text: str) -> None:
-    """Tell it with the last round, unless something worse is told there."""
-    if rounds and not rounds[-1].problems:
-        rounds[-1] = dataclasses.replace(rounds[-1], warnings=(*rounds[-1].warnings, text))
+def _warned(one: Round, text: str | None) -> Round:
+    """The round with that warning, unless something worse is told there."""
+    if text is None or one.problems:
+        return one
+    return dataclasses.replace(one, warnings=(*one.warnings, text))
 
 
 def _watched(
@@ -409,21 +469,8 @@ def _audit(
     )
 
 
-def _shares(scenario: Scenario) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Which producers each worker runs, and of which groups its consumers are.
-
-    Producers and consumers are in different processes, so that reading does not delay sending; there are no more
-    processes of a kind than cores.
-    """
-    cores = os.cpu_count() or 1
-    groups = [group for group in range(scenario.consumer_groups) for _ in range(scenario.consumers)]
-    producing, consuming = min(scenario.producers, cores), min(len(groups), cores)
-    shares = [(tuple(range(worker, scenario.producers, producing)), ()) for worker in range(producing)]
-    return shares + [((), tuple(groups[worker::consuming])) for worker in range(consuming)]
-
-
 def _assign(
-    shares: list[tuple[tuple[int, ...], tuple[int, ...]]],
+    divided: list[tuple[tuple[int, ...], tuple[int, ...]]],
     scenario: Scenario,
     cluster: Cluster,
     topic: str,
@@ -448,5 +495,5 @@ def _assign(
             consumers=consumers,
             seed=seed,
         )
-        for worker, (producers, consumers) in zip(itertools.count(), shares)
+        for worker, (producers, consumers) in zip(itertools.count(), divided)
     ]

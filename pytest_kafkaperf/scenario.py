@@ -2,165 +2,50 @@
 
 from __future__ import annotations
 
-import re
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from pytest_kafkaperf.client_config import CONSUMER, PRODUCER
-from pytest_kafkaperf.correlation import HEADER, Correlate, described, parse_correlate
-from pytest_kafkaperf.errors import UnitError
+from pytest_kafkaperf.correlation import HEADER
 from pytest_kafkaperf.fields import MarkerFields
-from pytest_kafkaperf.keys import Keys, parse_keys
 from pytest_kafkaperf.metrics import LOAD_METRICS
-from pytest_kafkaperf.rate import Rate, dump_rate, format_rate, parse_rate, timed_s
-from pytest_kafkaperf.samples import Samples, dump_samples, is_utf8, parse_samples
-from pytest_kafkaperf.sizes import Sizes, dump_sizes, format_sizes, mean_size, parse_size, parse_sizes
-from pytest_kafkaperf.units import Unit, format_quantity, parse, parse_exact
+from pytest_kafkaperf.rate import timed_s
+from pytest_kafkaperf.samples import Samples
+from pytest_kafkaperf.sizes import Sizes, format_sizes, mean_size
+from pytest_kafkaperf.values import (
+    DEFAULT_SIZE,
+    Acks,
+    Bytes,
+    Compression,
+    Config,
+    Correlation,
+    Count,
+    Flag,
+    Headers,
+    Key,
+    Payload,
+    Ratio,
+    RecordRate,
+    Records,
+    RecordSize,
+    Seconds,
+    Topic,
+    shares_of,
+)
 
 KEY_BYTES = 8
 """A key is an integer of 64 bits, big-endian, as Kafka's LongSerializer writes it."""
 TAG_BYTES = 16
 """What end-to-end timing writes into the head of each value: due time and origin (see `load.payload`)."""
 
-
-def _seconds(quantity: Any) -> float:
-    return parse(quantity, Unit.SECONDS)
-
-
-def _records(quantity: Any) -> int:
-    exact = parse_exact(quantity, Unit.RECORDS)
-    if exact.denominator != 1:
-        raise UnitError(f"{quantity!r} is not a whole number of records")
-    return int(exact)
-
-
-def _dump_sizes(value: Any) -> Any:
-    return dump_sizes(value) if isinstance(value, Mapping) else value
-
-
-def _payload(value: Any) -> Any:
-    return value if isinstance(value, str) and value in ("random", "zeros") else parse_samples(value)
-
-
-def _dump_payload(value: Any) -> Any:
-    return dump_samples(value) if isinstance(value, Samples) else value
-
-
-def _rate(quantity: Any, info: ValidationInfo) -> Rate:
-    """Records a second; the fields that say how large a record is have been read before."""
-    if isinstance(info.data.get("payload"), Samples):
-        return parse_rate(quantity, record_bytes=None)
-    return parse_rate(quantity, record_bytes=mean_size(_shares(info.data.get("record_size"))))
-
-
-def _key(value: Any) -> Keys | None:
-    return None if value == "none" else parse_keys(value)
-
-
-def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    if len(headers) > _MAX_HEADERS:
-        raise ValueError(f"{len(headers)} headers; a record has at most {_MAX_HEADERS}")
-    if "" in headers:
-        raise ValueError("a header's name is empty; give it one")
-    for name, text in headers.items():
-        if not is_utf8(name + text):
-            raise ValueError(f"header {name!r} has characters that UTF-8 does not; use others")
-    return headers
-
-
-def _correlate(value: Any) -> Correlate | None:
-    return None if value is None else parse_correlate(value)
-
-
-def _dump_correlate(value: Any) -> Any:
-    return None if value is None else described(value)
-
-
-def _count(value: Any) -> Any:
-    """True is no count, although Python takes it for 1."""
-    if isinstance(value, bool):
-        raise ValueError("use a whole number")  # noqa: TRY004 - pydantic names the field of a ValueError
-    return value
-
-
-def _ratio(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("use a number from 0 to below 1")  # noqa: TRY004 - pydantic names the field of a ValueError
-    return value
-
-
-def _flag(value: Any) -> bool:
-    """1 and 'yes' are no flags here: they are mistaken for another field's value more often than meant."""
-    flag = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
-    if not isinstance(flag, bool):
-        raise ValueError("use True or False")  # noqa: TRY004 - pydantic names the field of a ValueError
-    return flag
-
-
-def _acks(value: Any) -> Any:
-    """Kafka's own spellings; True is no number of acknowledgements, although Python takes it for 1."""
-    if isinstance(value, bool):
-        return str(value)
-    return {"0": 0, "1": 1, "-1": "all", -1: "all"}.get(value, value) if isinstance(value, str | int) else value
-
-
-def _compression(value: Any) -> Any:
-    return None if value == "none" else value
-
-
-def _topic(name: str) -> str:
-    if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        raise ValueError("a topic's name has 1 to 249 of the characters a-z A-Z 0-9 . _ - and is not '.' or '..'")
-    if name.startswith("__"):
-        raise ValueError("names that begin with '__' are those of internal topics; load on one would harm the cluster")
-    return name
-
-
-def _config(value: Any) -> Any:
-    """Kafka's configuration is text; Python's True and 5 are what people write."""
-    if not isinstance(value, Mapping):
-        return value
-    return {name: _config_text(item) for name, item in value.items()}
-
-
-def _config_text(item: Any) -> Any:
-    if isinstance(item, bool):
-        return str(item).lower()
-    return str(item) if isinstance(item, int | float) else item
-
-
-Seconds = Annotated[float, BeforeValidator(_seconds)]
-Bytes = Annotated[int, BeforeValidator(parse_size)]
-Records = Annotated[int, BeforeValidator(_records)]
-Count = Annotated[int, BeforeValidator(_count)]
-Flag = Annotated[bool, BeforeValidator(_flag)]
-Config = Annotated[Mapping[str, str], BeforeValidator(_config)]
-RecordSize = Annotated[int | Sizes, PlainValidator(parse_sizes), PlainSerializer(_dump_sizes)]
-Payload = Annotated[Literal["random", "zeros"] | Samples, PlainValidator(_payload), PlainSerializer(_dump_payload)]
-Key = Annotated[Keys, PlainValidator(_key), PlainSerializer(str)]
-Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
-Topic = Annotated[str, AfterValidator(_topic)]
-Correlation = Annotated[Any, PlainValidator(_correlate), PlainSerializer(_dump_correlate)]
-
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""As Kafka's own class `Topic` has it."""
 _OF_THE_TOPIC = ("partitions", "replication_factor", "topic_config")
 """What a topic that exists has already."""
 _LENGTHS = frozenset({"records", "duration"})
 _DEFAULT_DURATION_S = 5.0
-_DEFAULT_SIZE = 100
 _MAX_CLIENTS = 1000
-_MAX_HEADERS = 100
 
 
 class Scenario(MarkerFields):
@@ -174,7 +59,7 @@ class Scenario(MarkerFields):
     """Bytes of a value, or shares of the records by size; 100 B where nothing is given, None with samples."""
     payload: Payload = "random"
     """What values hold: random bytes (incompressible), zeros, or samples from a file."""
-    rate: Annotated[Rate, PlainValidator(_rate), PlainSerializer(dump_rate)] | None = None
+    rate: RecordRate | None = None
     """Records a second over all producers (open loop); None: as fast as they are acknowledged (closed loop)."""
     key: Key | None = None
     """Keys of records; None: they have none."""
@@ -184,19 +69,19 @@ class Scenario(MarkerFields):
     """Clients that write."""
     client: Literal["batch", "record"] = "batch"
     """`batch`: whole batches are handed to the client library; `record`: one `send()` a record."""
-    acks: Annotated[Literal[0, 1, "all"], BeforeValidator(_acks)] = "all"
+    acks: Acks = "all"
     """Replicas that must have a record before it is acknowledged."""
     batch_size: Annotated[Bytes, Field(ge=1, le=1 << 30)] = 16 * 1024
     """Upper bound of a batch in bytes; a record that is larger travels alone."""
     linger: Annotated[Seconds, Field(le=60)] = 0.005
     """Seconds that a batch waits for more records."""
-    compression: Annotated[Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(_compression)] = None
+    compression: Compression = None
     """Codec of batches; None: they are not compressed."""
     idempotence: Flag = False
     """Whether brokers refuse what a producer's retries send twice (KIP-98); needs acks `all`."""
     transaction_size: Annotated[Records, Field(ge=1, le=10**9)] | None = None
     """Records of each transaction of one producer; implies idempotence. None: no transactions."""
-    abort_ratio: Annotated[float, BeforeValidator(_ratio), Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
+    abort_ratio: Annotated[Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of the transactions that are aborted."""
     producer_config: Mapping[str, Any] = Field(default_factory=dict)
     """Further parameters of aiokafka's producer, in its spelling or in Kafka's own."""
@@ -246,7 +131,7 @@ class Scenario(MarkerFields):
         if self.records is None and self.duration is None:
             self._set("duration", max(_DEFAULT_DURATION_S, timed_s(self.rate)))
         if self.record_size is None and not isinstance(self.payload, Samples):
-            self._set("record_size", _DEFAULT_SIZE)
+            self._set("record_size", DEFAULT_SIZE)
         if self.transaction_size is not None:
             self._set("idempotence", True)
         return self
@@ -261,7 +146,7 @@ class Scenario(MarkerFields):
         """
         if self.record_size is None:
             raise ValueError("the samples decide the sizes of records")
-        return _shares(self.record_size)
+        return shares_of(self.record_size)
 
     @property
     def mean_record_size(self) -> float:
@@ -291,19 +176,13 @@ class Scenario(MarkerFields):
 
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics that load of this scenario can give, in the catalogue's order."""
-        return tuple(name for name in LOAD_METRICS if self._measures(name))
-
-    def _measures(self, name: str) -> bool:
-        family = name.split(".", maxsplit=1)[0]
-        if family == "consume":
-            return self.consumers > 0
-        if family in ("e2e", "lag"):
-            return self.consumers > 0 and self.consume == "live"
-        if name.startswith("produce.delay"):
-            return self.rate is not None
-        if name == "reordered" and self.output_topic is not None:
-            return False  # an application may well hand records to other partitions
-        return not (name in ("lost", "duplicated", "reordered") and self.acks == 0)
+        return _metrics(
+            paced=self.rate is not None,
+            read=self.consumers > 0,
+            live=self.consume == "live",
+            acknowledged=self.acks != 0,
+            own_order=self.output_topic is None,
+        )
 
     def _set(self, name: str, value: Any) -> None:
         """For validation only: the scenario is frozen."""
@@ -332,15 +211,14 @@ class Scenario(MarkerFields):
 
     def _problems_of_consumers(self) -> Iterator[str]:
         for name in ("consumer_groups", "consume", "isolation_level", "consumer_config"):
-            default = type(self).model_fields[name].get_default(call_default_factory=True)
-            if not self.consumers and getattr(self, name) != default:
+            if not self.consumers and self._differs(name):
                 yield f"{name} without consumers: nobody reads; give consumers=1 or more, or leave {name} out"
         if self.consumers * self.consumer_groups > _MAX_CLIENTS:
             yield (
                 f"{self.consumer_groups} groups of {self.consumers} consumers are "
                 f"{self.consumers * self.consumer_groups} clients; at most {_MAX_CLIENTS} can be"
             )
-        smallest = min(_shares(self.record_size))
+        smallest = min(shares_of(self.record_size))
         if self.consumers and smallest < TAG_BYTES and not self.tags_in_header:
             yield (
                 f"record_size {smallest} B is too small with consumers: end-to-end timing writes "
@@ -348,6 +226,11 @@ class Scenario(MarkerFields):
             )
         if self.consumers and self.acks == 0:
             yield "acks=0 with consumers: what was lost cannot be told from what is late; use acks=1 or 'all'"
+
+    def _differs(self, name: str) -> bool:
+        """Whether a field was given, and not as it is by default."""
+        field = type(self).model_fields[name]
+        return name in self.model_fields_set and getattr(self, name) != field.get_default(call_default_factory=True)
 
     def _problems_of_topic(self) -> Iterator[str]:
         given = [name for name in _OF_THE_TOPIC if name in self.model_fields_set]
@@ -388,39 +271,20 @@ def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def format_field(name: str, value: Any) -> str:
-    """A field's value for people, with its unit: as a scenario has it, or as its dump in a baseline has it."""
-    unit = _FIELD_UNITS.get(name)
-    if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
-        return format_quantity(value, unit, digits=6)
-    try:
-        match name, value:
-            case "rate", list() | tuple():
-                return format_rate(parse_rate(value, record_bytes=None))
-            case "record_size", dict():
-                return format_sizes(parse_sizes(value))
-            case "payload", dict():
-                return str(parse_samples(value))
-            case "correlate", _ if callable(value):
-                return described(value)
-    except ValueError:
-        pass  # a baseline can have been written by hand
-    return str(value)
+@functools.cache  # of a few kinds of load, each test of a session asks again
+def _metrics(*, paced: bool, read: bool, live: bool, acknowledged: bool, own_order: bool) -> tuple[str, ...]:
+    """`own_order`: records stand in the topic that is read as they were written."""
 
+    def measured(name: str) -> bool:
+        family = name.split(".", maxsplit=1)[0]
+        if family == "consume":
+            return read
+        if family in ("e2e", "lag"):
+            return read and live
+        if name.startswith("produce.delay"):
+            return paced
+        if name == "reordered" and not own_order:
+            return False  # an application may well hand records to other partitions
+        return acknowledged or name not in ("lost", "duplicated", "reordered")
 
-_FIELD_UNITS = {
-    "records": Unit.RECORDS,
-    "duration": Unit.SECONDS,
-    "rate": Unit.RECORD_RATE,
-    "record_size": Unit.BYTES,
-    "batch_size": Unit.BYTES,
-    "linger": Unit.SECONDS,
-    "transaction_size": Unit.RECORDS,
-    "warmup": Unit.SECONDS,
-}
-
-
-def _shares(sizes: int | Sizes | None) -> Sizes:
-    if sizes is None:
-        return {_DEFAULT_SIZE: 1.0}
-    return {sizes: 1.0} if isinstance(sizes, int) else sizes
+    return tuple(filter(measured, LOAD_METRICS))

@@ -11,13 +11,13 @@ Latencies are kept per interval in log-linear buckets at most 1/64 of their valu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.histogram import OCTAVES, buckets_of, middles_ns
+from pytest_kafkaperf.histogram import OCTAVES, buckets_of, middles_ns, smallest
 
 MAX_INTERVALS = 600
 _SECOND_NS = 10**9
@@ -50,7 +50,10 @@ def _no_latencies() -> Counts:
 
 @dataclass(slots=True, eq=False)
 class Series:
-    """Events and latencies of one round; grows by `count` and `record`, is combined by `merged`."""
+    """Events and latencies of one round; grows by `count` and `record`, is combined by `merged`.
+
+    One that was pickled comes back with its counts in as few bytes as they need: within a second most take one or two.
+    """
 
     start_ns: int
     interval_s: int = 1
@@ -86,6 +89,7 @@ class Series:
         self._cover_buckets(left, right)
         low, high, places = self._places(instants_ns)
         shape = (high - low, right - left)
+        self.latencies = self.latencies.astype(np.int64, copy=False)
         cells = _tally(places * shape[1] + (buckets - left), counts, shape[0] * shape[1])
         left, right = left - self.first_bucket, right - self.first_bucket
         self.latencies[low:high, left:right] += cells.reshape(shape)
@@ -120,9 +124,18 @@ class Series:
         high = low + added.events.size
         self.events[low:high] += added.events
         self.max_ns[low:high] = np.maximum(self.max_ns[low:high], added.max_ns)
+        self.latencies = self.latencies.astype(np.int64, copy=False)
         self._cover_buckets(added.first_bucket, added.first_bucket + added.latencies.shape[1])
         left = added.first_bucket - self.first_bucket
         self.latencies[low:high, left : left + added.latencies.shape[1]] += added.latencies
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**state, "latencies": smallest(self.latencies)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def coarsen(self, interval_s: int) -> None:
         """Double the interval until it is at least so long."""
@@ -133,7 +146,7 @@ class Series:
             self.first >>= 1
             self.events = self.events[0::2] + self.events[1::2]
             self.max_ns = np.maximum(self.max_ns[0::2], self.max_ns[1::2])
-            self.latencies = self.latencies[0::2] + self.latencies[1::2]
+            self.latencies = np.add(self.latencies[0::2], self.latencies[1::2], dtype=np.int64)
 
     def _quantiles_ns(self, totals: Counts, quantile: float) -> npt.NDArray[np.float64]:
         """By nearest rank, shape `(intervals,)`; meaningless where nothing was recorded."""

@@ -23,10 +23,12 @@ from pytest_kafkaperf.baseline import (
     scenario_changes,
 )
 from pytest_kafkaperf.calibration import Calibrated, calibrated
+from pytest_kafkaperf.capacity import described
 from pytest_kafkaperf.collection import file_of
 from pytest_kafkaperf.commit import current_commit
 from pytest_kafkaperf.comparison import Measured, logs, no_ratio
 from pytest_kafkaperf.course import Course, not_run, run_course
+from pytest_kafkaperf.crew import Crew, parse_crew
 from pytest_kafkaperf.environment import default_environment_key, differences
 from pytest_kafkaperf.errors import ClusterError, UsageError
 from pytest_kafkaperf.finding import Verdict
@@ -34,21 +36,21 @@ from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.pace import Overhead, Pace
 from pytest_kafkaperf.relative import ALPHA
 from pytest_kafkaperf.reports.history import append_history, history_lines
-from pytest_kafkaperf.result import Result, Trial, judged, problems_of, warnings_of
+from pytest_kafkaperf.result import Result, Trial, at_least, judged, problems_of, warnings_of
 from pytest_kafkaperf.run import resolve_scenario
 from pytest_kafkaperf.shared import SharedClusters, Wanted
 from pytest_kafkaperf.stand import Stand, now
 from pytest_kafkaperf.threshold import count_gated
+from pytest_kafkaperf.uncertainty import open_limits, uncertainty_s
 from pytest_kafkaperf.verdict import Judgement, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pytest_kafkaperf.actions import Action
     from pytest_kafkaperf.case import Case
     from pytest_kafkaperf.clusters import Cluster, ClusterSpec
     from pytest_kafkaperf.load.pool import Progress
-    from pytest_kafkaperf.scenario import Scenario
     from pytest_kafkaperf.settings import Settings
 
 _STALE = (
@@ -147,7 +149,7 @@ class Session:
             course = run_course(
                 stand,
                 pace,
-                lambda trials: self._judge(case, trials, baseline),
+                lambda trials: self._believed(case, trials, baseline),
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
             )
@@ -156,7 +158,9 @@ class Session:
             trials = (not_run(unfit),)
             notes = () if pace.obstacle is None or unfit else (pace.obstacle,)
             course = Course(trials=trials, judgement=self._judge(case, trials, baseline), notes=notes, partial=True)
-        result = self._result(case, cluster=as_it_is, reference=stand.reference, course=course, baseline=baseline)
+        result = self._result(
+            case, cluster=as_it_is, reference=stand.reference, course=course, baseline=baseline, crew=stand.crew
+        )
         return self._kept(case, key, result, baseline)
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
@@ -237,7 +241,9 @@ class Session:
             order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - nobody guesses it
             actions=actions,
             preheat_s=self.settings.preheat_s,
+            crew=parse_crew(self.settings.workers),
             on_progress=on_progress,
+            plan=case.plan,
         )
 
     def _pace(
@@ -264,7 +270,7 @@ class Session:
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:
             return BaselineRounds()
-        return self._store.comparable(key, case.nodeid, _described(case.scenario))
+        return self._store.comparable(key, case.nodeid, described(case.scenario, case.plan))
 
     def _judge(self, case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> Judgement:
         def judged_with(ungated: str | None, fresh: Sequence[Measured] | None) -> Judgement:
@@ -274,6 +280,7 @@ class Session:
                 baseline=baseline,
                 fresh=fresh,
                 problems=problems_of(trials),
+                at_least=at_least(trials),
                 ungated=ungated,
             )
 
@@ -287,8 +294,24 @@ class Session:
             # What breaks an absolute limit never becomes the baseline: the rest is judged against the old one.
         return judged_with(None, fresh)
 
+    def _believed(self, case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> Judgement:
+        """The same, but for limits that are finer than the clocks they would be judged by."""
+        judgement = self._judge(case, trials, baseline)
+        finer = _finer(case, trials, judgement)
+        if not finer:
+            return judgement
+        problems = (*judgement.problems, *finer)
+        return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
+
     def _result(
-        self, case: Case, *, cluster: Cluster, reference: Cluster | None, course: Course, baseline: BaselineRounds
+        self,
+        case: Case,
+        *,
+        cluster: Cluster,
+        reference: Cluster | None,
+        course: Course,
+        baseline: BaselineRounds,
+        crew: Crew | None = None,
     ) -> Result:
         trials, judgement = course.trials, course.judgement
         compared = baseline.obstacle is None and self.settings.calibrate is None
@@ -297,6 +320,7 @@ class Session:
         return Result(
             nodeid=case.nodeid,
             scenario=case.scenario,
+            plan=case.plan,
             sources=case.sources,
             parameters=case.parameters,
             cluster=cluster,
@@ -305,13 +329,14 @@ class Session:
             baseline_sessions=len(baseline.sessions) if compared and baseline.sessions else None,
             baseline=baseline,
             changed=differences(there, cluster.fingerprint) if there else (),
-            advice=_advice(case, trials, baseline) if compared and not problems_of(trials) else (),
+            advice=_advice(case, trials, baseline) if compared and not judgement.problems else (),
             calibration=calibration,
-            verdict=judgement.verdict if trials[0].rounds or trials[0].problems else Verdict.INCONCLUSIVE,
+            verdict=judgement.verdict if trials[0].rounds or judgement.problems else Verdict.INCONCLUSIVE,
             checks=judgement.checks,
             warnings=warnings_of(trials),
-            problems=problems_of(trials),
+            problems=judgement.problems,
             notes=(*course.notes, *uncalibrated),
+            crew=crew or parse_crew(self.settings.workers),
             partial=course.partial,
         )
 
@@ -394,7 +419,7 @@ class Session:
             calibrated=self.settings.calibrate is not None,
         )
         record = old if self.settings.update == "append" else None
-        dropped = [] if record is None else scenario_changes(record.scenario, _described(result.scenario))
+        dropped = [] if record is None else scenario_changes(record.scenario, described(result.scenario, result.plan))
         for trial in chosen.trials:
             record = grown(record, self._record(key, result, trial))
         if record is None or not chosen.trials:
@@ -409,7 +434,7 @@ class Session:
         return BaselineRecord.of_session(
             nodeid=result.nodeid,
             environment=key,
-            scenario=_described(result.scenario),
+            scenario=described(result.scenario, result.plan),
             fingerprint=result.cluster.fingerprint,
             created=trial.created,
             rounds=[dict(one.metrics) for one in trial.rounds],
@@ -465,14 +490,15 @@ def _advice(case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> tu
     return advice(trials[0].measured, baseline.sessions, gated=gated)
 
 
+def _finer(case: Case, trials: Sequence[Trial], judgement: Judgement) -> list[str]:
+    """Limits that are finer than the clocks of the machines between which they are to hold."""
+    blur_s = uncertainty_s(one for trial in trials for one in trial.all_rounds)
+    return open_limits(case.thresholds, [check.limit_value for check in judgement.checks], blur_s)
+
+
 def _stale(result: Result) -> list[str]:
     """Whether the baseline is so far behind that a regression could hide in what has been gained."""
     relative = [check for check in result.checks if check.is_relative]
     if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
         return []
     return [_STALE]
-
-
-def _described(scenario: Scenario) -> Mapping[str, Any]:
-    described: dict[str, Any] = scenario.model_dump(mode="json")
-    return described

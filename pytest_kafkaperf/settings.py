@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ class Settings:
     ini: Mapping[str, str]
     root: Path
     cluster: str
+    workers: str | None
+    """What makes the load, as `--kafka-workers` takes it; valid."""
     client_config: Path | None
     """The client properties of a running cluster."""
     metrics_urls: tuple[str, ...]
@@ -158,6 +161,7 @@ def read_settings(
         ini=written,
         root=root,
         cluster=parse_target(either.get("cluster", "auto")),
+        workers=_workers(either.get("workers")),
         client_config=path("client-config", None),
         metrics_urls=_urls(either.get("metrics-url")),
         log_dirs=paths("log-dirs"),
@@ -182,6 +186,24 @@ def read_settings(
         history=path("history", None),
         thresholds=tuple(thresholds),
     )
+
+
+def _workers(text: str | None) -> str | None:
+    """The text of `--kafka-workers`.
+
+    Raises:
+        UsageError: it cannot be read, or asks for what is not installed.
+
+    """
+    if text is None:
+        return None
+    from pytest_kafkaperf.crew import parse_crew  # noqa: PLC0415 - costs start-up time
+
+    if parse_crew(text).scheduler is not None and importlib.util.find_spec("distributed") is None:
+        raise UsageError(
+            f"--kafka-workers={text}: Dask is not installed; install it with: pip install 'pytest-kafkaperf[dask]'"
+        )
+    return text
 
 
 def _refuse_together(given: Mapping[str, str], update: str | None) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_kafkaperf.scenario import Scenario, format_field
+from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.values import format_field
 
 DECADE = 10
 """Numbers that span at least this factor are shown on a logarithmic axis."""

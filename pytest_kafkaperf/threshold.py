@@ -6,6 +6,7 @@ Grammar: `METRIC OP LIMIT`; OP is one of `<= < >= > ==`; LIMIT is a quantity, `b
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable
@@ -109,6 +110,54 @@ def parse_threshold(expression: str) -> Threshold:
             f"cannot read threshold {expression[:40]!r}...: it has {len(expression)} characters, at most {_MAX_LENGTH} "
             f"are read; expected METRIC OP LIMIT, {_EXAMPLE}"
         )
+    return _read(expression)
+
+
+def describe_limit(limit: Limit, subject: Metric) -> str:
+    """A limit for people: `25 ms`, `baseline + 20 %`, `max(baseline, 5 ms)`."""
+    match limit:
+        case Absolute(value=value):
+            return format_quantity(value, subject.unit, digits=6)
+        case Relative(factor=factor):
+            if factor == 1:
+                return "baseline"
+            return f"baseline {'+' if factor > 1 else '-'} {abs(factor - 1) * 100:.6g} %"
+        case Extreme(kind=kind, parts=parts):
+            return f"{kind}({', '.join(describe_limit(part, subject) for part in parts)})"
+
+
+def holds(value: float, operator: Operator, limit: float) -> bool:
+    """Whether a figure keeps an absolute limit."""
+    match operator:
+        case "<=":
+            return value <= limit
+        case "<":
+            return value < limit
+        case ">=":
+            return value >= limit
+        case ">":
+            return value > limit
+        case "==":
+            return value == limit
+
+
+def limit_value(limit: Limit, baseline: float | None) -> float | None:
+    """A limit in the metric's base unit, given the baseline's figure; None where it takes one and there is none."""
+    match limit:
+        case Absolute(value=value):
+            return value
+        case Relative(factor=factor):
+            return None if baseline is None else baseline * factor
+        case Extreme(kind=kind, parts=parts):
+            first, second = (limit_value(part, baseline) for part in parts)
+            return None if first is None or second is None else _EXTREMES[kind](first, second)
+
+
+_EXTREMES = {"max": max, "min": min}
+
+
+@functools.lru_cache(maxsize=1000)  # tests of one session have much the same limits
+def _read(expression: str) -> Threshold:
     operators = list(_OPERATOR.finditer(expression))
     if len(operators) != 1:
         raise ScenarioError(
@@ -128,34 +177,6 @@ def parse_threshold(expression: str) -> Threshold:
     )
     _refuse_unjudgeable(threshold)
     return threshold
-
-
-def describe_limit(limit: Limit, subject: Metric) -> str:
-    """A limit for people: `25 ms`, `baseline + 20 %`, `max(baseline, 5 ms)`."""
-    match limit:
-        case Absolute(value=value):
-            return format_quantity(value, subject.unit, digits=6)
-        case Relative(factor=factor):
-            if factor == 1:
-                return "baseline"
-            return f"baseline {'+' if factor > 1 else '-'} {abs(factor - 1) * 100:.6g} %"
-        case Extreme(kind=kind, parts=parts):
-            return f"{kind}({', '.join(describe_limit(part, subject) for part in parts)})"
-
-
-def limit_value(limit: Limit, baseline: float | None) -> float | None:
-    """A limit in the metric's base unit, given the baseline's figure; None where it takes one and there is none."""
-    match limit:
-        case Absolute(value=value):
-            return value
-        case Relative(factor=factor):
-            return None if baseline is None else baseline * factor
-        case Extreme(kind=kind, parts=parts):
-            first, second = (limit_value(part, baseline) for part in parts)
-            return None if first is None or second is None else _EXTREMES[kind](first, second)
-
-
-_EXTREMES = {"max": max, "min": min}
 
 
 def _limit(text: str, subject: Metric) -> Limit:

@@ -7,6 +7,7 @@ ratios and plain counts. Prefixes follow IEC 80000-13: `KiB` is 1024 bytes, `kB`
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from enum import StrEnum
@@ -107,23 +108,7 @@ def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
         if (isinstance(quantity, float) and not math.isfinite(quantity)) or quantity < 0:
             raise UnitError(f"{quantity!r} is not a quantity; use a finite number of at least 0")
         return Fraction(quantity)
-    match = _QUANTITY.fullmatch(quantity) if len(quantity) <= _MAX_LENGTH else None
-    if match is None:
-        raise UnitError(_refusal(quantity, unit))
-    number = Fraction(match["number"].replace("_", "")) * _MULTIPLIERS[match["multiplier"] or ""]
-    if number < 0:
-        raise UnitError(f"{quantity!r} is negative; use a quantity of at least 0")
-    name = " ".join((match["unit"] or "").split())
-    if match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE):
-        raise UnitError(_refusal(quantity, unit))
-    if not name:
-        if number == 0 or unit in _BARE:
-            return number
-        raise UnitError(f"{quantity!r} has no unit; use one of {_names(unit)}, for example {_EXAMPLES[unit]}")
-    scale = _SCALES[unit].get(name)
-    if scale is None:
-        raise UnitError(_refusal(quantity, unit))
-    return number * scale
+    return _read(quantity, unit)
 
 
 def parse(quantity: str | float, unit: Unit) -> float:
@@ -175,6 +160,27 @@ def format_ratio(change: float) -> str:
 def format_percent(ratio: float) -> str:
     """Write a ratio that is no change: `6.5 %`."""
     return f"{ratio * 100:.1f} %"
+
+
+@functools.lru_cache(maxsize=1000)  # tests of one session say much the same
+def _read(quantity: str, unit: Unit) -> Fraction:
+    match = _QUANTITY.fullmatch(quantity) if len(quantity) <= _MAX_LENGTH else None
+    if match is None:
+        raise UnitError(_refusal(quantity, unit))
+    number = Fraction(match["number"].replace("_", "")) * _MULTIPLIERS[match["multiplier"] or ""]
+    if number < 0:
+        raise UnitError(f"{quantity!r} is negative; use a quantity of at least 0")
+    name = " ".join((match["unit"] or "").split())
+    if match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE):
+        raise UnitError(_refusal(quantity, unit))
+    if not name:
+        if number == 0 or unit in _BARE:
+            return number
+        raise UnitError(f"{quantity!r} has no unit; use one of {_names(unit)}, for example {_EXAMPLES[unit]}")
+    scale = _SCALES[unit].get(name)
+    if scale is None:
+        raise UnitError(_refusal(quantity, unit))
+    return number * scale
 
 
 def _scaled(value: float, steps: dict[str, float], digits: int) -> str:

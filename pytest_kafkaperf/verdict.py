@@ -37,6 +37,7 @@ from pytest_kafkaperf.threshold import (
     Threshold,
     count_gated,
     describe_limit,
+    holds,
     limit_value,
 )
 from pytest_kafkaperf.units import format_quantity
@@ -90,6 +91,8 @@ class Judgement:
 
     verdict: Verdict
     checks: tuple[Check, ...]
+    problems: tuple[str, ...] = ()
+    """Why the verdict is INVALID; empty otherwise."""
     unsettled: bool = False
     """Whether another fresh session is to run, which can change the verdict."""
 
@@ -101,6 +104,7 @@ def judge(
     baseline: BaselineRounds,
     fresh: Sequence[Measured] | None = None,
     problems: Sequence[str] = (),
+    at_least: Sequence[str] = (),
     ungated: str | None = None,
 ) -> Judgement:
     """Judge the limits of a test.
@@ -109,6 +113,7 @@ def judge(
     `fresh` are further sessions, each on a fresh cluster: limits that the first session makes suspect are judged by
     these alone. None: there will be none, and the first session decides.
     `problems` say why the run cannot be trusted: the verdict is INVALID then, and the checks are for information.
+    `at_least` are metrics whose figures are lower bounds: a limit on such a one can be kept by it, and not be broken.
     With `ungated`, limits relative to the baseline pass for that reason.
     """
     number = count_gated(thresholds)
@@ -116,12 +121,19 @@ def judge(
     found = [_look(threshold, [session], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
     if fresh and not problems:
         found = _judged_afresh(found, fresh, baseline, gated=number)
-    verdict = Verdict.INVALID if problems else worst([look.check.outcome for look in found])
+    checks = tuple(look.check for look in found)
+    problems = (*problems, *(_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails))
+    verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
     return Judgement(
         verdict=verdict,
-        checks=tuple(look.check for look in found),
+        checks=checks,
+        problems=problems,
         unsettled=not verdict.fails and any(look.unsettled for look in found),
     )
+
+
+def _bounded(check: Check) -> str:
+    return f"{check.expression}: {check.metric} is a lower bound here, and may keep the limit; see the warnings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,27 +317,13 @@ def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) ->
     least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
     spread = f"each {least}" if least == most else f"from {least} to {most}"
     reason = f"{'sum' if subject.summed else 'median'} of {counted(len(values), 'round')}, {spread}"
-    holds = _holds(observed, operator, limit.value)
-    return Finding(outcome=Verdict.PASSED if holds else Verdict.VIOLATED, reason=reason)
+    kept = holds(observed, operator, limit.value)
+    return Finding(outcome=Verdict.PASSED if kept else Verdict.VIOLATED, reason=reason)
 
 
 def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> bool:
     """Whether the sum is beyond the limit already, whatever the rounds without a value would add."""
     return operator in ("<=", "<", "==") and all(value >= 0 for value in values) and math.fsum(values) > limit
-
-
-def _holds(observed: float, operator: Operator, limit: float) -> bool:
-    match operator:
-        case "<=":
-            return observed <= limit
-        case "<":
-            return observed < limit
-        case ">=":
-            return observed >= limit
-        case ">":
-            return observed > limit
-        case "==":
-            return observed == limit
 
 
 def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:

@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_kafkaperf.baseline import BaselineRounds
-from pytest_kafkaperf.brokers import BrokerCurves
+from pytest_kafkaperf.brokers.readings import BrokerCurves
 from pytest_kafkaperf.calibration import Calibrated
+from pytest_kafkaperf.capacity import Plan, find_capacity
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.environment import differences
-from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.measurement import Round, Share
 from pytest_kafkaperf.metrics import QUANTILES
 from pytest_kafkaperf.noise import Noise
+from pytest_kafkaperf.rate import peak_rate
 from pytest_kafkaperf.result import Result, Trial
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.series import Curves
@@ -133,6 +135,41 @@ def side_by_side() -> Result:
     """Against a reference, nothing new."""
     nodeid = "tests/perf/test_orders.py::test_upgrade"
     return result(nodeid, before=None, now=Behaviour(), beside=Behaviour(p50_s=0.00205), limits=LIMITS[:2])
+
+
+def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
+    """Searches on a cluster that takes so many records a second, and whose latency rises towards that."""
+    limits = tuple(map(parse_threshold, ("produce.latency.p99 <= 20 ms", "errors == 0")))
+    plan = Plan(limits=limits, low=1_000.0, high=2_000_000.0)
+    source = random.Random(most)
+
+    def measure(scenario: Scenario, _: str) -> Round:
+        rate = peak_rate(scenario.rate or 0.0)
+        load = rate / (most * math.exp(source.gauss(0, 0.005)))
+        queue = 1 / (1 - load) if load < 1 else 400 * load
+        behaviour = Behaviour(rate=min(rate, most), p50_s=0.0008 + 0.0002 * queue, consumers=0)
+        return _round(behaviour, scenario, source, 1.0)
+
+    rounds: list[Round] = []
+    for _ in range(searches):
+        rounds.append(find_capacity(plan, Scenario(duration=10.0), measure, rounds))
+    nodeid = "tests/perf/test_orders.py::test_how_much"
+    base = result(nodeid, before=None, now=Behaviour(consumers=0), limits=("capacity >= 150k records/s",))
+    judgement = judge(
+        thresholds=[parse_threshold("capacity >= 150k records/s")],
+        session=Trial(created=CREATED, rounds=tuple(rounds)).measured,
+        baseline=BaselineRounds(),
+    )
+    return dataclasses.replace(
+        base,
+        plan=plan,
+        scenario=Scenario(duration=10.0, record_size=1024, rounds=searches),
+        sources={"duration": "call", "record_size": "marker", "rounds": "marker"},
+        trials=(Trial(created=CREATED, rounds=tuple(rounds)),),
+        verdict=judgement.verdict,
+        checks=judgement.checks,
+        warnings=tuple(dict.fromkeys(text for one in rounds for text in one.warnings)),
+    )
 
 
 def sizes() -> list[Result]:
@@ -320,7 +357,17 @@ def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, leve
         brokers=_brokers(times, behaviour, level, source),
         warnings=tuple(text for _, text in events),
         events=events,
+        shares=_shares(scenario, round(rate * 10)),
     )
+
+
+def _shares(scenario: Scenario, records: int) -> tuple[Share, ...]:
+    """One worker of each kind."""
+    share = Share(
+        host=None, producers=scenario.producers, consumers=0, cpu_s=0.9, busy_ratio=0.1, sent=records, received=0
+    )
+    reading = dataclasses.replace(share, producers=0, consumers=scenario.consumers, sent=0, received=records)
+    return (share, reading) if scenario.consumers else (share,)
 
 
 def _latencies(family: str, p50_s: float, tail: float, held_s: float) -> dict[str, float]:

@@ -127,7 +127,7 @@ def first_fetch(spec: ClusterSpec, *, target: str = "auto") -> str | None:
             version = spec.version or DEFAULT_VERSION
             return None if is_installed(version) else f"fetching Kafka {version} on its first use, about 50 MB"
         case Docker():
-            from pytest_kafkaperf.clusters.docker import image_of, is_pulled  # noqa: PLC0415 - as above
+            from pytest_kafkaperf.clusters.docker.image import image_of, is_pulled  # noqa: PLC0415 - as above
 
             image = image_of(spec)
             return None if is_pulled(image) else f"pulling {image} on its first use"

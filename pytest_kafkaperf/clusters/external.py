@@ -6,7 +6,8 @@ import contextlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.access import Access, read_client_properties
+from pytest_kafkaperf.access import Access
+from pytest_kafkaperf.access.properties import read_client_properties
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.readiness import wait_ready

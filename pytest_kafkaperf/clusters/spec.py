@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from pytest_kafkaperf.access import Access, read_access
+from pytest_kafkaperf.access import Access
+from pytest_kafkaperf.access.arguments import read_access
 from pytest_kafkaperf.environment import fingerprint
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.fields import MarkerFields
-from pytest_kafkaperf.scenario import Config
+from pytest_kafkaperf.values import Config
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.fleet import Fleet

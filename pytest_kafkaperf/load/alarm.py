@@ -9,7 +9,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Protocol, Self
 
-from pytest_kafkaperf.load.board import now_ns
+from pytest_kafkaperf.load.board import monotonic_ns, now_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ _NS_PER_S = 1_000_000_000
 
 
 class Alarm(Protocol):
-    """Sleeps until an instant of the monotonic clock."""
+    """Sleeps until an instant of the round's clock."""
 
     async def until(self, deadline_ns: int) -> None:
         """Return at `deadline_ns` or as soon after it as the machine can; at once when it has passed."""
@@ -81,8 +81,9 @@ class _TimerAlarm:
         if deadline_ns <= now_ns():
             return
         self._rang = asyncio.get_running_loop().create_future()
-        # struct itimerspec: interval (none), then the absolute instant; both seconds and nanoseconds.
-        spec = struct.pack("qqqq", 0, 0, *divmod(deadline_ns, _NS_PER_S))
+        # struct itimerspec: interval (none), then the absolute instant, of which 0 would be none; both seconds and
+        # nanoseconds.
+        spec = struct.pack("qqqq", 0, 0, *divmod(max(1, monotonic_ns(deadline_ns)), _NS_PER_S))
         if self._settime(self._fd, self._TFD_TIMER_ABSTIME, spec, None) != 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime failed")
         await self._rang

@@ -16,7 +16,8 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.kafka import adapt, make_reader
+from pytest_kafkaperf.load.clients import make_reader
+from pytest_kafkaperf.load.kafka import adapt
 from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.own import Own
 from pytest_kafkaperf.load.payload import Int64s, Payload, names_of, origin, tags_every_record

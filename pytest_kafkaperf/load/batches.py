@@ -15,7 +15,8 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.load.board import now_ns
-from pytest_kafkaperf.load.kafka import batches_in_flight, make_batch, submit
+from pytest_kafkaperf.load.clients import batches_in_flight
+from pytest_kafkaperf.load.kafka import make_batch, submit
 from pytest_kafkaperf.load.ledger import Batch
 from pytest_kafkaperf.load.payload import Stamp
 from pytest_kafkaperf.load.producing import Producer, Window

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import time
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Self
@@ -48,6 +49,8 @@ class Cell(IntEnum):
     """Records that consumers of the first group received; each further group has the next cell."""
 
 
+CONTROLLER = -1
+"""The number of the controller's row."""
 _LINE = 8
 """Cells of a cache line: rows are whole lines, so that workers do not slow each other down."""
 
@@ -91,6 +94,16 @@ class Board:
     def told(self, worker: int, cell: int) -> int:
         """Read one cell of a worker's row."""
         return self._open[(worker + 1) * self._width + cell]
+
+    def row(self, worker: int) -> list[int]:
+        """All cells of a row, for a board elsewhere: the state first, so that the others are as new at least."""
+        return self._open[(worker + 1) * self._width : (worker + 2) * self._width].tolist()
+
+    def put(self, worker: int, cells: Sequence[int]) -> None:
+        """Write the row of a board elsewhere, the state last: who sees it sees what led to it."""
+        first = (worker + 1) * self._width
+        for cell in reversed(range(self._width)):
+            self._open[first + cell] = cells[cell]
 
     def total(self, cell: int) -> int:
         """The sum of a cell over all workers."""
@@ -142,6 +155,34 @@ class Board:
         return self._cells
 
 
+class _Clock:
+    """How far this machine's monotonic clock is from that of the round, and how well that is known."""
+
+    __slots__ = ("offset_ns", "uncertainty_ns")
+
+    def __init__(self) -> None:
+        self.offset_ns = self.uncertainty_ns = 0
+
+
+_clock = _Clock()
+"""Set once, before any load, in a process on another machine than the controller's; 0 for all others."""
+
+
+def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:
+    """Let this process tell its instants by the controller's clock, which is so far ahead of its own."""
+    _clock.offset_ns, _clock.uncertainty_ns = offset_ns, uncertainty_ns
+
+
 def now_ns() -> int:
-    """The one clock of a round: monotonic, and the same for all processes of a host."""
-    return time.monotonic_ns()
+    """The one clock of a round: the controller's monotonic one, which is that of all processes of its machine."""
+    return time.monotonic_ns() + _clock.offset_ns
+
+
+def monotonic_ns(instant_ns: int) -> int:
+    """An instant of the round's clock on this machine's own, for timers."""
+    return instant_ns - _clock.offset_ns
+
+
+def known_to_ns() -> int:
+    """How far `now_ns` may be from what another machine's says; 0 where all are on one."""
+    return _clock.uncertainty_ns

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.board import now_ns
+from pytest_kafkaperf.load.board import known_to_ns, now_ns
 from pytest_kafkaperf.load.payload import names_of, origin
 from pytest_kafkaperf.measurement import Consumed
 from pytest_kafkaperf.schedule import NS_PER_S
@@ -167,7 +168,7 @@ class Consumer:
                 self._client.seek(partition, several[0].offset)
             return
         if self._own is not None:
-            fetched = _held_by(self._own, fetched, received_ns, start_ns)
+            fetched = _held_by(self._own, fetched, received_ns + known_to_ns(), start_ns)
         if fetched:
             self._receive(fetched, received_ns, start_ns)
 
@@ -194,9 +195,9 @@ class Consumer:
             report.bytes += round(sum(batch.size_bytes for batch in batches) * measured.size / count)
             report.last_ns = received_ns
         if self._timed:
-            report.latency.record(received_ns - measured)
+            report.latency.record(_since(measured, received_ns))
             if self._series is not None:
-                self._series.record(dues, received_ns - dues)
+                self._series.record(dues, _since(dues, received_ns))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
         """What of a batch came out for the first time; the rest counts as duplicated."""
@@ -249,6 +250,13 @@ class Consumer:
             with contextlib.suppress(KafkaError):  # not its partition any more
                 unread += max(0, end - await self._client.position(partition))
         return unread
+
+
+def _since(dues_ns: npt.NDArray[np.int64], received_ns: int) -> npt.NDArray[np.int64]:
+    """How long ago each was due; 0 where it seems to come before that by no more than two clocks may differ."""
+    waited: npt.NDArray[np.int64] = received_ns - dues_ns
+    tolerated_ns = known_to_ns()
+    return np.where((waited < 0) & (waited >= -tolerated_ns), 0, waited) if tolerated_ns else waited
 
 
 def _held_by(

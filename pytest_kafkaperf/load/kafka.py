@@ -20,7 +20,7 @@ For robustness:
   processes only.
 - `aiokafka.client.MetadataRequest`: asking about a topic that is gone would create it. Used in worker processes only.
 - `MessageAccumulator.reenqueue`: batches that failed together keep their order.
-- `AIOKafkaClient`, `aiokafka.protocol`: requests of their own for `readiness`, `features`, `admin` and `preflight`.
+- `AIOKafkaClient`, `aiokafka.protocol`: requests that aiokafka's public clients do not make.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ from aiokafka.record import control_record, default_records
 from aiokafka.record.util import calc_crc32c, decode_varint, encode_varint
 from aiokafka.structs import TopicPartition
 
-from pytest_kafkaperf.client_config import IN_FLIGHT
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
@@ -56,13 +54,9 @@ if TYPE_CHECKING:
 
     Headers = Sequence[tuple[str, bytes | None]]
 
-REQUEST_TIMEOUT_S = 30
-"""Kafka's own default (`request.timeout.ms`); a batch that is older and not acknowledged has failed."""
-
 __all__ = [
     "CODECS",
     "DECODERS",
-    "REQUEST_TIMEOUT_S",
     "AIOKafkaClient",
     "Accumulator",
     "Connection",
@@ -70,8 +64,8 @@ __all__ = [
     "Sender",
     "adapt",
     "admin",
+    "allow_in_flight",
     "api",
-    "batches_in_flight",
     "connected",
     "control_record",
     "coordination",
@@ -82,22 +76,14 @@ __all__ = [
     "encode_varint",
     "fetcher",
     "make_batch",
-    "make_consumer",
-    "make_producer",
-    "make_reader",
     "metadata",
     "submit",
     "transaction",
     "types",
 ]
 
-_IN_FLIGHT = 5
-"""Produce requests on their way to a broker: the default of Kafka's own producer."""
 _READER_LIMIT = 8 << 20
 """Bytes that a connection buffers: a fetch is read in few pieces. With aiokafka's 64 KiB it costs a third more CPU."""
-_MAX_REQUEST_BYTES = 1 << 20
-_HEARTBEAT_MS = 300
-"""Members learn of another that joins by a heartbeat: with Kafka's 3 s each round would begin that much later."""
 
 
 class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
@@ -315,63 +301,9 @@ async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any
         await client.close()
 
 
-def make_producer(
-    scenario: Scenario,
-    bootstrap_servers: str,
-    client_config: dict[str, Any],
-    *,
-    transactional_id: str,
-    largest: int,
-) -> aiokafka.AIOKafkaProducer:
-    """A producer for values of up to `largest` bytes; not started.
-
-    With explicit batches lingering is the schedule's work: a batch that gets here is closed and leaves as soon as it
-    can.
-    """
-    batches = scenario.client == "batch"
-    config = dict(scenario.producer_config)
-    in_flight = config.pop(IN_FLIGHT, _IN_FLIGHT)
-    room = max(_MAX_REQUEST_BYTES, 2 * (largest + scenario.batch_size))
-    made = aiokafka.AIOKafkaProducer(
-        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000, "max_request_size": room} | client_config | config,
-        bootstrap_servers=bootstrap_servers,
-        acks=scenario.acks,
-        compression_type=scenario.compression,
-        max_batch_size=scenario.batch_size,
-        linger_ms=0 if batches else round(scenario.linger * 1000),
-        enable_idempotence=scenario.idempotence,
-        transactional_id=transactional_id if scenario.transaction_size else None,
-    )
-    if batches:
-        made._sender.allow(in_flight)  # noqa: SLF001
-    return made
-
-
-def make_consumer(
-    scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
-) -> aiokafka.AIOKafkaConsumer:
-    """A member of a consumer group that reads what comes from now on; not started."""
-    return aiokafka.AIOKafkaConsumer(
-        topic,
-        **{"heartbeat_interval_ms": _HEARTBEAT_MS, "request_timeout_ms": REQUEST_TIMEOUT_S * 1000}
-        | client_config
-        | dict(scenario.consumer_config),
-        bootstrap_servers=bootstrap_servers,
-        group_id=group,
-        auto_offset_reset="latest",
-        enable_auto_commit=False,
-        isolation_level=scenario.isolation_level,
-    )
-
-
-def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokafka.AIOKafkaConsumer:
-    """A consumer without a group that reads from where it is told to; not started."""
-    return aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
-        auto_offset_reset="none",
-        enable_auto_commit=False,
-        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000} | client_config,
-    )
+def allow_in_flight(producer: aiokafka.AIOKafkaProducer, in_flight: int) -> None:
+    """Bound the requests a broker of a producer of explicit batches, before it is started."""
+    producer._sender.allow(in_flight)  # noqa: SLF001
 
 
 def make_batch(
@@ -386,12 +318,6 @@ def make_batch(
         codec=CODECS[producer._compression_type],  # noqa: SLF001
         transactional=transactions is not None and transactions.transactional_id is not None,
     )
-
-
-def batches_in_flight(scenario: Scenario) -> int:
-    """How many batches of a partition may be on their way at once."""
-    in_flight: int = scenario.producer_config.get(IN_FLIGHT, _IN_FLIGHT)
-    return 1 if scenario.idempotence else in_flight
 
 
 def submit(

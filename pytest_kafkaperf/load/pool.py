@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import multiprocessing
-import multiprocessing.connection
-import os
-import shutil
-import signal
-import sys
 import tempfile
-import threading
 import time
-import types
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from pytest_kafkaperf.errors import ClusterLostError, LoadError
-from pytest_kafkaperf.load.audit import TIMEOUT_S, audit
+from pytest_kafkaperf.load.audit import TIMEOUT_S
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
-from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s, work
+from pytest_kafkaperf.load.processes import DIED, Processes
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
 from pytest_kafkaperf.measurement import RoundReport
 from pytest_kafkaperf.schedule import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
+    from concurrent.futures import Future
 
     from pytest_kafkaperf.load.assignment import Assignment
     from pytest_kafkaperf.load.audit import AuditTask
@@ -41,8 +36,6 @@ _GIVE_UP_S = 5
 """What workers get to report after they were told to stop; then they are killed."""
 _MARGIN_S = 10
 """What the controller waits beyond a worker's own bound, which ends nearly every wait."""
-_MARGIN_NS = 20_000_000
-"""Between telling an instant and it: by then everyone has seen it."""
 _POLL_S = 0.02
 _CHECK_S = 0.25
 _LAG_S = 0.1
@@ -62,34 +55,59 @@ class Progress:
     """Of the produce latency in the last whole second, of the slowest worker; None where it is not known."""
     lag: int | None = None
     """What consumers are to receive and did not yet, of the group that is farthest behind; None without live ones."""
+    step: str = ""
+    """Of a search for the capacity: `step 7, 64k records/s`."""
+
+
+class Place(Protocol):
+    """Where worker processes run: on this machine, or on others."""
+
+    margin_ns: int
+    """Between telling an instant and it: by then every worker has seen it."""
+
+    def load(
+        self, assignments: Sequence[Assignment], board: Board
+    ) -> contextlib.AbstractContextManager[Sequence[Future[WorkerReport]]]:
+        """Hand the assignments out, and let all workers and this process see one board while the block lasts.
+
+        Raises:
+            LoadError: there is nobody to hand them to.
+
+        """
+
+    def audit(self, task: AuditTask) -> Future[Audit]:
+        """Let a worker look into the log.
+
+        Raises:
+            LoadError: there is none.
+
+        """
+
+
+OpenPlace = Callable[[int, str], contextlib.AbstractContextManager[Place]]
+"""Opens the place of so many workers, given the folder of the boards."""
 
 
 class WorkerPool:
-    """Worker processes, started once and used for every round of a test."""
+    """Worker processes, used for every round of a test; `place` opens where they run."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, place: OpenPlace = Processes) -> None:
         self._workers = workers
+        self._open = place
         self._stack = contextlib.ExitStack()
         self._folder = ""
-        self._executor: concurrent.futures.ProcessPoolExecutor | None = None
-        self._futures: Sequence[concurrent.futures.Future[Any]] = ()
+        self._place: Place | None = None
         self._rounds = 0
 
     def __enter__(self) -> Self:
-        self._folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-board-"))
-        self._executor = concurrent.futures.ProcessPoolExecutor(
-            self._workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin,
-            initargs=(self._folder,),
-        )
+        with contextlib.ExitStack() as stack:
+            self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-board-"))
+            self._place = stack.enter_context(self._open(self._workers, self._folder))
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._executor is not None:
-            idle = all(future.done() for future in self._futures)
-            _end(self._executor, patience_s=_GIVE_UP_S if idle else 0)
-        self._executor = None
+        self._place = None
         self._stack.close()
 
     def board(self, *, groups: int) -> Board:
@@ -109,30 +127,26 @@ class WorkerPool:
 
         `check` raises `ClusterLostError` when the cluster is known to be gone.
         """
-        if self._executor is None:
-            raise RuntimeError("the pool is used outside its `with` block")
-        with board:
+        place = self._opened
+        with board, contextlib.ExitStack() as stack:
             try:
-                with _without_main(), _without_interrupt():
-                    self._futures = [self._executor.submit(work, assignment) for assignment in assignments]
-            except BrokenProcessPool:
-                return RoundReport(workers=(), start_ns=None, problems=(_DIED,), broken=True)
-            return _Round(self._futures, board, assignments[0], check, progress).run()
+                futures = stack.enter_context(place.load(assignments, board))
+            except LoadError as error:
+                return RoundReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
+            return _Round(futures, board, assignments[0], check, progress, margin_ns=place.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | str:
         """Have a worker look at the log; the reason, when that did not work."""
-        if self._executor is None:
-            raise RuntimeError("the pool is used outside its `with` block")
         try:
-            with _without_main(), _without_interrupt():
-                self._futures = [self._executor.submit(audit, task)]
-            found: Audit = self._futures[0].result(timeout=TIMEOUT_S + _GIVE_UP_S)
+            return self._opened.audit(task).result(timeout=TIMEOUT_S + _GIVE_UP_S)
         except (LoadError, BrokenProcessPool, TimeoutError) as error:
             return str(error) or "the audit did not end"
-        return found
 
-
-_DIED = "a worker process died: killed, out of memory, or crashed"
+    @property
+    def _opened(self) -> Place:
+        if self._place is None:
+            raise RuntimeError("the pool is used outside its `with` block")
+        return self._place
 
 
 class _WorkerEndedError(Exception):
@@ -144,11 +158,13 @@ class _Round:
 
     def __init__(
         self,
-        futures: Sequence[concurrent.futures.Future[WorkerReport]],
+        futures: Sequence[Future[WorkerReport]],
         board: Board,
         assignment: Assignment,
         check: Callable[[], None],
         progress: Callable[[Progress], None],
+        *,
+        margin_ns: int,
     ) -> None:
         self._futures = futures
         self._board = board
@@ -156,6 +172,7 @@ class _Round:
         self._read_partitions = assignment.read_partitions
         self._check = check
         self._progress = progress
+        self._margin_ns = margin_ns
         self._checked_s = 0.0
         self._lag_s = 0.0
         self._progressed = (0, 0.0)
@@ -170,7 +187,7 @@ class _Round:
         try:
             self._start()
             self._await_production()
-            self._drain_ns = now_ns() + _MARGIN_NS
+            self._drain_ns = now_ns() + self._margin_ns
             self._board.all_produced(self._drain_ns)
             self._await_reports()
         except _WorkerEndedError:
@@ -205,7 +222,7 @@ class _Round:
             if time.monotonic() > deadline:
                 raise LoadError(self._not_ready(everyone))
         warmup_ns = round(self._scenario.warmup * NS_PER_S)
-        self._start_ns = now_ns() + warmup_ns + _MARGIN_NS
+        self._start_ns = now_ns() + warmup_ns + self._margin_ns
         self._board.start_at(self._start_ns)
         self._progressed = (0, time.monotonic())
 
@@ -308,7 +325,7 @@ class _Round:
             except LoadError as error:
                 self._add_problem(str(error))
             except BrokenProcessPool:
-                self._add_problem(_DIED)
+                self._add_problem(DIED)
                 self._broken = True
             except Exception as error:  # noqa: BLE001 - whatever ended a worker must stand in the report
                 self._add_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{_traceback(error)}")
@@ -321,66 +338,3 @@ class _Round:
 def _traceback(error: BaseException) -> str:
     """The worker's own traceback, which concurrent.futures keeps as the cause."""
     return str(error.__cause__ or "").strip().strip('"').strip()
-
-
-@contextlib.contextmanager
-def _without_main() -> Iterator[None]:
-    """Hide `__main__` while processes are spawned, which is while assignments are submitted.
-
-    `multiprocessing` imports the parent's main module in each child: here pytest or the user's script, which a
-    worker does not need, and which could start everything again.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
-@contextlib.contextmanager
-def _without_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back while processes are spawned.
-
-    They inherit the mask: a terminal's Ctrl-C reaches the whole foreground group, and would end a worker that still
-    imports with a traceback on the user's screen. The controller gets it a moment later.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
-def _begin(folder: str) -> None:
-    """What a worker process does first."""
-    # The controller decides what becomes of the workers; see `_without_interrupt`.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_follow, args=(parent.sentinel, folder), daemon=True).start()
-
-
-def _follow(sentinel: int, folder: str) -> None:
-    """End with the controller: a killed session leaves neither load nor files behind."""
-    multiprocessing.connection.wait([sentinel])
-    shutil.rmtree(folder, ignore_errors=True)  # all workers do
-    os._exit(1)
-
-
-def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float) -> None:
-    """Let idle workers go by themselves within `patience_s`, kill the rest.
-
-    The executor names its processes in a private attribute only (`kill_workers` is public from Python 3.14 on).
-    """
-    processes = list((getattr(executor, "_processes", None) or {}).values())
-    executor.shutdown(wait=False, cancel_futures=True)
-    deadline = time.monotonic() + patience_s
-    for process in processes:
-        process.join(max(0.0, deadline - time.monotonic()))
-        if process.is_alive():
-            process.kill()
-            process.join(_GIVE_UP_S)

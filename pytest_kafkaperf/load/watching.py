@@ -15,7 +15,7 @@ from pytest_kafkaperf.load.kafka import AIOKafkaClient, metadata
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.access import Access
-    from pytest_kafkaperf.brokers import State
+    from pytest_kafkaperf.brokers.partitions import State
 
 _INTERVAL_S = 1.0
 _REQUEST = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)

@@ -17,8 +17,9 @@ from pytest_kafkaperf.load.alarm import make_alarm
 from pytest_kafkaperf.load.assignment import Assignment
 from pytest_kafkaperf.load.batches import BatchProducer
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
+from pytest_kafkaperf.load.clients import REQUEST_TIMEOUT_S, make_consumer, make_producer
 from pytest_kafkaperf.load.consuming import Consumer
-from pytest_kafkaperf.load.kafka import REQUEST_TIMEOUT_S, adapt, make_consumer, make_producer
+from pytest_kafkaperf.load.kafka import adapt
 from pytest_kafkaperf.load.keyed import KeyedProducer
 from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.own import Own

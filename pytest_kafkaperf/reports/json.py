@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kafkaperf.calibration import Calibrated
+    from pytest_kafkaperf.capacity import Plan
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.result import Ending, Result, Trial
@@ -71,7 +72,9 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "verdict": str(result.verdict),
         "outcome": None if ending is None else ending.outcome,
         "scenario": result.scenario.model_dump(mode="json"),
+        "search": None if result.plan is None else _search(result.plan),
         "cluster": _cluster(result.cluster),
+        "workers": _workers(result),
         "rounds": [_round(one) for one in result.rounds],
         "further_sessions": [_trial(trial) for trial in result.trials[1:]],
         "reference": None if result.reference is None else _reference(result.reference, result.trials[0]),
@@ -95,6 +98,11 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     }
 
 
+def _search(plan: Plan) -> dict[str, Any]:
+    """Rates are in records a second."""
+    return {"limits": [limit.expression for limit in plan.limits], "low": plan.low, "high": plan.high}
+
+
 def _unmeasured(ending: Ending) -> dict[str, Any]:
     return {"nodeid": ending.nodeid, "outcome": ending.outcome, "reason": ending.reason}
 
@@ -105,6 +113,17 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
         "brokers": cluster.brokers,
         "version": cluster.version,
         **{name: str(fact) for name, fact in cluster.facts.items()},
+    }
+
+
+def _workers(result: Result) -> dict[str, Any]:
+    """Of the first round: all have the same."""
+    shares = result.rounds[0].shares if result.rounds else ()
+    return {
+        "scheduler": result.crew.scheduler,
+        "producing": sum(bool(share.producers) for share in shares),
+        "consuming": sum(bool(share.consumers) for share in shares),
+        "reason": result.crew.reason,
     }
 
 
@@ -144,7 +163,11 @@ def _round(one: Round) -> dict[str, Any]:
         "warnings": list(one.warnings),
         "series": {**one.series, **({} if one.brokers is None else {"brokers": one.brokers})},
         "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
+        "workers": [dataclasses.asdict(share) for share in one.shares],
+        "e2e_uncertainty_s": one.e2e_uncertainty_s,
         "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],
+        "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
+        "at_least": one.at_least,
     }
 
 

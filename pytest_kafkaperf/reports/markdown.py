@@ -16,7 +16,7 @@ from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import Row, failure_beside, remark_of, rows_of, short
 from pytest_kafkaperf.result import summary
-from pytest_kafkaperf.scenario import format_field
+from pytest_kafkaperf.values import format_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

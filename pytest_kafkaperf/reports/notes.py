@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.collection import file_of, without_folders
+from pytest_kafkaperf.division import described
 from pytest_kafkaperf.reports.failure import describe_advice
-from pytest_kafkaperf.scenario import format_field
+from pytest_kafkaperf.reports.hockey import described_search
+from pytest_kafkaperf.values import format_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,6 +77,8 @@ def _notes(result: Result, *, verbose: bool) -> Iterator[str]:
     yield from (f"advice, not a limit: {describe_advice(one)}" for one in result.advice)
     if verbose:
         yield _described(result)
+    if (verbose or result.crew.is_measured) and result.rounds and result.rounds[0].shares:
+        yield described(result.crew, result.rounds[0].shares)
 
 
 def _described(result: Result) -> str:
@@ -83,4 +87,5 @@ def _described(result: Result) -> str:
         f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
         for name, source in result.sources.items()
     )
-    return ", ".join(fields) or "defaults"
+    search = [] if result.plan is None else [f"rate: {described_search(result.plan)}"]
+    return ", ".join([*fields, *search]) or "defaults"

@@ -96,6 +96,7 @@ def progress_text(
         "name": name,
         "session": session,
         "round": f"round {number}/{scenario.rounds}",
+        "step": seen.step,
         "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
         "left": _left(scenario, number, seen),
         "rate": _rate(rates[-1]),
@@ -120,23 +121,23 @@ class RoundLines:
         self._name = name
         self._scenario = scenario
         self._write = write
-        self._round: tuple[str, int] | None = None
+        self._round: tuple[str, int, str] | None = None
         self._first: Progress | None = None
         self._last: Progress | None = None
 
     def update(self, session: str, number: int, seen: Progress) -> None:
         """See how far round `number` is."""
-        if (session, number) != self._round:
+        if (session, number, seen.step) != self._round:
             self.close()
-            self._round = (session, number)
+            self._round = (session, number, seen.step)
         if seen.phase == "measuring":
             self._first, self._last = self._first or seen, seen
 
     def close(self) -> None:
         """Write the line of the last round."""
         if self._round is not None:
-            session, number = self._round
-            parts = [self._name, session, f"round {number}/{self._scenario.rounds}", *self._figures()]
+            session, number, step = self._round
+            parts = [self._name, session, f"round {number}/{self._scenario.rounds}", step, *self._figures()]
             self._write("  ".join(filter(None, parts)))
         self._round = self._first = self._last = None
 
@@ -158,7 +159,7 @@ def _elapsed(scenario: Scenario, seen: Progress) -> str:
 
 def _left(scenario: Scenario, number: int, seen: Progress) -> str:
     """What the rounds still take, as far as it is known; connecting and draining come on top."""
-    if scenario.duration is None:
+    if scenario.duration is None or seen.step:  # how many steps are to come nobody knows
         return ""
     begun_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0
     left_s = max(0.0, begun_s) + (scenario.rounds - number) * (scenario.warmup + scenario.duration)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.reports.compat import compat_lines
+from pytest_kafkaperf.reports.hockey import stick_of
 from pytest_kafkaperf.reports.notes import names_of, render_notes
-from pytest_kafkaperf.reports.terminal import render_calibration, render_table, wrapped
+from pytest_kafkaperf.reports.terminal import render_calibration, render_stick, render_table, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,12 @@ def summary_lines(
         if result.calibration:
             table = render_calibration(result, width=width, colour=colour, ascii_only=ascii_only)
             lines += ["", names[result.nodeid], *table.splitlines()]
+    for result in perf.results:
+        stick = stick_of(result, result.rounds[:1])  # later searches begin near its end
+        if stick is not None:
+            table = render_stick(stick, width=width, colour=colour, ascii_only=ascii_only)
+            which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
+            lines += ["", f"{names[result.nodeid]}{which}", *table.splitlines()]
     lines += wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
     if perf.settings.compat:
         for result in perf.results:

@@ -20,9 +20,11 @@ from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import Row, remark_of, rows_of
-from pytest_kafkaperf.units import format_percent, format_ratio
+from pytest_kafkaperf.steps import Outcome
+from pytest_kafkaperf.units import Unit, format_percent, format_quantity, format_ratio
 
 if TYPE_CHECKING:
+    from pytest_kafkaperf.reports.hockey import Stick
     from pytest_kafkaperf.result import Ending, Result
 
 _STYLES = {
@@ -33,6 +35,8 @@ _STYLES = {
     "INVALID": "bold magenta",
     "INCONCLUSIVE": "yellow",
 }
+_STICK_STYLES = {Outcome.HELD: "green", Outcome.BROKEN: "red", Outcome.UNREACHED: "yellow", Outcome.DISTURBED: "yellow"}
+_BAR_WIDTH = 24
 _INDENT = "  "
 
 
@@ -165,6 +169,37 @@ def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: 
             format_ratio(math.expm1(sign * found.detectable)) if math.isfinite(found.detectable) else "-",
         )
     return _plain(_print(table, width=width, colour=colour), ascii_only=ascii_only)
+
+
+def render_stick(stick: Stick, *, width: int, colour: bool, ascii_only: bool) -> str:
+    """Latency against rate: a row a rate, with a bar for the higher quantile on a logarithmic scale."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for title in ("rate", *(name.split(".", 2)[2] for name in stick.names)):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("")
+    known = [point.high for point in stick.points if point.high]
+    for point in stick.points:
+        style = _STICK_STYLES[point.outcome]
+        tries = f" ({point.tries} tries)" if point.tries > 1 else ""
+        table.add_row(
+            format_quantity(point.rate, Unit.RECORD_RATE),
+            *("-" if value is None else format_quantity(value, Unit.SECONDS) for value in (point.low, point.high)),
+            Text(_bar(point.high, known, ascii_only=ascii_only), style=style),
+            Text(f"{point.outcome}{tries}", style=style),
+        )
+    broken = next((point for point in stick.points if point.outcome is not Outcome.HELD), None)
+    why = [] if broken is None else [Text(f"{format_quantity(broken.rate, Unit.RECORD_RATE)}: {broken.reason}")]
+    return _plain(_print(Group(table, *why), width=width, colour=colour), ascii_only=ascii_only)
+
+
+def _bar(value: float | None, all_values: Sequence[float], *, ascii_only: bool) -> str:
+    """From 1 to `_BAR_WIDTH` columns."""
+    if not value:
+        return ""
+    low, high = min(all_values), max(all_values)
+    share = math.log(value / low) / math.log(high / low) if high > low else 0.0
+    return ("#" if ascii_only else "█") * (1 + round(share * (_BAR_WIDTH - 1)))
 
 
 def _plain(text: str, *, ascii_only: bool) -> str:

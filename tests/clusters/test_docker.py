@@ -16,7 +16,8 @@ import pytest
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf import daemon
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, docker, provision
+from pytest_kafkaperf.clusters import ClusterSpec, distribution, provision
+from pytest_kafkaperf.clusters.docker.image import image_of, variable
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 
@@ -59,7 +60,7 @@ def left(runs: Path) -> list[str]:
 )
 def test_the_version_is_the_tag_of_an_image_that_has_none(fields: dict[str, Any], image: str) -> None:
     """A tag that somebody wrote is what they want."""
-    assert docker.image_of(ClusterSpec.of(fields)) == image
+    assert image_of(ClusterSpec.of(fields)) == image
 
 
 @pytest.mark.parametrize(
@@ -72,8 +73,8 @@ def test_the_version_is_the_tag_of_an_image_that_has_none(fields: dict[str, Any]
 )
 def test_a_property_is_spelt_as_the_image_reads_it(name: str, apache: str, confluent: str) -> None:
     """The two families of images disagree about dashes and underscores."""
-    assert docker._variable(name, confluent=False) == apache
-    assert docker._variable(name, confluent=True) == confluent
+    assert variable(name, confluent=False) == apache
+    assert variable(name, confluent=True) == confluent
 
 
 @pytest.mark.parametrize(

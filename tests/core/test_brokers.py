@@ -1,4 +1,4 @@
-"""What brokers did: counters through restarts and windows, metrics, curves, events."""
+"""What brokers did: counters through restarts and windows, metrics, curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.brokers import MAX_EVENTS, Readings, Sample, State, Use, events
+from pytest_kafkaperf.brokers.figures import Sample
+from pytest_kafkaperf.brokers.readings import Readings, Use
 
 S = 10**9
 
@@ -343,79 +344,3 @@ def test_every_curve_has_the_same_length() -> None:
     assert set(curves) == {"cpu", "disk.read", "memory", "handlers.idle", "produce.time"}
     assert {len(curve) for curve in curves.values()} == {12}
     assert curves["produce.time"][1:] == pytest.approx([0.005] * 11)
-
-
-def _state(leaders: Mapping[int, int | None], thin: Mapping[int, tuple[int, ...]] | None = None) -> State:
-    return {part: (leader, (thin or {}).get(part, (1, 2, 3)), (1, 2, 3)) for part, leader in leaders.items()}
-
-
-ALL = {0: 1, 1: 2, 2: 3, 3: 1, 4: 1, 5: 3}
-
-
-@pytest.mark.parametrize(
-    ("states", "texts"),
-    [
-        ([], []),
-        ([(0.0, _state(ALL)), (1.0, _state(ALL)), (2.0, {})], []),
-        (
-            [(0.0, _state(ALL)), (3.2, _state({**ALL, 4: 2}))],
-            ["at 3.2 s: leader of partition 4 moved from broker 1 to 2"],
-        ),
-        (
-            [(0.0, _state(ALL)), (3.2, _state({**ALL, 0: 2, 3: 3, 4: 2}))],
-            ["at 3.2 s: leaders of partitions 0, 3, 4 moved from broker 1 to 2, 3"],
-        ),
-        (
-            [(0.0, _state(ALL)), (3.2, _state({**ALL, 0: None, 3: None})), (4.0, _state({**ALL, 0: None, 3: 2}))],
-            [
-                "at 3.2 s: partitions 0, 3 lost their leaders, broker 1",
-                "at 4.0 s: partition 3 had a leader again, broker 2",
-            ],
-        ),
-        (
-            [(-1.5, _state(ALL, {4: (1,)})), (3.2, _state(ALL, {4: (1, 2), 5: (3,)})), (8.9, _state(ALL))],
-            ["2 of 6 partitions were under-replicated from 1.5 s before the start to 8.9 s"],
-        ),
-        (
-            [(0.0, _state(ALL)), (3.2, _state(ALL, {4: (1,)})), (4.0, {0: (1, (1,), (1,))})],
-            ["1 of 6 partitions was under-replicated from 3.2 s on"],
-        ),
-        (
-            [
-                (0.0, _state(ALL, {1: (2,)})),
-                (1.0, _state(ALL)),
-                (2.0, _state({**ALL, 0: 2}, {1: (2,)})),
-                (3.0, _state(ALL)),
-            ],
-            [
-                "1 of 6 partitions was under-replicated from 0.0 s to 1.0 s",
-                "at 2.0 s: leader of partition 0 moved from broker 1 to 2",
-                "1 of 6 partitions was under-replicated from 2.0 s to 3.0 s",
-                "at 3.0 s: leader of partition 0 moved from broker 2 to 1",
-            ],
-        ),
-    ],
-)
-def test_events_tell_what_happened_to_partitions(states: list[tuple[float, State]], texts: list[str]) -> None:
-    """A rise in latency has a reason, and this is often it."""
-    found = events([(round((7 + at_s) * S), state) for at_s, state in states], 7 * S)
-    assert [text for _, text in found] == texts
-
-
-def test_events_of_ten_thousand_partitions_stay_short() -> None:
-    """A warning must be readable."""
-    count = 10_000
-    states = [
-        (i * S, {part: ((part + i) % 7, (1,) if i % 2 else (1, 2), (1, 2)) for part in range(count)}) for i in range(20)
-    ]
-
-    texts = [text for _, text in events(states, 0)]
-
-    assert len(texts) == MAX_EVENTS
-    assert texts[:2] == [
-        "at 1.0 s: leaders of partitions 0, 1, 2, 3, 4 and 9995 more moved "
-        "from brokers 0, 1, 2, 3, 4 and 2 more to 0, 1, 2, 3, 4 and 2 more",
-        "10000 of 10000 partitions were under-replicated from 1.0 s to 2.0 s",
-    ]
-    assert texts[-1] == "and 24 more such events until 19.0 s"
-    assert max(map(len, texts)) < 160

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -106,6 +107,12 @@ def test_where_everything_fits_nothing_is_cut(costs: list[Cost]) -> None:
         found = _planned(*costs[place:], left_s=left_s)
         assert (found.rounds, found.length_s) == (cost.rounds, None)
         left_s -= cost.total_s
+
+
+@given(_LISTS)
+def test_without_a_budget_it_does_not_matter_what_comes_later(costs: list[Cost]) -> None:
+    """Nobody need look at hundreds of tests before each of them."""
+    assert plan(costs, left_s=math.inf) == plan(costs[:1], left_s=math.inf)
 
 
 @given(_LISTS)

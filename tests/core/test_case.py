@@ -109,3 +109,106 @@ def test_a_limit_on_what_is_not_measured_is_refused_with_what_it_needs(
         case_of(tmp_path, limit, **fields)
     name = limit.split(maxsplit=1)[0]
     assert str(caught.value) == f"threshold {limit!r}: {name} is not measured here; {reason}"
+
+
+SEARCH = {"low": "1k records/s", "high": "100k records/s", "hold": "2 s"}
+
+
+def test_a_search_holds_rates_that_it_chooses_itself(tmp_path: Path) -> None:
+    """A rate and records that a module's marker has set are for its other tests."""
+    case = case_of(tmp_path, records=1000, rate=5).with_search(["produce.latency.p99 <= 20 ms"], **SEARCH)
+
+    assert case.plan is not None
+    assert (case.plan.low, case.plan.high, str(case.plan)) == (1000.0, 100_000.0, "produce.latency.p99 <= 20 ms")
+    assert (case.scenario.rate, case.scenario.records, case.scenario.duration) == (None, None, 2.0)
+    assert "rate" not in case.sources
+
+
+def test_rates_of_a_search_can_be_in_bytes(tmp_path: Path) -> None:
+    """As those of a scenario: an operator sells MiB/s."""
+    case = case_of(tmp_path, record_size="1 KiB").with_search(["errors == 0"], low="1 MiB/s", high="1 GiB/s", hold=1)
+    assert case.plan is not None
+    assert (case.plan.low, case.plan.high) == (1024.0, 1024.0**2)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "fields", "rounds"),
+    [
+        pytest.param([], {}, 1, id="nobody asks for more than one"),
+        pytest.param(["capacity >= 5k records/s"], {}, 1, id="an absolute limit takes one"),
+        pytest.param(["capacity >= baseline - 10%"], {}, 5, id="a comparison takes as many as ever"),
+        pytest.param([], {"rounds": 3}, 3, id="as the marker says"),
+    ],
+)
+def test_a_test_is_one_search_unless_more_are_asked_for(
+    tmp_path: Path, thresholds: list[str], fields: dict[str, int], rounds: int
+) -> None:
+    """A search takes minutes."""
+    case = case_of(tmp_path, *thresholds, **fields).with_search(["errors == 0"], **SEARCH)
+    assert case.scenario.rounds == rounds
+
+
+@pytest.mark.parametrize(
+    ("limits", "changes", "text"),
+    [
+        ([], {}, "name at least one limit, for example 'produce.latency.p99 <= 20 ms'"),
+        (
+            ["capacity >= 5 records/s"],
+            {},
+            "limit 'capacity >= 5 records/s': each rate is held against absolute limits on what it gives, for example "
+            "'produce.latency.p99 <= 20 ms'; limits on the capacity itself are for kafka_threshold(...)",
+        ),
+        (
+            ["produce.latency.p99 <= baseline + 5%"],
+            {},
+            "limit 'produce.latency.p99 <= baseline + 5%': each rate is held against absolute limits on what it gives, "
+            "for example 'produce.latency.p99 <= 20 ms'; limits on the capacity itself are for kafka_threshold(...)",
+        ),
+        (
+            ["lag.end <= 1000"],
+            {},
+            "threshold 'lag.end <= 1000': lag.end is not measured here; it needs consumers=1 or more",
+        ),
+        (["errors == 0"], {"low": "200k records/s"}, "low 200k records/s is not below high 100k records/s"),
+        (["errors == 0"], {"low": "1k -> 2k records/s over 1 s"}, "low and high are one rate each, for example"),
+        (["errors == 0"], {"low": None}, "low and high are one rate each, for example"),
+        (["errors == 0"], {"low": "fast"}, "low: "),
+        (["errors == 0"], {"high": "fast"}, "high: "),
+        (["errors == 0"], {"hold": "long"}, "hold: "),
+        (["errors == 0"], {"hold": None}, "hold is how long each rate is held, for example hold='10 s'"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(
+    tmp_path: Path, limits: list[str], changes: dict[str, Any], text: str
+) -> None:
+    """By the names of the arguments that the user has given."""
+    with pytest.raises(ScenarioError) as caught:
+        case_of(tmp_path).with_search(limits, **{**SEARCH, **changes})
+    assert str(caught.value).startswith(f"kafka_perf.capacity: {text}")
+
+
+def test_a_plain_call_cannot_keep_a_limit_on_the_capacity(tmp_path: Path) -> None:
+    """It would be INCONCLUSIVE for ever, which nobody reads."""
+    with pytest.raises(ScenarioError) as caught:
+        case_of(tmp_path, "capacity >= 5k records/s").without_search()
+    assert str(caught.value) == (
+        "threshold 'capacity >= 5k records/s': kafka_perf() holds one rate; capacity is what kafka_perf.capacity(...) "
+        "searches for"
+    )
+
+
+def test_a_limit_of_the_ini_file_on_the_capacity_is_for_searches_alone(tmp_path: Path) -> None:
+    """It is a limit for every test that has the metric."""
+    settings = read_settings(
+        {}, {}, ["capacity >= 5k  records/s", "errors == 0"], invocation_folder=tmp_path, root=tmp_path
+    )
+    case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
+    assert [limit.expression for limit in case.without_search().thresholds] == ["errors == 0"]
+    searching = case.with_search(["errors == 0"], **SEARCH)
+    assert [limit.expression for limit in searching.thresholds] == ["capacity >= 5k records/s", "errors == 0"]
+
+
+def test_a_smoke_test_of_a_search_holds_its_lowest_rate(tmp_path: Path) -> None:
+    """`--benchmark-disable` shows that it runs."""
+    case = case_of(tmp_path).with_search(["errors == 0"], **SEARCH).as_smoke_test()
+    assert (case.plan, case.scenario.rate, case.scenario.rounds) == (None, 1000.0, 1)

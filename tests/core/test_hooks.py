@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -41,6 +43,20 @@ def ended(one: Any, *outcomes: Literal["passed", "failed"]) -> str:
 def test_of_a_test_that_is_run_again_the_last_run_counts() -> None:
     """The exit status is that of the last run, and the reports agree with it."""
     assert (ended(item(), "failed", "passed"), ended(item(), "passed", "failed")) == ("passed", "failed")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_collected_as_before_once_the_tests_are_read(*, enabled: bool) -> None:
+    """Also where reading them failed, and where somebody had turned it off."""
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with contextlib.suppress(KeyError), plugin._without_collecting_garbage():
+            assert not gc.isenabled()
+            raise KeyError
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 @pytest.mark.parametrize(

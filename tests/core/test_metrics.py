@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from pytest_kafkaperf.errors import ScenarioError
-from pytest_kafkaperf.metrics import CATALOGUE, EVENT_METRICS, HOST_METRICS, JMX_METRICS, LOAD_METRICS, Metric, metric
+from pytest_kafkaperf.metrics import (
+    CATALOGUE,
+    EVENT_METRICS,
+    HOST_METRICS,
+    JMX_METRICS,
+    LOAD_METRICS,
+    SEARCH_METRICS,
+    Metric,
+    metric,
+)
 from pytest_kafkaperf.units import Unit
 
 _OUTSIDE = ("cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
@@ -31,6 +40,7 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "duplicated",
         "reordered",
         "client.cpu",
+        "capacity",
         "recovery",
         *(f"broker.{name}" for name in _OUTSIDE),
         *(f"broker.{name}" for name in _INSIDE),
@@ -40,7 +50,7 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
 def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
     """The direction decides what a regression is."""
     higher = {name for name, one in CATALOGUE.items() if one.better == "higher"}
-    rates = {"produce.throughput", "produce.bandwidth", "consume.throughput", "consume.bandwidth"}
+    rates = {"produce.throughput", "produce.bandwidth", "consume.throughput", "consume.bandwidth", "capacity"}
     assert higher == rates | {"broker.handlers.idle"}
 
 
@@ -66,7 +76,7 @@ def test_units_go_with_the_family() -> None:
 
 def test_every_metric_is_of_one_kind() -> None:
     """Who measures it decides what it needs."""
-    assert sorted((*LOAD_METRICS, *EVENT_METRICS, *HOST_METRICS, *JMX_METRICS)) == sorted(CATALOGUE)
+    assert sorted((*LOAD_METRICS, *SEARCH_METRICS, *EVENT_METRICS, *HOST_METRICS, *JMX_METRICS)) == sorted(CATALOGUE)
 
 
 def test_a_metric_is_found_by_its_name() -> None:

@@ -17,7 +17,8 @@ from pytest_kafkaperf.keys import Keys
 from pytest_kafkaperf.metrics import LOAD_METRICS
 from pytest_kafkaperf.rate import Segment
 from pytest_kafkaperf.samples import Samples
-from pytest_kafkaperf.scenario import Scenario, format_field, merge
+from pytest_kafkaperf.scenario import Scenario, merge
+from pytest_kafkaperf.values import format_field
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
@@ -518,36 +519,6 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "no rate": [name for name in every if name not in delays],
         "no acks": [name for name in every if name not in (*consuming, "lost", "duplicated", "reordered")],
     }
-
-
-def test_a_field_is_written_with_its_unit() -> None:
-    """A changed scenario is told field by field."""
-    told = [format_field("linger", 0.0125), format_field("acks", 1), format_field("records", 12_345)]
-    assert told == ["12.5 ms", "1", "12.345k records"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "told"),
-    [
-        ("rate", "1k -> 50k records/s over 30 s", "1k -> 50k records/s over 30 s"),
-        ("rate", ["1 record/s for 60 s", 5000], "1 records/s for 60 s, 5k records/s"),
-        ("record_size", {"10 KiB": 1, "100 B": 9}, "100 B: 90 %, 10 KiB: 10 %"),
-        ("payload", "file:orders", "file:orders"),
-        ("payload", {"file": "orders", "delimiter": ";"}, "file:orders, delimiter ';'"),
-        ("key", "zipf:1k:2", "zipf:1000:2.0"),
-    ],
-)
-def test_a_field_is_written_alike_from_a_scenario_and_from_its_dump(name: str, value: object, told: str) -> None:
-    """A baseline holds the dump, a report the scenario."""
-    scenario = Scenario.of({name: value})
-    assert format_field(name, getattr(scenario, name)) == told
-    assert format_field(name, scenario.model_dump(mode="json")[name]) == told
-
-
-def test_a_field_that_cannot_be_is_written_as_it_is() -> None:
-    """A baseline may have been changed by hand; that is no reason to stop."""
-    told = [format_field("rate", [{"a": 1}]), format_field("record_size", {"x": 1}), format_field("payload", {"y": 1})]
-    assert told == ["[{'a': 1}]", "{'x': 1}", "{'y': 1}"]
 
 
 @pytest.mark.parametrize("name", ["orders", "a", "Orders_v1.2-dlq", "_private", "...", "x" * 249])

@@ -62,6 +62,11 @@ def test_a_threshold_keeps_its_text_its_metric_and_its_operator() -> None:
     )
 
 
+def test_a_limit_that_many_tests_have_is_read_once() -> None:
+    """Of 500 tests in a session, most have the same ones."""
+    assert parse_threshold("produce.latency.p99 <= 25 ms") is parse_threshold("produce.latency.p99 <= 25 ms")
+
+
 @pytest.mark.parametrize("operator", ["<=", "<", ">=", ">", "=="])
 def test_every_operator_is_read(operator: str) -> None:
     """`<=` must not be read as `<`."""

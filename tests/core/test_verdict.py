@@ -631,3 +631,17 @@ INCONCLUSIVE: 1 of 2 limits not met
     INCONCLUSIVE (--kafka-strict): no baseline for this test; make one with
     --kafka-update-baselines"""
     )
+
+
+@pytest.mark.parametrize(("figure", "verdict"), [(60_000.0, Verdict.PASSED), (40_000.0, Verdict.INVALID)])
+def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Verdict) -> None:
+    """How much more there would have been, nobody knows: it is no regression of the cluster."""
+    judgement = judge(
+        thresholds=[parse_threshold("capacity >= 50k records/s"), parse_threshold("errors == 0")],
+        session=Measured(rounds=[{"capacity": figure, "errors": 0.0}]),
+        baseline=_NO_BASELINE,
+        at_least=["capacity"],
+    )
+    assert judgement.verdict is verdict
+    told = "capacity >= 50k records/s: capacity is a lower bound here, and may keep the limit; see the warnings"
+    assert judgement.problems == ((told,) if verdict is Verdict.INVALID else ())

@@ -23,7 +23,7 @@ INI_KEYS = {*(f"kafka_{name.replace('-', '_')}" for name in OPTION_NAMES), "kafk
 LANGUAGES = (None, "console", "ini", "json", "python", "sh", "text", "toml", "yaml")
 OTHERS = (
     *("git", "mkdocs", "otava/bin/otava", "otava/bin/pip", "pip", "pytest-benchmark", "python", "python3"),
-    *("cat", "cd", "cp", "mkdir", "sed"),
+    *("cat", "cd", "cp", "dask", "mkdir", "sed"),
 )
 """Programs that are not ours: that their words are right, nobody checks."""
 

@@ -106,6 +106,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         results.side_by_side(),
         results.calibration(),
         results.external(),
+        results.capacity(),
     ]
     write_json(
         path,

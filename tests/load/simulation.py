@@ -24,7 +24,8 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 
 from pytest_kafkaperf.load import batches, keyed, producing, single, transactions
 from pytest_kafkaperf.load.batches import BatchProducer
-from pytest_kafkaperf.load.kafka import adapt, make_producer
+from pytest_kafkaperf.load.clients import make_producer
+from pytest_kafkaperf.load.kafka import adapt
 from pytest_kafkaperf.load.keyed import KeyedProducer
 from pytest_kafkaperf.load.payload import Payload, origin
 from pytest_kafkaperf.load.producing import Producer, Window

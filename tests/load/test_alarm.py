@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from pytest_kafkaperf.load.alarm import Alarm, _LoopAlarm, make_alarm
-from pytest_kafkaperf.load.board import now_ns
+from pytest_kafkaperf.load.board import now_ns, set_clock
 
 MILLISECOND_NS = 1_000_000
 
@@ -64,3 +64,19 @@ def test_a_cancelled_alarm_does_not_ring_the_next_one() -> None:
             return now_ns() - deadline_ns
 
     assert asyncio.run(twice()) >= 0
+
+
+@pytest.mark.parametrize("make", [make_alarm, _LoopAlarm], ids=["platform", "loop"])
+@pytest.mark.parametrize("offset_ns", [10**15, -(10**9), -(10**15)])
+def test_an_alarm_rings_by_the_clock_of_the_round(make: type[Alarm], offset_ns: int) -> None:
+    """On another machine that is not the machine's own: it may be days ahead, or before its boot."""
+    set_clock(offset_ns=offset_ns, uncertainty_ns=0)
+    try:
+        began_ns = time.monotonic_ns()
+        (lateness_ns,) = asyncio.run(_lateness_ns(make(), [20 * MILLISECOND_NS]))
+        took_ns = time.monotonic_ns() - began_ns
+    finally:
+        set_clock(offset_ns=0, uncertainty_ns=0)
+
+    assert 0 <= lateness_ns < 500 * MILLISECOND_NS
+    assert 20 * MILLISECOND_NS <= took_ns < 1000 * MILLISECOND_NS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
+from pytest_kafkaperf.load.board import CONTROLLER, Board, Cell, State, now_ns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,3 +99,17 @@ def test_a_closed_board_is_not_written(tmp_path: Path) -> None:
         pass
     with pytest.raises(RuntimeError, match="outside its `with` block"):
         board.tell(0, Cell.SENT, 1)
+
+
+def test_a_board_can_be_kept_like_another(tmp_path: Path) -> None:
+    """Row by row, as on machines that share no memory."""
+    with Board.create(tmp_path / "one", 2, groups=9) as one, Board.create(tmp_path / "other", 2, groups=9) as other:
+        one.start_at(123)
+        for worker in range(2):
+            one.tell(worker, Cell.STATE, State.PRODUCED)
+            one.tell(worker, Cell.RECEIVED + 8, 5 + worker)
+        for worker in (CONTROLLER, 0, 1):
+            other.put(worker, one.row(worker))
+        assert (other.start_ns, other.stopped, other.all_reached(State.PRODUCED)) == (123, False, True)
+        assert other.received() == [0] * 8 + [11]
+        assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.histogram import Histogram
-from pytest_kafkaperf.measurement import Audit, Consumed, Produced, RoundReport, WorkerReport, fold
+from pytest_kafkaperf.measurement import Audit, Clock, Consumed, Produced, RoundReport, Share, WorkerReport, fold
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Series
@@ -436,3 +436,41 @@ def test_with_acks_0_nothing_is_said_of_losses() -> None:
 
     metrics = fold(report(produced(), log_growth=None), scenario).metrics
     assert {"lost", "duplicated", "reordered"}.isdisjoint(metrics)
+
+
+def clock(name: str, *, uncertainty_ns: int = 0) -> Clock:
+    return Clock(name=name, host=f"host-{name}", offset_ns=7, uncertainty_ns=uncertainty_ns, is_here=False)
+
+
+@pytest.mark.parametrize(
+    ("sending", "receiving", "uncertainty_s"),
+    [
+        ([None], [None], None),
+        ([clock("a", uncertainty_ns=300_000)], [clock("a", uncertainty_ns=300_000)], None),
+        ([clock("a", uncertainty_ns=300_000)], [clock("b", uncertainty_ns=100_000)], 0.0004),
+        ([clock("a", uncertainty_ns=300_000), clock("b")], [clock("b"), clock("a", uncertainty_ns=300_000)], 0.0003),
+        ([None], [clock("b", uncertainty_ns=100_000)], 0.0001),
+        ([clock("a")], [], None),
+    ],
+    ids=str,
+)
+def test_end_to_end_latency_is_as_exact_as_the_two_clocks(
+    sending: list[Clock | None], receiving: list[Clock | None], uncertainty_s: float | None
+) -> None:
+    """By one clock it is exact, whatever that clock says; between two both count."""
+    workers = [WorkerReport(worker=0, produced=[produced()], clock=one) for one in sending]
+    workers += [WorkerReport(worker=1, consumed=[consumed()], clock=one) for one in receiving]
+
+    assert fold(RoundReport(workers=workers, start_ns=START_NS), READ).e2e_uncertainty_s == uncertainty_s
+
+
+def test_a_round_tells_what_each_worker_had_of_it() -> None:
+    """Who looks for the generator's limit needs to see the busiest one, and where it was."""
+    workers = [
+        WorkerReport(worker=0, produced=[produced(), produced()], cpu_s=2.0, busy_ratio=0.3, clock=clock("a")),
+        WorkerReport(worker=1, consumed=[consumed()], cpu_s=1.0, busy_ratio=0.2),
+    ]
+    assert fold(RoundReport(workers=workers, start_ns=START_NS), READ).shares == (
+        Share(host="host-a", producers=2, consumers=0, cpu_s=2.0, busy_ratio=0.3, sent=2000, received=0),
+        Share(host=None, producers=0, consumers=1, cpu_s=1.0, busy_ratio=0.2, sent=0, received=500),
+    )

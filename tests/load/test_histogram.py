@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -21,6 +23,12 @@ def histogram_of(*parts: npt.NDArray[np.int64]) -> Histogram:
     for part in parts:
         histogram.record(part)
     return histogram
+
+
+def handed_over(histogram: Histogram) -> Histogram:
+    """As it comes out of another process."""
+    received: Histogram = pickle.loads(pickle.dumps(histogram))  # noqa: S301 - its own
+    return received
 
 
 def state(histogram: Histogram) -> tuple[list[int], int, int, int]:
@@ -55,6 +63,50 @@ def test_mean_maximum_and_count_are_exact(latencies: npt.NDArray[np.int64]) -> N
 def test_merging_is_the_same_as_recording_everything_in_one(parts: list[npt.NDArray[np.int64]]) -> None:
     """Workers' histograms become the round's."""
     assert state(merged([histogram_of(part) for part in parts])) == state(histogram_of(*parts))
+
+
+@given(st.lists(values, max_size=5))
+def test_what_a_worker_hands_over_is_what_it_has_counted(parts: list[npt.NDArray[np.int64]]) -> None:
+    """The buckets beyond the lowest and the highest are left out on the way, and nothing else."""
+    histograms = [histogram_of(part) for part in parts]
+    received = [handed_over(handed_over(each)) for each in histograms]
+
+    assert state(merged(received)) == state(merged(histograms))
+    for quantile in QUANTILES:
+        assert [each.quantile_s(quantile) for each in received] == [each.quantile_s(quantile) for each in histograms]
+
+
+@given(st.lists(values, min_size=1, max_size=3))
+def test_what_was_handed_over_can_grow(parts: list[npt.NDArray[np.int64]]) -> None:
+    """Nobody does it, and nobody should have to know that."""
+    received = handed_over(Histogram())
+    for part in parts:
+        received = handed_over(received)
+        received.record(part)
+
+    assert state(received) == state(histogram_of(*parts))
+
+
+def test_a_histogram_crosses_in_a_tenth_of_its_bytes() -> None:
+    """A controller receives several from each of perhaps hundreds of workers."""
+    random = np.random.default_rng(1)
+    histogram = histogram_of(np.exp(random.normal(np.log(2 * 10**6), 0.6, 1_000_000)).astype(np.int64))
+
+    assert len(pickle.dumps(histogram)) < histogram.counts.nbytes / 10
+
+
+@pytest.mark.parametrize("number", [2**8 - 1, 2**8, 2**16, 2**32, 2**62])
+def test_any_number_of_records_crosses(number: int) -> None:
+    """A bucket takes as many bytes as the fullest needs, and what is added to it later fits, too."""
+    longest_ns = 2**40
+    one = Histogram()
+    one.record(np.array([1, 5000, longest_ns]), np.array([number, 1, 1]))
+    received = handed_over(one)
+    assert state(merged([received])) == state(one)
+    received.record(np.array([1, 5000]))
+
+    assert received.counts[[0, -1]].tolist() == [number + 1, 1]
+    assert (received.total, int(received.counts.sum())) == (number + 4, number + 4)
 
 
 @given(values, st.data())

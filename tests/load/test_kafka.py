@@ -27,6 +27,7 @@ from aiokafka.structs import TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.load.clients import batches_in_flight, make_consumer, make_producer, make_reader
 from pytest_kafkaperf.load.kafka import (
     CODECS,
     Accumulator,
@@ -34,13 +35,9 @@ from pytest_kafkaperf.load.kafka import (
     RecordBatch,
     Sender,
     adapt,
-    batches_in_flight,
     crc32c,
     encode,
     make_batch,
-    make_consumer,
-    make_producer,
-    make_reader,
     submit,
 )
 from pytest_kafkaperf.load.reading import BatchedRecords, RecordBatches

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import os
 import signal
 import subprocess
 import sys
@@ -17,9 +15,9 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.board import Board, Cell
-from pytest_kafkaperf.load.pool import WorkerPool, _without_interrupt, _without_main
+from pytest_kafkaperf.load.pool import WorkerPool
+from pytest_kafkaperf.load.processes import _without_interrupt, _without_main
 from pytest_kafkaperf.load.worker import _share, longest_s, settle_timeout_s, window_s
-from pytest_kafkaperf.run import _shares
 from pytest_kafkaperf.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -148,23 +146,6 @@ def test_settling_takes_no_longer_than_a_request_may(fields: dict[str, Any], bou
 def test_the_window_is_as_long_as_was_asked_for(fields: dict[str, Any], length_s: float | None) -> None:
     """A closed loop of so many records ends with the last of them, whenever that is."""
     assert window_s(Scenario.of(fields)) == length_s
-
-
-@pytest.mark.parametrize("producers", [1, 2, 5, 1000])
-@pytest.mark.parametrize(("consumers", "groups"), [(0, 1), (1, 1), (3, 1), (1, 4), (7, 3)])
-def test_every_producer_and_consumer_is_in_one_worker(producers: int, consumers: int, groups: int) -> None:
-    """Reading does not delay sending: they are in different processes, at most as many as cores of each kind."""
-    fields: dict[str, Any] = {"producers": producers} | ({"consumers": consumers} if consumers else {})
-    shares = _shares(Scenario.of(fields | ({"consumer_groups": groups} if consumers else {})))
-
-    assert sorted(number for numbers, _ in shares for number in numbers) == list(range(producers))
-    members = collections.Counter(group for _, members in shares for group in members)
-    assert members == (dict.fromkeys(range(groups), consumers) if consumers else {})
-    assert all(bool(numbers) != bool(members) for numbers, members in shares)
-    cores = os.cpu_count() or 1
-    assert sum(bool(numbers) for numbers, _ in shares) == min(producers, cores)
-    sizes = [len(numbers) for numbers, _ in shares if numbers]
-    assert max(sizes) - min(sizes) <= 1
 
 
 @given(records=st.integers(1, 10**12), producers=st.integers(1, 1000))

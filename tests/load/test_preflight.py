@@ -12,15 +12,9 @@ from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.grants import Operation
 from pytest_kafkaperf.load.kafka import encode
-from pytest_kafkaperf.load.preflight import (
-    Names,
-    Preflight,
-    TopicSight,
-    _absent,
-    largest_batch_bytes,
-    needed_operations,
-    topic_problems,
-)
+from pytest_kafkaperf.load.obstacles import absent, largest_batch_bytes, topic_problems
+from pytest_kafkaperf.load.preflight import Names, Preflight, needed_operations
+from pytest_kafkaperf.load.topics import TopicSight
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
 
@@ -141,7 +135,7 @@ def test_reading_needs_more_than_writing() -> None:
 def test_a_topic_that_is_not_there_is_told_with_those_of_a_like_name(visible: list[str], hint: str) -> None:
     """A misspelt name is the most likely reason."""
     end = "" if hint.endswith("?") else ";"
-    assert _absent("ordrs", visible) == (
+    assert absent("ordrs", visible) == (
         f"topic 'ordrs' does not exist{hint}{end} a topic that is named must exist: create it, or leave topic out for "
         "one of the run's own"
     )

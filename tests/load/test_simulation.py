@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.keys import parse_keys
-from pytest_kafkaperf.load.kafka import batches_in_flight
+from pytest_kafkaperf.load.clients import batches_in_flight
 from pytest_kafkaperf.load.keying import KeySource
 from pytest_kafkaperf.load.worker import _share
 from pytest_kafkaperf.scenario import Scenario

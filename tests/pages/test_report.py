@@ -30,6 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         results.side_by_side(),
         *results.sizes(),
         *results.codecs(),
+        results.capacity(),
         results.nothing("cannot reach 127.0.0.1:9092 within 10 s"),
     ]
     return _written(tmp_path_factory.mktemp("whole"), tests)

@@ -30,6 +30,8 @@ def test_a_run_without_perf_tests_loads_only_this(project: Project, modules: Cal
         "aiokafka",
         "asyncio",
         "cryptography",
+        "dask",
+        "distributed",
         "docker",
         "fractions",
         "javaproperties",

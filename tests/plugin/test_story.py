@@ -199,7 +199,7 @@ def test_a_perf_test_runs_in_every_kind_of_pytest_run(
 def test_the_terminal_shows_a_header_and_a_table(project: Project, on_broker: str) -> None:
     """Where the load went, what it was compared with, and a block a test; nothing of it under -q."""
     project.test(PACED.format(limits="'errors == 0'"))
-    run = project.run(on_broker)
+    run = project.run_steadily(on_broker)
     header = next(line for line in run.out.splitlines() if line.startswith("kafkaperf: "))
     assert f"cluster {on_broker.partition('=')[2]} (external)" in header
     assert "baselines kafka-baselines" in header

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.reports.html.capacity import capacity_chart
 from pytest_kafkaperf.reports.html.charts import FAMILIES, Chart
 from pytest_kafkaperf.reports.html.percentiles import percentiles_chart
 from pytest_kafkaperf.reports.html.rounds import rounds_chart
@@ -17,6 +18,7 @@ def charts_of(result: Result) -> tuple[Chart, ...]:
     """What the load met; charts of which nothing was measured are left out."""
     families = [family for family in FAMILIES if f"{family}.p50" in result.metrics]
     charts = [
+        capacity_chart(result),
         rounds_chart(result),
         *(percentiles_chart(result, family) for family in families),
         *(latency_chart(result, family) for family in families),

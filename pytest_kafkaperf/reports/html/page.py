@@ -24,15 +24,17 @@ from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.reports.command import command_for
 from pytest_kafkaperf.reports.failure import describe_advice
+from pytest_kafkaperf.reports.hockey import described_search
 from pytest_kafkaperf.reports.html.brokers import broker_charts
 from pytest_kafkaperf.reports.html.charts import TEMPLATE, Chart, standard
 from pytest_kafkaperf.reports.html.figures import charts_of
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import row_of
-from pytest_kafkaperf.scenario import Scenario, format_field
+from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.sweeps import find_sweeps
 from pytest_kafkaperf.units import format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.values import format_field
 from pytest_kafkaperf.verdict import Check
 
 if TYPE_CHECKING:
@@ -269,11 +271,12 @@ def _counted(number: int, noun: str) -> str:
 
 def _scenario(result: Result) -> list[tuple[str, str, str]]:
     """Field, value and source of what something has set."""
-    return [
+    fields = [
         (name, _shown(name, getattr(result.scenario, name)), source)
         for name, source in result.sources.items()
         if name in Scenario.model_fields
     ]
+    return fields if result.plan is None else [*fields, ("rate", described_search(result.plan), "search")]
 
 
 def _defaults(result: Result) -> str:

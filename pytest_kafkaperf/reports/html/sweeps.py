@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.sweeps import Point, Sweep
 
 _THROUGHPUTS = {
+    "Capacity": {"capacity": "solid"},
     "Throughput": {"produce.throughput": "solid"},
     "Bandwidth": {"produce.bandwidth": "solid"},
     "Consumption": {"consume.throughput": "solid"},

@@ -1,0 +1,87 @@
+"""Whether a search finds the capacity that is there: `python benchmarks/capacity.py`.
+
+- `quota`: a client quota says what the broker takes, and the capacity should be within 5 % of it, each time.
+- `broker`: nothing does. How much one search differs from the next, on one broker, is its coefficient of variation.
+
+Each search is one of its own: none begins where another ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import statistics
+import time
+from collections.abc import Iterator
+
+from pytest_kafkaperf.capacity import MOST_STEPS, Plan, find_capacity
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.preheat import preheat
+from pytest_kafkaperf.run import Compound, run_scenario
+from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.threshold import parse_threshold
+from tests.quotas import quota
+
+_QUOTA_BYTES = 30_000_000
+_RECORD_BYTES = 1024
+_LIMITS = ("produce.latency.p99 <= 50 ms", "errors == 0")
+_TARGET = 0.05
+
+
+def main() -> None:
+    """Search, and print each search and what they say together."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument(
+        "kinds", nargs="*", default=["quota", "broker"], help="quota, broker; both where none is named"
+    )
+    options.add_argument("--runs", type=int, default=10)
+    options.add_argument("--hold", type=float, default=3.0, help="seconds that each rate is held")
+    given = options.parse_args()
+    scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup=2.0, rounds=1)
+    for kind in given.kinds:
+        with provision(ClusterSpec(), target="local") as cluster:
+            preheat(scenario, cluster, duration_s=10.0, on_progress=lambda *_: None)
+            with _limited(cluster) if kind == "quota" else contextlib.nullcontext():
+                found = [_search(scenario, cluster, kind, number) for number in range(1, given.runs + 1)]
+        _print(kind, [one for one in found if one is not None])
+
+
+@contextlib.contextmanager
+def _limited(cluster: Cluster) -> Iterator[None]:
+    with quota(cluster, producer_byte_rate=_QUOTA_BYTES):
+        yield
+
+
+def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> float | None:
+    plan = Plan(limits=tuple(map(parse_threshold, _LIMITS)), low=5_000.0, high=2_000_000.0)
+    compound = Compound(make=functools.partial(find_capacity, plan, scenario), most=MOST_STEPS)
+    began_s = time.monotonic()
+    (one,) = run_scenario(scenario, cluster, compound=compound)
+    took_s = time.monotonic() - began_s
+    print(f"{kind} {number}: {_described(one)}, {len(one.steps)} steps, {took_s:.0f} s", flush=True)
+    return one.metrics.get("capacity")
+
+
+def _described(one: Round) -> str:
+    if "capacity" not in one.metrics:
+        return "; ".join(one.problems)
+    bound = "at least " if one.at_least else ""
+    return f"{bound}{one.metrics['capacity']:.0f} records/s, p99 {one.metrics['produce.latency.p99'] * 1e3:.1f} ms"
+
+
+def _print(kind: str, found: list[float]) -> None:
+    if len(found) < 2:  # noqa: PLR2004 - of one nothing can be said
+        return
+    spread = statistics.stdev(found) / statistics.mean(found)
+    print(f"{kind}: median {statistics.median(found):.0f} records/s, coefficient of variation {spread:.1%}")
+    if kind == "quota":
+        ratios = [one * _RECORD_BYTES / _QUOTA_BYTES for one in found]
+        within = sum(abs(ratio - 1) <= _TARGET for ratio in ratios)
+        print(f"of {_QUOTA_BYTES / 1e6:g} MB/s, in bytes of values: {min(ratios):.3f} to {max(ratios):.3f}")
+        print(f"within {_TARGET:.0%}: {within} of {len(ratios)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""The provider `docker`: brokers in containers on a network of their own, by testcontainers.
+
+Images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`: both make a broker's properties of variables
+`KAFKA_*`. Ports are published on loopback only, so a test broker is never open to the network.
+
+What a killed session leaves is removed by testcontainers' own reaper where its image is there, and by the next session
+that uses the same cache folder in any case: a label names the owner's run folder, and its lock tells who lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import javaproperties
+from docker.errors import ImageNotFound
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+
+from pytest_kafkaperf.clusters import exporter, java
+from pytest_kafkaperf.clusters.distribution import cache_folder
+from pytest_kafkaperf.clusters.docker.connection import FAILURES, REQUEST_TIMEOUT_S, connection
+from pytest_kafkaperf.clusters.docker.container import Container
+from pytest_kafkaperf.clusters.docker.image import image_of, is_confluent, pulled, variable
+from pytest_kafkaperf.clusters.docker.labels import LABEL, discard, label_of, labelled, sweep
+from pytest_kafkaperf.clusters.launch import Plan, launched
+from pytest_kafkaperf.clusters.local import free_ports
+from pytest_kafkaperf.clusters.probes import MachineProbe
+from pytest_kafkaperf.clusters.properties import (
+    CLIENT,
+    CONTROLLER,
+    INTERNAL,
+    Node,
+    broker_properties,
+    new_uuid,
+)
+from pytest_kafkaperf.clusters.runs import run_folder, without_interrupt
+from pytest_kafkaperf.clusters.security import Security, protection
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of
+from pytest_kafkaperf.settings import DEFAULT_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pytest_kafkaperf.load.readiness import Sight
+
+_LOOPBACK = "127.0.0.1"
+_PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
+"""Inside of a container."""
+_LOG_FOLDER = "/var/lib/kafka/data"
+_KEYSTORE = "/opt/kafkaperf/keystore.pem"
+_AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
+_AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
+_AGENT_PORT = 9404
+_ASK_JAVA = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
+"""As `kafka-run-class.sh` chooses it, in at most 5 s."""
+
+
+@contextmanager
+def start(spec: ClusterSpec) -> Iterator[Cluster]:
+    """Start brokers that are ready, and leave neither a container nor a network of them.
+
+    Raises:
+        ClusterError: no daemon, no image, or a broker did not start; says what to do.
+
+    """
+    image = image_of(spec)
+    runs = cache_folder() / "runs"
+    security = None if spec.security is None else Security.make(spec.security, [_LOOPBACK, "localhost"])
+    with connection() as client, run_folder(runs) as folder, ExitStack() as stack:
+        sweep(client, runs)
+        confluent = is_confluent(pulled(client, image))
+        _choose_reaper(client)
+        network = stack.enter_context(_network(client, label_of(folder)))
+        layout = _Layout(
+            spec=spec,
+            image=image,
+            confluent=confluent,
+            security=security,
+            network=network,
+            agent=exporter.jar(cache_folder()) if spec.jmx else None,
+            label=label_of(folder),
+        )
+        ready = stack.enter_context(launched(layout.plan, what=image, security=security))
+        yield Cluster(
+            bootstrap_servers=ready.bootstrap_servers,
+            brokers=spec.brokers,
+            provider="docker",
+            version=_version_of(spec, ready.sight),
+            access=ready.access,
+            facts=MappingProxyType({**_facts(client, image, layout.label), **facts_of(spec), **_not_applied(spec)}),
+            fleet=ready.fleet,
+        )
+
+
+def _choose_reaper(client: Any) -> None:
+    """Ryuk removes what a killed session leaves within seconds; without its image testcontainers would fail."""
+    if testcontainers_config.ryuk_disabled:
+        return
+    try:
+        client.images.get(testcontainers_config.ryuk_image)
+    except ImageNotFound:
+        testcontainers_config.ryuk_disabled = True
+
+
+@contextmanager
+def _network(client: Any, label: str) -> Iterator[Network]:
+    """A network that goes with all that has its label: a container that Ctrl-C came between, too."""
+    network = Network(docker_network_kw={"labels": {LABEL: label}})
+    try:
+        with without_interrupt():
+            network.create()
+        yield network
+    finally:
+        with without_interrupt():
+            for left in labelled(client, f"{LABEL}={label}"):
+                discard(left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """What containers are made of."""
+
+    spec: ClusterSpec
+    image: str
+    confluent: bool
+    security: Security | None
+    network: Network
+    agent: Path | None
+    """The JMX exporter's jar."""
+    label: str
+
+    def plan(self) -> Plan:
+        """Lay the brokers out, on ports that are free now."""
+        nodes = [_node(number, port) for number, port in enumerate(free_ports(self.spec.brokers), 1)]
+        cluster_id = new_uuid()
+        return Plan(
+            servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
+            bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
+            cluster_id=cluster_id,
+            shared_probes={"machine": [MachineProbe()]},
+        )
+
+    def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
+        properties = broker_properties(
+            node,
+            nodes,
+            log_folder=_LOG_FOLDER,
+            protection=protection(self.security, keystore=_KEYSTORE),
+            config=self.spec.config,
+        )
+        variables = {
+            variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write it as it is
+            for name, value in properties.items()
+        }
+        variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
+        container = DockerContainer(self.image, docker_client_kw={"timeout": REQUEST_TIMEOUT_S})
+        url = None if self.agent is None else _add_agent(container, self.agent)
+        container.with_network(self.network).with_network_aliases(_alias(node.id))
+        container.with_envs(**variables).with_kwargs(labels={LABEL: self.label}, hostname=_alias(node.id))
+        container.ports[f"{_PORTS[CLIENT]}/tcp"] = (  # type: ignore[assignment] # what docker-py takes
+            _LOOPBACK,
+            int(node.advertised[CLIENT].rpartition(":")[2]),
+        )
+        if self.security is not None and self.security.keystore is not None:
+            container.with_copy_into_container(self.security.keystore.encode("ascii"), _KEYSTORE)
+        redact = str if self.security is None else self.security.redact
+        return Container(node.id, container, exporter_url=url, redact=redact)
+
+
+def _add_agent(container: DockerContainer, jar: Path) -> str:
+    """Put the JMX exporter into a broker; gives where it can be read."""
+    (port,) = free_ports(1)
+    container.with_copy_into_container(jar, _AGENT_JAR)
+    container.with_copy_into_container(exporter.configuration().encode("ascii"), _AGENT_CONFIG)
+    container.with_env("KAFKA_OPTS", exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0"))  # noqa: S104 - of the container; the host publishes it on loopback
+    container.ports[f"{_AGENT_PORT}/tcp"] = (_LOOPBACK, port)  # type: ignore[assignment] # as above
+    return exporter.url(port)
+
+
+def _node(number: int, port: int) -> Node:
+    inside = {listener: f"{_alias(number)}:{inner}" for listener, inner in _PORTS.items()}
+    return Node(
+        id=number,
+        bound={listener: f"0.0.0.0:{inner}" for listener, inner in _PORTS.items()},
+        advertised={**inside, CLIENT: f"{_LOOPBACK}:{port}"},
+    )
+
+
+def _alias(number: int) -> str:
+    return f"broker-{number}"
+
+
+def _version_of(spec: ClusterSpec, sight: Sight) -> str:
+    """Kafka's version: what was asked for where it decides on the image, else as the broker's features tell."""
+    if spec.image is None:
+        return spec.version or DEFAULT_VERSION
+    from pytest_kafkaperf.load.features import version_of  # noqa: PLC0415 - brings in aiokafka
+
+    return version_of(sight.features)
+
+
+def _not_applied(spec: ClusterSpec) -> dict[str, str]:
+    """The same test file runs with every provider; what has no meaning here is told."""
+    return {} if spec.log_dirs is None else {"not applied": "log_dirs"}
+
+
+def _facts(client: Any, image: str, label: str) -> dict[str, str]:
+    found = client.images.get(image)
+    digests = found.attrs.get("RepoDigests") or [found.id]
+    runtime = _java_of(client, label)
+    return {
+        "image": image,
+        "image.digest": digests[0].rpartition("@")[2],
+        **({} if runtime is None else {"java": runtime}),
+        "docker": client.version()["Version"],
+    }
+
+
+def _java_of(client: Any, label: str) -> str | None:
+    """The Java that runs the brokers, as it says itself; None where there is none, as in `apache/kafka-native`."""
+    with contextlib.suppress(*FAILURES):
+        for container in client.containers.list(filters={"label": f"{LABEL}={label}"}, limit=1):
+            done = container.exec_run(["sh", "-c", _ASK_JAVA])
+            return java.described(done.output.decode("utf-8", errors="replace"))
+    return None

@@ -1,0 +1,171 @@
+"""The watcher that reads the probes of brokers once a second, while load runs."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from pytest_kafkaperf.brokers.figures import Sample
+from pytest_kafkaperf.clusters.probes import ContainerProbe, Probe
+from pytest_kafkaperf.errors import ClusterError
+
+INTERVAL_S = 1.0
+MAX_SAMPLES = 4096
+"""Of each kind of probe and broker: more than an hour. Beyond it, every other of the older half goes."""
+EXIT_TIMEOUT_S = 1.0
+"""How long the end of a watch waits for readings that are under way."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Readings that could not be had."""
+
+    count: int
+    last: str
+    """Why, the last time."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """What one kind of probe gave of one broker."""
+
+    samples: list[Sample] = field(default_factory=list)
+    failures: int = 0
+    reason: str = ""
+
+    def add(self, sample: Sample) -> None:
+        self.samples.append(sample)
+        if len(self.samples) > MAX_SAMPLES:
+            half = MAX_SAMPLES // 2
+            self.samples = [*self.samples[:half:2], *self.samples[half:]]
+
+
+class Watcher(Generic[Key]):
+    """Reads probes once a second, each in a thread of its own, from entry to exit.
+
+    Readings are on one grid of instants, whatever one of them takes: a slow one misses instants, and delays nobody
+    else's. A probe that fails or hangs is counted and asked again.
+    """
+
+    def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]], *, interval_s: float = INTERVAL_S) -> None:
+        """Watch what `probes` gives, by broker; it is asked once an interval, as a broker may have been restarted."""
+        self._probes = probes
+        self._interval_s = interval_s
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._logs: dict[tuple[Key, str], _Log] = {}
+        self._readers: dict[tuple[Key, Probe], _Reader] = {}
+        self._origin_s = 0.0
+        self._supervisor = threading.Thread(target=self._supervise, name="kafkaperf-watcher", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._origin_s = time.monotonic()
+        self._supervisor.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Take a last reading of each probe, and leave those that do not answer to themselves."""
+        deadline_s = time.monotonic() + EXIT_TIMEOUT_S
+        self._closing.set()
+        self._supervisor.join(max(0.0, deadline_s - time.monotonic()))
+        with self._lock:
+            readers = list(self._readers.values())
+        for reader in readers:
+            reader.ended.set()
+        for reader in readers:
+            reader.thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def samples(self, *, since_ns: int = 0) -> dict[Key, list[Sample]]:
+        """What was read from then until now, by broker, in the order of time; each probe gives samples of its own.
+
+        A window needs a reading on either side: ask from two seconds before it, and a second after it.
+        """
+        with self._lock:
+            found: dict[Key, list[Sample]] = {broker: [] for broker, _ in self._logs}
+            for (broker, _), log in self._logs.items():
+                found[broker] += [sample for sample in log.samples if sample.at_ns >= since_ns]
+        return {broker: sorted(found[broker], key=lambda sample: sample.at_ns) for broker in sorted(found, key=str)}
+
+    def failures(self) -> dict[tuple[Key, str], Failures]:
+        """Readings that failed, by broker and class of the probe."""
+        with self._lock:
+            logs = list(self._logs.items())
+            return {key: Failures(count=log.failures, last=log.reason) for key, log in logs if log.failures}
+
+    def silent(self) -> list[str]:
+        """What gave no reading at all, and why, for people."""
+        with self._lock:
+            logs = [(broker, kind, log) for (broker, kind), log in self._logs.items() if not log.samples]
+            return [
+                f"broker {broker} could not be read ({kind}): {log.reason}"
+                for broker, kind, log in logs
+                if log.failures
+            ]
+
+    def _supervise(self) -> None:
+        for _ in self._instants(self._closing):
+            try:
+                wanted = {(broker, probe) for broker, probes in self._probes().items() for probe in probes}
+            except (OSError, ClusterError):
+                continue  # a cluster that is just changing: what was there goes on
+            with self._lock:
+                if self._closing.is_set():
+                    return  # the question took longer than the exit waits
+                for key in self._readers.keys() - wanted:
+                    self._readers.pop(key).ended.set()
+                for key in wanted - self._readers.keys():
+                    self._readers[key] = self._start(*key)
+
+    def _start(self, broker: Key, probe: Probe) -> _Reader:
+        log = self._logs.setdefault((broker, type(probe).__name__), _Log())
+        ended = threading.Event()
+        thread = threading.Thread(
+            target=self._read_on, args=(probe, log, ended), name=f"kafkaperf-watcher-{broker}", daemon=True
+        )
+        thread.start()
+        return _Reader(thread, ended)
+
+    def _read_on(self, probe: Probe, log: _Log, ended: threading.Event) -> None:
+        for _ in self._instants(ended):
+            self._read(probe, log)
+        if self._closing.is_set():
+            self._read(probe, log)  # so that what happened until now is known
+
+    def _read(self, probe: Probe, log: _Log) -> None:
+        before_ns = time.monotonic_ns()
+        try:
+            figures = probe.read()
+        except Exception as error:  # noqa: BLE001 - counted, and told; it must not end the watch of the rest
+            with self._lock:
+                log.failures += 1
+                log.reason = str(error) or type(error).__name__
+            return
+        after_ns = time.monotonic_ns()
+        at_ns = after_ns if isinstance(probe, ContainerProbe) else (before_ns + after_ns) // 2
+        if figures:
+            with self._lock:
+                log.add(Sample(at_ns=at_ns, figures=figures))
+
+    def _instants(self, ended: threading.Event) -> Iterator[None]:
+        """Come back at each instant of the grid, the next one being the next that is not over, until the end."""
+        while True:
+            yield
+            past = math.floor((time.monotonic() - self._origin_s) / self._interval_s)
+            next_s = self._origin_s + (past + 1) * self._interval_s
+            if ended.wait(max(0.0, next_s - time.monotonic())):
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    thread: threading.Thread
+    ended: threading.Event

@@ -1,0 +1,86 @@
+"""The clients of the load, made of a scenario."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import aiokafka
+
+from pytest_kafkaperf.client_config import IN_FLIGHT
+from pytest_kafkaperf.load.kafka import allow_in_flight
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.scenario import Scenario
+
+REQUEST_TIMEOUT_S = 30
+"""Kafka's own default (`request.timeout.ms`); a batch that is older and not acknowledged has failed."""
+_IN_FLIGHT = 5
+"""Produce requests on their way to a broker: the default of Kafka's own producer."""
+_MAX_REQUEST_BYTES = 1 << 20
+_HEARTBEAT_MS = 300
+"""Members learn of another that joins by a heartbeat: with Kafka's 3 s each round would begin that much later."""
+
+
+def make_producer(
+    scenario: Scenario,
+    bootstrap_servers: str,
+    client_config: dict[str, Any],
+    *,
+    transactional_id: str,
+    largest: int,
+) -> aiokafka.AIOKafkaProducer:
+    """A producer for values of up to `largest` bytes; not started.
+
+    With explicit batches lingering is the schedule's work: a batch that gets here is closed and leaves as soon as it
+    can.
+    """
+    batches = scenario.client == "batch"
+    config = dict(scenario.producer_config)
+    in_flight = config.pop(IN_FLIGHT, _IN_FLIGHT)
+    room = max(_MAX_REQUEST_BYTES, 2 * (largest + scenario.batch_size))
+    made = aiokafka.AIOKafkaProducer(
+        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000, "max_request_size": room} | client_config | config,
+        bootstrap_servers=bootstrap_servers,
+        acks=scenario.acks,
+        compression_type=scenario.compression,
+        max_batch_size=scenario.batch_size,
+        linger_ms=0 if batches else round(scenario.linger * 1000),
+        enable_idempotence=scenario.idempotence,
+        transactional_id=transactional_id if scenario.transaction_size else None,
+    )
+    if batches:
+        allow_in_flight(made, in_flight)
+    return made
+
+
+def make_consumer(
+    scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
+) -> aiokafka.AIOKafkaConsumer:
+    """A member of a consumer group that reads what comes from now on; not started."""
+    return aiokafka.AIOKafkaConsumer(
+        topic,
+        **{"heartbeat_interval_ms": _HEARTBEAT_MS, "request_timeout_ms": REQUEST_TIMEOUT_S * 1000}
+        | client_config
+        | dict(scenario.consumer_config),
+        bootstrap_servers=bootstrap_servers,
+        group_id=group,
+        auto_offset_reset="latest",
+        enable_auto_commit=False,
+        isolation_level=scenario.isolation_level,
+    )
+
+
+def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokafka.AIOKafkaConsumer:
+    """A consumer without a group that reads from where it is told to; not started."""
+    return aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        auto_offset_reset="none",
+        enable_auto_commit=False,
+        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000} | client_config,
+    )
+
+
+def batches_in_flight(scenario: Scenario) -> int:
+    """How many batches of a partition may be on their way at once."""
+    in_flight: int = scenario.producer_config.get(IN_FLIGHT, _IN_FLIGHT)
+    return 1 if scenario.idempotence else in_flight

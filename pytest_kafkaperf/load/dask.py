@@ -1,0 +1,474 @@
+"""Worker processes on the machines of a Dask cluster.
+
+A share of the load is a Dask task, pinned to one Dask worker and never run again. On that machine it runs in a process
+of its own, as it does here; the task's thread meanwhile keeps a board there like the one here (see `meeting`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import importlib.metadata
+import ipaddress
+import platform
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from pathlib import Path
+from typing import Any, Self
+
+from distributed import Client
+
+from pytest_kafkaperf.errors import ClusterError, LoadError
+from pytest_kafkaperf.load.assignment import Assignment
+from pytest_kafkaperf.load.audit import AuditTask, audit
+from pytest_kafkaperf.load.board import CONTROLLER, Board
+from pytest_kafkaperf.load.clocks import (
+    Reading,
+    by_clock,
+    clock_name,
+    host_name,
+    reading,
+    spread,
+    tolerated_ns,
+)
+from pytest_kafkaperf.load.errand import TICK_S, Errand, exchanges, read_clock, run_errand, tell
+from pytest_kafkaperf.load.hosted import Outcome, Task
+from pytest_kafkaperf.load.meeting import BEGIN_S, SILENT_S, MeetingPoint
+from pytest_kafkaperf.load.rows import Rows
+from pytest_kafkaperf.load.versions import PACKAGES, Versions, differing, here
+from pytest_kafkaperf.load.worker import work
+from pytest_kafkaperf.measurement import Audit, Clock, WorkerReport
+from pytest_kafkaperf.samples import Samples
+
+_CONNECT_S = 10
+"""Bound of reaching the scheduler."""
+_ANSWER_S = 10
+"""Bound of any question to it or, through it, to all workers."""
+_WORKER_S = 5
+"""Bound of a worker's own answer."""
+_MARGIN_NS = 500_000_000
+
+
+class DaskWorkers:
+    """A Dask cluster, from entry to exit."""
+
+    margin_ns = _MARGIN_NS
+
+    def __init__(self, scheduler: str) -> None:
+        self._address = scheduler
+        self._point = f"kafkaperf-{secrets.token_hex(8)}"
+        self._stack = contextlib.ExitStack()
+        self._connected: Client | None = None
+        self._fit: set[str] = set()
+        """Workers whose versions are ours."""
+        self._silent: set[str] = set()
+        """Workers that did not answer: nobody asks them again."""
+
+    def __enter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            ClusterError: no scheduler answers, it has no workers, or versions differ.
+
+        """
+        try:
+            with contextlib.ExitStack() as stack:
+                self._connected = stack.enter_context(self._client())
+                self._check_scheduler()
+                point = MeetingPoint(self._point, self._dask.id)
+                stack.callback(self._leave)
+                self._client_call(self._dask.register_plugin, point, name=self._point)
+                if not self._addresses():
+                    raise ClusterError(
+                        f"the Dask scheduler {self._address} has no workers: start some, such as "
+                        f"'dask worker {self._address}' on each machine that is to make load"
+                    )
+                self._stack = stack.pop_all()
+        except LoadError as error:
+            raise ClusterError(str(error)) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        self._connected = None
+
+    def count(self) -> int:
+        """How many Dask workers there are now."""
+        return len(self._addresses())
+
+    @contextlib.contextmanager
+    def place(self, workers: int, folder: str) -> Iterator[Self]:
+        """Nothing is to be opened for a test."""
+        del workers, folder
+        yield self
+
+    @contextlib.contextmanager
+    def load(self, assignments: Sequence[Assignment], board: Board) -> Iterator[Sequence[Future[WorkerReport]]]:
+        """Hand the assignments out, read clocks before and after, and keep the boards alike meanwhile.
+
+        Raises:
+            LoadError: there is nobody to hand them to.
+            ClusterError: workers have come whose versions differ.
+
+        """
+        common, readings = self._readings()
+        addresses = spread(readings, len(assignments))
+        _refuse_loopback(assignments[0].bootstrap_servers, [readings[address] for address in addresses])
+        best = by_clock([common, *readings.values()])
+        clocks = [best[readings[address].name].clock(best[common.name]) for address in addresses]
+        tasks = [
+            Task(
+                function=work,
+                argument=assignment,
+                offset_ns=clock.offset_ns,
+                uncertainty_ns=tolerated_ns(clock, clocks),
+            )
+            for assignment, clock in zip(assignments, clocks, strict=True)
+        ]
+        names = [f"{address} on {clock.host}" for address, clock in zip(addresses, clocks, strict=True)]
+        with self._met(addresses, names, tasks, groups=board.groups) as (meeting, futures):
+            with _Mirror(self._ask, meeting, board, futures, names):
+                yield [future for _, future in futures]
+            self._tell_clocks([future for _, future in futures], clocks, best)
+
+    def audit(self, task: AuditTask) -> Future[Audit]:
+        """Let a worker look into the log.
+
+        Raises:
+            LoadError: there is none.
+
+        """
+        _, readings = self._readings()
+        (address,) = spread(readings, 1)
+        name = f"{address} on {readings[address].host}"
+        result: Future[Audit] = Future()
+        threading.Thread(target=self._audit, args=(address, name, task, result), daemon=True).start()
+        return result
+
+    def _audit(self, address: str, name: str, task: AuditTask, result: Future[Audit]) -> None:
+        """In a thread of its own, for whoever waits may give up."""
+        try:
+            with (
+                self._met([address], [name], [Task(function=audit, argument=task)], groups=None) as (meeting, pairs),
+                _Mirror(self._ask, meeting, None, pairs, [name]),
+            ):
+                found: Any = pairs[0][1].result()
+            result.set_result(found)
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the reason
+            result.set_exception(LoadError(str(error) or type(error).__name__))
+
+    @contextlib.contextmanager
+    def _met(
+        self, addresses: Sequence[str], names: Sequence[str], tasks: Sequence[Task], *, groups: int | None
+    ) -> Iterator[tuple[str, list[_Pair]]]:
+        """Tasks that are under way at those addresses, and their meeting; they end with the block."""
+        meeting = secrets.token_hex(8)
+        self._ask(do="open", meeting=meeting, addresses=[*addresses])
+        pairs: list[_Pair] = []
+        try:
+            samples = self._samples(tasks, addresses)
+            for worker, (address, task) in enumerate(zip(addresses, tasks, strict=True)):
+                executor = self._dask.get_executor(workers=[address], allow_other_workers=False, retries=0, pure=False)
+                errand = Errand(
+                    point=self._point, meeting=meeting, worker=worker, task=task, groups=groups, workers=len(tasks)
+                )
+                theirs = executor.submit(run_errand, errand, samples)
+                pairs.append((theirs, _followed(theirs, names[worker])))
+            yield meeting, pairs
+        finally:
+            with contextlib.suppress(LoadError):
+                self._ask(do="end", meeting=meeting)
+            for theirs, _ in pairs:
+                theirs.cancel()
+
+    def _samples(self, tasks: Sequence[Task], addresses: Sequence[str]) -> Any:
+        """The file of samples that producers need, on its way to their machines; None without one."""
+        payload = tasks[0].argument.scenario.payload
+        if not isinstance(payload, Samples) or payload.path is None:
+            return None
+        content = Path(payload.path).read_bytes()
+        return self._dask.scatter(content, workers=sorted(set(addresses)), broadcast=True)
+
+    def _tell_clocks(
+        self, futures: Sequence[Future[WorkerReport]], clocks: Sequence[Clock], before: Mapping[str, Reading]
+    ) -> None:
+        """Let reports say by which clock they go, and how well it is known after all."""
+        if any(not future.done() or future.exception() is not None for future in futures):
+            return  # the round does not count
+        after: Mapping[str, Reading] = {}
+        with contextlib.suppress(LoadError, ClusterError):
+            common, readings = self._readings()
+            after = by_clock([common, *readings.values()])
+        for future, clock in zip(futures, clocks, strict=True):
+            kept = before[clock.name].until(after.get(clock.name))
+            future.result().clock = dataclasses.replace(clock, uncertainty_ns=kept.uncertainty_ns)
+
+    def _readings(self) -> tuple[Reading, dict[str, Reading]]:
+        """The clock of this machine and those of all Dask workers, read now.
+
+        Raises:
+            LoadError: no scheduler or no workers answer.
+            ClusterError: workers have come whose versions differ.
+
+        """
+        addresses = self._addresses()
+        found = self._on_workers(read_clock, self._point, workers=addresses)
+        readings = {address: one for address, one in found.items() if isinstance(one, Reading)}
+        if not readings:
+            raise LoadError(f"no worker of the Dask scheduler {self._address} is left")
+        asked, common = self._client_call(exchanges, self._dask.scheduler, self._point)
+        return reading(asked, name=clock_name(), host=host_name(), common=common), readings
+
+    def _addresses(self) -> list[str]:
+        """Of all workers, whose versions are ours.
+
+        Raises:
+            LoadError: the scheduler does not answer.
+            ClusterError: versions differ.
+
+        """
+        addresses = sorted({*self._client_call(self._dask.nthreads)} - self._silent)
+        new = [address for address in addresses if address not in self._fit]
+        if new:
+            problems = differing({f"the Dask worker {name}": one for name, one in self._versions(new).items()}, here())
+            if problems:
+                raise ClusterError("\n".join(problems))
+            self._fit.update(new)
+        return addresses
+
+    def _versions(self, addresses: Sequence[str]) -> dict[str, Versions]:
+        """Asked by the standard library alone, which is there even where nothing else is."""
+        pythons = self._on_workers(platform.python_version, workers=addresses)
+        packages = {name: self._on_workers(importlib.metadata.version, name, workers=addresses) for name in PACKAGES}
+        return {
+            address: Versions(
+                python=pythons[address],
+                packages={name: found[address] for name, found in packages.items()},
+            )
+            for address in addresses
+            if isinstance(pythons.get(address), str)
+        }
+
+    def _check_scheduler(self) -> None:
+        there = Versions(
+            python=self._client_call(self._dask.run_on_scheduler, platform.python_version),
+            packages={PACKAGES[0]: self._scheduler_has(PACKAGES[0])},
+        )
+        problems = differing({f"the Dask scheduler {self._address}": there}, here())
+        if problems:
+            raise ClusterError("\n".join(problems))
+
+    def _scheduler_has(self, package: str) -> str | None:
+        try:
+            version: str = self._client_call(self._dask.run_on_scheduler, importlib.metadata.version, package)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+        return version
+
+    def _on_workers(self, function: Callable[..., Any], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
+        """What it gives on each worker; what is not installed there is None, and who has left is left out.
+
+        Raises:
+            LoadError: the scheduler does not answer.
+            ClusterError: it failed on a worker.
+
+        """
+        if not workers:
+            return {}
+        answers = self._client_call(_run_on_each, self._dask, function, arguments, workers)
+        values: dict[str, Any] = {}
+        for address, value in zip(workers, answers, strict=True):
+            match value:
+                case OSError() | TimeoutError():
+                    self._silent.add(address)
+                case importlib.metadata.PackageNotFoundError():
+                    values[address] = None
+                case Exception():
+                    raise ClusterError(f"the Dask worker {address} failed: {type(value).__name__}: {value}")
+                case _:
+                    values[address] = value
+        return values
+
+    def _ask(self, **message: Any) -> dict[str, Any]:
+        """Tell the meeting point something.
+
+        Raises:
+            LoadError: no answer.
+
+        """
+        answer: dict[str, Any] = self._client_call(tell, self._dask.scheduler, self._point, **message)
+        return answer
+
+    def _client_call(self, function: Callable[..., Any], *arguments: object, **named: object) -> Any:
+        """Do something with the scheduler, within a bound.
+
+        Raises:
+            LoadError: no answer.
+
+        """
+        if self._dask.scheduler is None:  # so it is after the client has tried in vain to reach it again
+            raise LoadError(f"the Dask scheduler {self._address} is gone")
+        try:
+            return self._dask.sync(function, *arguments, callback_timeout=_ANSWER_S, **named)
+        except (OSError, TimeoutError) as error:
+            reason = f": {error}" if str(error) else f" within {_ANSWER_S} s"
+            raise LoadError(f"the Dask scheduler {self._address} does not answer{reason}") from None
+        except RuntimeError:
+            if self._dask.status == "running":
+                raise
+            # The client closed itself meanwhile: it had tried in vain to reach the scheduler again.
+            raise LoadError(f"the Dask scheduler {self._address} is gone") from None
+
+    def _client(self) -> Client:
+        try:
+            return Client(self._address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ClusterError(
+                f"--kafka-workers=dask://{self._address}: no Dask scheduler answers there within {_CONNECT_S} s "
+                f"({type(error).__name__}); start one with 'dask scheduler', or name the address that it prints"
+            ) from None
+
+    def _leave(self) -> None:
+        with contextlib.suppress(LoadError):
+            self._ask(do="leave")
+
+    @property
+    def _dask(self) -> Client:
+        if self._connected is None:
+            raise RuntimeError("the Dask cluster is used outside its `with` block")
+        return self._connected
+
+
+_Pair = tuple[Future[Outcome], Future[Any]]
+"""What Dask gives, and what is made of it."""
+
+
+class _Mirror:
+    """Keeps the board here like those elsewhere, in a thread, and ends what is lost; without a board, that alone."""
+
+    def __init__(
+        self,
+        ask: Callable[..., dict[str, Any]],
+        meeting: str,
+        board: Board | None,
+        pairs: Sequence[_Pair],
+        names: Sequence[str],
+    ) -> None:
+        self._ask = ask
+        self._meeting = meeting
+        self._board = board
+        self._pairs = pairs
+        self._names = names
+        self._rows = Rows()
+        self._answered_s = time.monotonic()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafkaperf-mirror", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._thread.join(2 * _ANSWER_S)
+
+    def _run(self) -> None:
+        while not self._closing.wait(TICK_S):
+            cells = [] if self._board is None else self._board.row(CONTROLLER)
+            try:
+                answer = self._ask(do="control", meeting=self._meeting, cells=cells)
+            except LoadError as error:
+                if time.monotonic() - self._answered_s > SILENT_S:
+                    self._fail(range(len(self._pairs)), str(error))
+                continue
+            self._answered_s = time.monotonic()
+            if answer.get("over"):
+                self._fail(range(len(self._pairs)), "the Dask scheduler has been started again")
+                return
+            self._put(answer["rows"])
+            for worker, why in answer["lost"]:
+                self._fail([worker], _loss(self._names[worker], why))
+
+    def _put(self, rows: Sequence[Sequence[Any]]) -> None:
+        if self._board is None:
+            return
+        for worker, at_ns, cells in rows:
+            self._rows.add(worker, at_ns, cells)
+        for worker, cells in self._rows.together().items():
+            self._board.put(worker, cells)
+
+    def _fail(self, workers: Sequence[int], reason: str) -> None:
+        for worker in workers:
+            with contextlib.suppress(InvalidStateError):  # it has reported
+                self._pairs[worker][1].set_exception(LoadError(reason))
+
+
+async def _run_on_each(
+    client: Client, function: Callable[..., Any], arguments: Sequence[object], workers: Sequence[str]
+) -> list[Any]:
+    """What a function gives on each worker, or what went wrong: one that does not answer holds up no other."""
+
+    async def run(address: str) -> Any:
+        async with asyncio.timeout(_WORKER_S):
+            (given,) = (await client.run(function, *arguments, workers=[address], on_error="return")).values()
+            return given
+
+    return await asyncio.gather(*map(run, workers), return_exceptions=True)
+
+
+def _loss(name: str, why: str) -> str:
+    match why:
+        case "left":
+            return f"the Dask worker {name} was lost: killed, out of memory, or cut off from the scheduler"
+        case "silent":
+            return f"the Dask worker {name} was not heard of for {SILENT_S:.0f} s: its machine or the network is down"
+        case _:
+            return (
+                f"the Dask worker {name} did not begin within {BEGIN_S:.0f} s: it has other work; use a Dask cluster "
+                "that does nothing else meanwhile"
+            )
+
+
+def _refuse_loopback(servers: str, readings: Sequence[Reading]) -> None:
+    """Brokers that only this machine reaches are no use to others.
+
+    Raises:
+        LoadError: names both, and what to do.
+
+    """
+    away = [one.host for one in readings if one.host != host_name()]
+    if away and all(_is_loopback(server.rpartition(":")[0]) for server in servers.split(",")):
+        raise LoadError(
+            f"the brokers at {servers} are reached from this machine alone, and load is to run on {away[0]}, too: name "
+            "brokers that all machines reach by --kafka-cluster=HOST:PORT, or leave --kafka-workers out"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _followed(theirs: Future[Outcome], name: str) -> Future[Any]:
+    """What comes of a task: its value, or a LoadError that names where it was."""
+    ours: Future[Any] = Future()
+
+    def conclude(done: Future[Outcome]) -> None:
+        with contextlib.suppress(InvalidStateError):  # it was lost, and that is known
+            if done.cancelled():
+                ours.set_exception(LoadError(f"the Dask scheduler gave up what the Dask worker {name} had to do"))
+            elif (error := done.exception()) is not None:
+                ours.set_exception(LoadError(f"the Dask worker {name} failed: {type(error).__name__}: {error}"))
+            elif (problem := done.result().problem) is not None:
+                ours.set_exception(LoadError(f"{problem} (on the Dask worker {name})"))
+            else:
+                ours.set_result(done.result().value)
+
+    theirs.add_done_callback(conclude)
+    return ours

@@ -1,0 +1,156 @@
+"""Worker processes on this machine."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import types
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_kafkaperf.errors import LoadError
+from pytest_kafkaperf.load.audit import audit
+from pytest_kafkaperf.load.worker import work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_kafkaperf.load.assignment import Assignment
+    from pytest_kafkaperf.load.audit import AuditTask
+    from pytest_kafkaperf.load.board import Board
+    from pytest_kafkaperf.measurement import Audit, WorkerReport
+
+DIED = "a worker process died: killed, out of memory, or crashed"
+_GIVE_UP_S = 5
+"""What idle processes get to end by themselves; then they are killed."""
+_MARGIN_NS = 20_000_000
+
+
+class Processes:
+    """Started once and used for every round of a test. Their boards are in a folder that they remove with it."""
+
+    margin_ns = _MARGIN_NS
+
+    def __init__(self, workers: int, folder: str) -> None:
+        self._workers = workers
+        self._folder = folder
+        self._executor: concurrent.futures.ProcessPoolExecutor | None = None
+        self._futures: list[concurrent.futures.Future[Any]] = []
+
+    def __enter__(self) -> Self:
+        self._executor = concurrent.futures.ProcessPoolExecutor(
+            self._workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_begin,
+            initargs=(self._folder,),
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._executor is not None:
+            idle = all(future.done() for future in self._futures)
+            _end(self._executor, patience_s=_GIVE_UP_S if idle else 0)
+        self._executor = None
+
+    @contextlib.contextmanager
+    def load(
+        self, assignments: Sequence[Assignment], board: Board
+    ) -> Iterator[Sequence[concurrent.futures.Future[WorkerReport]]]:
+        """Hand the assignments out; all processes see the board itself.
+
+        Raises:
+            LoadError: a process has died before.
+
+        """
+        del board
+        yield self._submit(work, assignments)
+
+    def audit(self, task: AuditTask) -> concurrent.futures.Future[Audit]:
+        """Let one of them look into the log.
+
+        Raises:
+            LoadError: a process has died before.
+
+        """
+        return self._submit(audit, [task])[0]
+
+    def _submit(self, function: Callable[[Any], Any], tasks: Sequence[object]) -> list[concurrent.futures.Future[Any]]:
+        if self._executor is None:
+            raise RuntimeError("processes are used outside their `with` block")
+        try:
+            with _without_main(), _without_interrupt():
+                self._futures = [self._executor.submit(function, task) for task in tasks]
+        except BrokenProcessPool:
+            raise LoadError(DIED) from None
+        return self._futures
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide `__main__` while processes are spawned, which is while assignments are submitted.
+
+    `multiprocessing` imports the parent's main module in each child: here pytest or the user's script, which a
+    worker does not need, and which could start everything again.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+@contextlib.contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back while processes are spawned.
+
+    They inherit the mask: a terminal's Ctrl-C reaches the whole foreground group, and would end a worker that still
+    imports with a traceback on the user's screen. The controller gets it a moment later.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _begin(folder: str) -> None:
+    """What a worker process does first."""
+    # The controller decides what becomes of the workers; see `_without_interrupt`.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel, folder), daemon=True).start()
+
+
+def _follow(sentinel: int, folder: str) -> None:
+    """End with the controller: a killed session leaves neither load nor files behind."""
+    multiprocessing.connection.wait([sentinel])
+    shutil.rmtree(folder, ignore_errors=True)  # all workers do
+    os._exit(1)
+
+
+def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float) -> None:
+    """Let idle workers go by themselves within `patience_s`, kill the rest.
+
+    The executor names its processes in a private attribute only (`kill_workers` is public from Python 3.14 on).
+    """
+    processes = list((getattr(executor, "_processes", None) or {}).values())
+    executor.shutdown(wait=False, cancel_futures=True)
+    deadline = time.monotonic() + patience_s
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join(_GIVE_UP_S)

@@ -1,0 +1,64 @@
+"""What clocks that are not known exactly leave open."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.threshold import limit_value, parse_threshold
+from pytest_kafkaperf.uncertainty import describe_uncertainty, open_limits, uncertainty_s
+
+
+def of(*seconds: float | None) -> list[Round]:
+    return [Round(metrics={}, e2e_uncertainty_s=each) for each in seconds]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "seconds"), [([], None), (of(None, None), None), (of(None, 0.0002, 0.0004), 0.0004)], ids=str
+)
+def test_the_least_exact_round_counts(rounds: list[Round], seconds: float | None) -> None:
+    """A limit holds for all of them."""
+    assert uncertainty_s(rounds) == seconds
+
+
+def test_it_is_told_with_the_figures() -> None:
+    """Whoever reads them must not take more from them than there is."""
+    assert describe_uncertainty(0.000397) == (
+        "end-to-end latency is between machines whose clocks are known to ±397 µs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "baseline_s", "is_open"),
+    [
+        ("e2e.latency.p99 <= 0.3 ms", None, True),
+        ("e2e.latency.p99 <= 0.4 ms", None, False),
+        ("e2e.latency.p99 <= 5 ms", None, False),
+        ("produce.latency.p99 <= 0.3 ms", None, False),
+        ("e2e.latency.p50 <= baseline + 20%", None, False),
+        ("e2e.latency.p50 <= baseline + 20%", 0.0003, True),
+        ("e2e.latency.p50 <= baseline + 20%", 0.0004, False),
+        ("e2e.latency.p50 <= max(baseline + 20%, 0.3 ms)", None, True),
+        ("e2e.latency.p50 <= max(baseline + 20%, 0.3 ms)", 0.01, False),
+        ("e2e.latency.p50 <= min(baseline + 20%, 0.3 ms)", 0.01, True),
+        ("errors == 0", None, False),
+    ],
+)
+def test_a_limit_that_is_finer_than_the_clocks_cannot_be_judged(
+    expression: str, baseline_s: float | None, *, is_open: bool
+) -> None:
+    """Whether it holds would be a matter of clocks, not of Kafka."""
+    threshold = parse_threshold(expression)
+    value = limit_value(threshold.limit, baseline_s)
+    assert bool(open_limits([threshold], [value], 0.0004)) == is_open
+    assert open_limits([threshold], [value], None) == []
+
+
+def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
+    """The load is not to blame."""
+    threshold = parse_threshold("e2e.latency.p99 <= 0.3 ms")
+    assert open_limits([threshold], [0.0003], 0.0004) == [
+        "threshold 'e2e.latency.p99 <= 0.3 ms': the limit is 300 µs, and the clocks of the machines that send and "
+        "receive are known to ±400 µs only; loosen the limit, bring the machines and the Dask scheduler into one "
+        "network, or let one machine send and receive"
+    ]

@@ -1,0 +1,60 @@
+"""The capacity of real brokers, where it is known: a client quota says what they take."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from pytest_kafkaperf.capacity import MOST_STEPS, Plan, find_capacity
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.preheat import preheat
+from pytest_kafkaperf.run import Compound, run_scenario
+from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.steps import Outcome
+from pytest_kafkaperf.threshold import parse_threshold
+from tests.quotas import quota
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+QUOTA_BYTES = 20_000_000
+RECORD_BYTES = 1024
+
+
+@pytest.fixture
+def limited() -> Iterator[Cluster]:
+    """A broker whose quotas average over 3 s: with Kafka's own 11 s a search takes long warm-ups, and a test 6 min."""
+    with provision(ClusterSpec(config={"quota.window.num": "3"}), target="local") as cluster:
+        yield cluster
+
+
+def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, **fields: object) -> Round:
+    """One search."""
+    scenario = Scenario.of({"record_size": RECORD_BYTES, "duration": 3, "warmup": 1, "rounds": 1} | fields)
+    preheat(scenario, cluster, duration_s=5.0, on_progress=lambda *_: None)
+    plan = Plan(limits=tuple(map(parse_threshold, limits)), low=low, high=high)
+    compound = Compound(make=functools.partial(find_capacity, plan, scenario), most=MOST_STEPS)
+    (only,) = run_scenario(scenario, cluster, compound=compound)
+    return only
+
+
+@pytest.mark.timeout(900)
+def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
+    """Within 5 %, although it counts more bytes than those of values, and latency rises near to it."""
+    with quota(limited, producer_byte_rate=QUOTA_BYTES):
+        found = search(limited, ["produce.latency.p99 <= 50 ms", "errors == 0"], low=8_000, high=500_000)
+    assert found.problems == ()
+    assert found.metrics["capacity"] * RECORD_BYTES == pytest.approx(QUOTA_BYTES, rel=0.05)
+    assert not found.at_least
+
+
+@pytest.mark.timeout(900)
+def test_consumers_that_cannot_keep_up_bound_the_capacity(limited: Cluster) -> None:
+    """Producers alone could do ten times as much."""
+    with quota(limited, consumer_byte_rate=QUOTA_BYTES):
+        found = search(limited, ["errors == 0", "lag.end <= 5000"], low=8_000, high=64_000, consumers=1)
+    assert found.problems == ()
+    assert found.metrics["capacity"] * RECORD_BYTES == pytest.approx(QUOTA_BYTES, rel=0.1)
+    assert {step.outcome for step in found.steps} >= {Outcome.HELD, Outcome.BROKEN}
