@@ -13,7 +13,6 @@ import contextlib
 import functools
 import statistics
 import time
-from collections.abc import Iterator
 
 from pytest_kafkaperf.capacity import MOST_STEPS, Plan, find_capacity
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
@@ -43,15 +42,10 @@ def main() -> None:
     for kind in given.kinds:
         with provision(ClusterSpec(), target="local") as cluster:
             preheat(scenario, cluster, duration_s=10.0, on_progress=lambda *_: None)
-            with _limited(cluster) if kind == "quota" else contextlib.nullcontext():
+            limit = quota(cluster, producer_byte_rate=_QUOTA_BYTES) if kind == "quota" else contextlib.nullcontext()
+            with limit:
                 found = [_search(scenario, cluster, kind, number) for number in range(1, given.runs + 1)]
         _print(kind, [one for one in found if one is not None])
-
-
-@contextlib.contextmanager
-def _limited(cluster: Cluster) -> Iterator[None]:
-    with quota(cluster, producer_byte_rate=_QUOTA_BYTES):
-        yield
 
 
 def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> float | None:

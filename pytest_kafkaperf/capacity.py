@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 RESOLUTION = 1.015
 """Between a rate that holds and one that does not. What holds lies some per cent below a ceiling anyway, for near to it
 latency rises, and a quota counts more bytes than those of values: together with this it is within 5 %."""
-FACTOR = 2.0
+_FACTOR = 2.0
 """From one rate of the bracket to the next."""
-NEAR = 1.1
+_NEAR = 1.1
 """Around the last search's capacity, where the next one begins."""
 SETTLED_S = 12.0
 """Of warm-up, where it counts: a client quota averages over `quota.window.num` windows of a second, 11 by default, and
 lets through as a burst what came too little in them."""
-SUSTAINED_RATIO = 0.95
+_SUSTAINED_RATIO = 0.95
 """Of the rate, that must be acknowledged and received by the time: a backlog that grows is no capacity."""
 _TAIL_S = 0.1
 """That the last answers of a window may take besides: of a short one it would be much."""
@@ -119,11 +119,11 @@ class Search:
     """
 
     def __init__(self, low: float, high: float, *, near: float | None = None, settled: bool = False) -> None:
-        self.settled = settled
+        self._settled = settled
         """Whether every step has a long warm-up: short ones have misled."""
         self._low, self._high = low, high
-        self._first = low if near is None else min(high, max(low, _rounded(near / NEAR)))
-        self._factor = FACTOR if near is None else NEAR**2
+        self._first = low if near is None else min(high, max(low, _rounded(near / _NEAR)))
+        self._factor = _FACTOR if near is None else _NEAR**2
         self._votes: dict[float, list[Outcome]] = {}
         self._asked: Try | None = None
         self._last_final: float | None = None
@@ -151,7 +151,7 @@ class Search:
         self._steps += 1
         if outcome is Outcome.DISTURBED:
             return
-        misled = asked.settled and outcome is Outcome.BROKEN and not self.settled
+        misled = asked.settled and outcome is Outcome.BROKEN and not self._settled
         self._votes.setdefault(asked.rate, []).append(outcome)
         if asked.final and outcome is Outcome.HELD:  # it is the third try, where the second said otherwise
             self._confirmed = asked.rate
@@ -162,7 +162,7 @@ class Search:
         tied = next((rate for rate in self._votes if self._standing(rate) is None), None)
         if tied is not None:
             final = tied == self._last_final
-            return Try(rate=tied, settled=final or self.settled, final=final)
+            return Try(rate=tied, settled=final or self._settled, final=final)
         if held is None:
             return self._short(self._first if broken is None else self._down(broken))
         if broken is None:
@@ -176,7 +176,7 @@ class Search:
         return Try(rate=held, settled=True, final=True)
 
     def _short(self, rate: float) -> Try:
-        return Try(rate=rate, settled=self.settled)
+        return Try(rate=rate, settled=self._settled)
 
     def _down(self, broken: float) -> float:
         return max(self._low, _rounded(broken / self._widened()))
@@ -184,7 +184,7 @@ class Search:
     def _widened(self) -> float:
         """How far to go while there is no bracket: from a near guess on each time farther."""
         factor = self._factor
-        self._factor = min(FACTOR, factor**2)
+        self._factor = min(_FACTOR, factor**2)
         return factor
 
     def _edge(self) -> tuple[float | None, float | None]:
@@ -209,11 +209,11 @@ class Search:
 
     def _distrust(self, rate: float) -> None:
         """A rate held after a short warm-up, and not after a long one: so may others have done, that are near it."""
-        self.settled = True
+        self._settled = True
         self._votes = {
             other: votes
             for other, votes in self._votes.items()
-            if self._standing(other) is not Outcome.HELD or other * FACTOR <= rate
+            if self._standing(other) is not Outcome.HELD or other * _FACTOR <= rate
         }
 
 
@@ -289,7 +289,7 @@ def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
     """Whether producers or live consumers fell behind, whatever the limits are."""
     due = (1 - scenario.abort_ratio) * peak_rate(scenario.rate or 0.0)
     length_s = scenario.duration or _TAIL_S
-    least = SUSTAINED_RATIO * due * length_s / (length_s + _TAIL_S)
+    least = _SUSTAINED_RATIO * due * length_s / (length_s + _TAIL_S)
     sides = {"acknowledged": metrics.get("produce.throughput", 0.0)}
     if scenario.consumers and scenario.consume == "live":
         sides["received"] = metrics.get("consume.throughput", 0.0)

@@ -96,9 +96,9 @@ class Case:
         overrides: dict[str, Any] = {"rate": low, "duration": hold}
         if "rounds" not in self.sources and not count_gated(self.thresholds):
             overrides["rounds"] = 1
+        if hold is None:
+            raise ScenarioError("kafka_perf.capacity: hold is how long each rate is held, for example hold='10 s'")
         try:
-            if hold is None:
-                raise ScenarioError("hold is how long each rate is held, for example hold='10 s'")  # noqa: TRY301
             case = self.with_overrides(overrides)
             plan = _plan(limits, high, case.scenario)
             _refuse_unmeasured(plan.limits, case.scenario, _measured(case.scenario, self.settings, self.spec))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.errors import UsageError
 
-MAX_WORKERS = 1000
+_MAX_WORKERS = 1000
 _SCHEME = "dask://"
 _DEFAULT_PORT = 8786
 _MAX_PORT = 65_535
@@ -46,8 +46,8 @@ def parse_crew(text: str | None) -> Crew:
         return Crew()
     word = text.strip()
     if re.fullmatch(r"[0-9]{1,9}", word):
-        if not 1 <= int(word) <= MAX_WORKERS:
-            raise UsageError(f"--kafka-workers={text}: use 1 to {MAX_WORKERS} worker processes of each kind")
+        if not 1 <= int(word) <= _MAX_WORKERS:
+            raise UsageError(f"--kafka-workers={text}: use 1 to {_MAX_WORKERS} worker processes of each kind")
         return Crew(producing=int(word), consuming=int(word), reason=f"--kafka-workers={word}")
     if not word.startswith(_SCHEME):
         raise UsageError(

@@ -16,7 +16,8 @@ from pytest_kafkaperf.scenario import Scenario
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 KILLED_S = 3.0
-STARTED_S = 5.0
+STARTED_S = 11.0
+"""The controller has given the killed one up by then (6 s): one that starts before may be back unseen."""
 
 
 @pytest.mark.parametrize("provider", ["local", pytest.param("docker", marks=pytest.mark.docker)])
@@ -45,8 +46,8 @@ def test_a_broker_that_is_killed_and_comes_back_loses_nothing_and_shows(provider
 
     assert ran.metrics["lost"] == ran.metrics["duplicated"] == ran.metrics["errors"] == 0
     told = "\n".join(ran.warnings)
-    assert "at 3.0 s: broker 2 killed" in told
-    assert "at 5.0 s: broker 2 started" in told
+    assert f"at {KILLED_S} s: broker 2 killed" in told
+    assert f"at {STARTED_S} s: broker 2 started" in told
     assert "under-replicated from" in told
     assert "throughput fell to" in told
     assert 2 < ran.metrics["recovery"] < 22  # the session's timeout, an election, and what had piled up
