@@ -22,7 +22,7 @@ from tests.plugin.conftest import RUN_TIMEOUT_S, Project, inherited
 pytestmark = [pytest.mark.broker]
 
 GUARD = """
-@pytest.mark.kafka_scenario(rate="10k records/s", duration="1 s", warmup="500 ms", partitions=2)
+@pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2)
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "lost == 0")
 def test_guard(kafka_perf):
     kafka_perf()
