@@ -20,8 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.measurement import BUSY, TOO_SLOW, UNACKNOWLEDGED, UNREAD, Round
+from pytest_kafkaperf.flaws import BUSY, TOO_SLOW, UNACKNOWLEDGED, UNREAD
 from pytest_kafkaperf.rate import peak_rate
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.steps import Outcome, Step
 from pytest_kafkaperf.threshold import Absolute, Threshold, describe_limit, holds
 from pytest_kafkaperf.units import Unit, format_quantity

@@ -36,7 +36,9 @@ from pytest_kafkaperf.load.preflight import Names, Preflight
 from pytest_kafkaperf.load.processes import Processes
 from pytest_kafkaperf.load.watching import TopicWatch
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
-from pytest_kafkaperf.measurement import Audit, Round, RoundReport, fold
+from pytest_kafkaperf.measurement import fold
+from pytest_kafkaperf.round import Round
+from pytest_kafkaperf.round_report import Audit, RoundReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -41,8 +41,9 @@ from pytest_kafkaperf.load.meeting import BEGIN_S, SILENT_S, MeetingPoint
 from pytest_kafkaperf.load.rows import Rows
 from pytest_kafkaperf.load.versions import PACKAGES, Versions, differing, here
 from pytest_kafkaperf.load.worker import work
-from pytest_kafkaperf.measurement import Audit, Clock, WorkerReport
+from pytest_kafkaperf.round_report import Audit
 from pytest_kafkaperf.samples import Samples
+from pytest_kafkaperf.worker_report import Clock, WorkerReport
 
 _CONNECT_S = 10
 """Bound of reaching the scheduler."""

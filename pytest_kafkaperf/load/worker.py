@@ -27,14 +27,13 @@ from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producing import Producer, Window
 from pytest_kafkaperf.load.reading import reader_of
 from pytest_kafkaperf.load.single import RecordProducer
-from pytest_kafkaperf.measurement import RECORDS_TIMEOUT_S, WorkerReport
+from pytest_kafkaperf.scenario import RECORDS_TIMEOUT_S, Scenario
 from pytest_kafkaperf.schedule import NS_PER_S, Schedule
 from pytest_kafkaperf.series import Series
+from pytest_kafkaperf.worker_report import WorkerReport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-
-    from pytest_kafkaperf.scenario import Scenario
 
 CONNECT_TIMEOUT_S = 20
 """Bound of connecting one client and of joining its group."""

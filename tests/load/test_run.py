@@ -11,9 +11,10 @@ import pytest
 from pytest_kafkaperf import run
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.measurement import Audit, Produced, RoundReport, WorkerReport
+from pytest_kafkaperf.round_report import Audit, RoundReport
 from pytest_kafkaperf.run import _audit, _checked
 from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.worker_report import Produced, WorkerReport
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.admin import Admin
