@@ -70,6 +70,7 @@ LAYERS = (
     "load",
     "clusters",
     "actions",
+    "integrity",
     "run",
     "preheat",
     "sizing",
