@@ -238,7 +238,7 @@ def find_capacity(plan: Plan, scenario: Scenario, measure: Measure, earlier: Seq
         warmup_s = max(scenario.warmup, SETTLED_S) if asked.settled else scenario.warmup
         tried = scenario.model_copy(update={"rate": asked.rate, "warmup": warmup_s})
         last = measure(tried, f"step {len(steps) + 1}, {_shown(asked.rate)}")
-        outcome, reason = outcome_of(last, plan, tried)
+        outcome, reason = _outcome_of(last, plan, tried)
         if outcome is None:
             return dataclasses.replace(last, steps=tuple(steps))
         if outcome is Outcome.BROKEN and _disturbed(last) and disturbed < _MOST_DISTURBED:
@@ -260,7 +260,7 @@ def find_capacity(plan: Plan, scenario: Scenario, measure: Measure, earlier: Seq
     )
 
 
-def outcome_of(one: Round, plan: Plan, scenario: Scenario) -> tuple[Outcome | None, str | None]:
+def _outcome_of(one: Round, plan: Plan, scenario: Scenario) -> tuple[Outcome | None, str | None]:
     """How a rate went, and why it did not hold; None where the round says nothing at all, and nothing goes on."""
     if any(problem.startswith(TOO_SLOW) for problem in one.problems):
         return Outcome.UNREACHED, one.problems[0]
