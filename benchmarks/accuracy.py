@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kafkaperf.load.pool import Progress
-    from pytest_kafkaperf.measurement import Round, RoundReport
+    from pytest_kafkaperf.round import Round
+    from pytest_kafkaperf.round_report import RoundReport
 
 DELAYS_S = (0.005, 0.02)
 FRACTIONS = (0.1, 0.5, 0.8)

@@ -16,8 +16,8 @@ import time
 
 from pytest_kafkaperf.capacity import MOST_STEPS, Plan, find_capacity
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.measurement import Round
 from pytest_kafkaperf.preheat import preheat
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.run import Compound, run_scenario
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.threshold import parse_threshold

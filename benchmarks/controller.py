@@ -30,13 +30,15 @@ if __name__ == "__main__":
 from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore
 from pytest_kafkaperf.case import Case, Mark, read_case
 from pytest_kafkaperf.histogram import Histogram
-from pytest_kafkaperf.measurement import Consumed, Produced, RoundReport, WorkerReport, fold
+from pytest_kafkaperf.measurement import fold
 from pytest_kafkaperf.pace import Overhead, Pace
+from pytest_kafkaperf.round_report import RoundReport
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Series
 from pytest_kafkaperf.session import Session
 from pytest_kafkaperf.settings import Settings, read_settings
+from pytest_kafkaperf.worker_report import Consumed, Produced, WorkerReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

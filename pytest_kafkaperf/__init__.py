@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.errors import KafkaPerfError
     from pytest_kafkaperf.finding import Verdict
-    from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.round import Round
     from pytest_kafkaperf.scenario import Scenario
     from pytest_kafkaperf.verdict import Check
 
@@ -24,9 +24,9 @@ _HOMES = {
     "Cluster": "clusters.spec",
     "KafkaPerfError": "errors",
     "Result": "result",
-    "Round": "measurement",
+    "Round": "round",
     "Scenario": "scenario",
-    "Verdict": "verdict",
+    "Verdict": "finding",
 }
 
 

@@ -20,8 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.measurement import BUSY, TOO_SLOW, UNACKNOWLEDGED, UNREAD, Round
+from pytest_kafkaperf.flaws import BUSY, TOO_SLOW, UNACKNOWLEDGED, UNREAD
 from pytest_kafkaperf.rate import peak_rate
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.steps import Outcome, Step
 from pytest_kafkaperf.threshold import Absolute, Threshold, describe_limit, holds
 from pytest_kafkaperf.units import Unit, format_quantity
@@ -237,7 +238,7 @@ def find_capacity(plan: Plan, scenario: Scenario, measure: Measure, earlier: Seq
         warmup_s = max(scenario.warmup, SETTLED_S) if asked.settled else scenario.warmup
         tried = scenario.model_copy(update={"rate": asked.rate, "warmup": warmup_s})
         last = measure(tried, f"step {len(steps) + 1}, {_shown(asked.rate)}")
-        outcome, reason = outcome_of(last, plan, tried)
+        outcome, reason = _outcome_of(last, plan, tried)
         if outcome is None:
             return dataclasses.replace(last, steps=tuple(steps))
         if outcome is Outcome.BROKEN and _disturbed(last) and disturbed < _MOST_DISTURBED:
@@ -259,7 +260,7 @@ def find_capacity(plan: Plan, scenario: Scenario, measure: Measure, earlier: Seq
     )
 
 
-def outcome_of(one: Round, plan: Plan, scenario: Scenario) -> tuple[Outcome | None, str | None]:
+def _outcome_of(one: Round, plan: Plan, scenario: Scenario) -> tuple[Outcome | None, str | None]:
     """How a rate went, and why it did not hold; None where the round says nothing at all, and nothing goes on."""
     if any(problem.startswith(TOO_SLOW) for problem in one.problems):
         return Outcome.UNREACHED, one.problems[0]

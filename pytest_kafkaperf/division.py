@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.crew import Crew
-from pytest_kafkaperf.measurement import Share
 from pytest_kafkaperf.rate import peak_rate
+from pytest_kafkaperf.round import Share
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.scenario import Scenario

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_kafkaperf.baseline import BaselineRounds
 from pytest_kafkaperf.comparison import Measured
 from pytest_kafkaperf.crew import Crew
-from pytest_kafkaperf.measurement import TOO_SLOW
+from pytest_kafkaperf.flaws import TOO_SLOW
 from pytest_kafkaperf.metrics import CATALOGUE, SEARCH_METRICS
 from pytest_kafkaperf.uncertainty import describe_uncertainty, uncertainty_s
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.capacity import Plan
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.finding import Verdict
-    from pytest_kafkaperf.measurement import Round
+    from pytest_kafkaperf.round import Round
     from pytest_kafkaperf.scenario import Scenario
     from pytest_kafkaperf.verdict import Check
 

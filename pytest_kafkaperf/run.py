@@ -13,8 +13,7 @@ import functools
 import itertools
 import os
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,33 +23,27 @@ from pytest_kafkaperf.clusters.watcher import Watcher
 from pytest_kafkaperf.crew import Crew
 from pytest_kafkaperf.division import shares
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.integrity import REPLICATION_TIMEOUT_S, checked, run_audit
 from pytest_kafkaperf.load import audit as auditing
 from pytest_kafkaperf.load.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.load.assignment import Assignment
-from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask
-from pytest_kafkaperf.load.board import now_ns
-from pytest_kafkaperf.load.ledger import MAX_NAMED
 from pytest_kafkaperf.load.names import SUFFIX_BYTES, group_names, round_name, run_name
 from pytest_kafkaperf.load.pool import READY_TIMEOUT_S, OpenPlace, WorkerPool
 from pytest_kafkaperf.load.preflight import Names, Preflight
 from pytest_kafkaperf.load.processes import Processes
 from pytest_kafkaperf.load.watching import TopicWatch
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
-from pytest_kafkaperf.measurement import Audit, Round, RoundReport, fold
+from pytest_kafkaperf.measurement import fold
+from pytest_kafkaperf.round import Round
+from pytest_kafkaperf.round_report import RoundReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import numpy as np
-    import numpy.typing as npt
 
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.load.board import Board
     from pytest_kafkaperf.load.pool import Progress
     from pytest_kafkaperf.scenario import Scenario
-
-Offsets = Mapping[int, tuple[int, int]]
-"""First and last (exclusive) offset, by partition."""
 
 _ANY = Crew()
 """As many worker processes as there are clients and cores."""
@@ -58,9 +51,6 @@ _HASTY_TIMEOUT_S = 5
 """Bound of removing the topic of a round that ended early: the cluster may be gone, or a user waits."""
 _HASTY_GROUPS_TIMEOUT_S = 3
 """The same of its groups, before that."""
-_REPLICATION_TIMEOUT_S = 10
-"""Bound of waiting for followers to have what the leader has acknowledged."""
-_REPLICATION_TICK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +237,8 @@ def _running(
         assignments = _assign(divided, scenario, cluster, topic, board, run=run, seed=number, read=read_partitions)
         alone = functools.partial(pool.run, assignments, board, check=cluster.check)
         watched = functools.partial(_watched, alone, cluster, topic, actions, on_progress)
-        audit = functools.partial(_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
-        return _checked(admin, topic, scenario, watched, audit)
+        audit = functools.partial(run_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
+        return checked(admin, topic, scenario, watched, audit)
 
     running = _Running(scenario, _Topics(admin, scenario, run), load, compound, on_progress)
     with contextlib.ExitStack() as stack:
@@ -285,7 +275,7 @@ def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
 def _over(scenario: Scenario, turns: int) -> datetime.datetime:
     """When a run that begins now is over at the latest, by the bounds of all that it waits for."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
-    round_s = load_s + 3 * DRAIN_TIMEOUT_S + _REPLICATION_TIMEOUT_S + auditing.TIMEOUT_S
+    round_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + auditing.TIMEOUT_S
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=turns * scenario.rounds * round_s)
 
 
@@ -347,125 +337,6 @@ def _watched(
         unread=brokers.silent(),
         states=partitions.states,
         actions=cluster.actions,
-    )
-
-
-def _checked(
-    admin: Admin,
-    topic: str,
-    scenario: Scenario,
-    load: Callable[[], RoundReport],
-    audit: Callable[[RoundReport, Offsets], Audit | str],
-) -> RoundReport:
-    """Run a round, and compare the log before and after it; look into the log where that leaves a doubt."""
-    try:
-        before = admin.end_offsets(topic, scenario.partitions)
-    except ClusterError as error:
-        return RoundReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
-    report = load()
-    if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
-        return report
-    if scenario.output_topic is not None:
-        return _came_out(report)
-    if scenario.topic is not None:
-        return _audited(admin, topic, before, report, audit)
-    try:
-        after = _settled_ends(admin, topic, before, report.expected_growth())
-    except ClusterError:
-        return report
-    growth = {partition: end - before[partition] for partition, end in after.items()}
-    report = dataclasses.replace(report, log_growth=growth)
-    if report.in_doubt:
-        offsets = {partition: (before[partition], end) for partition, end in after.items()}
-        report = dataclasses.replace(report, audit=audit(report, offsets))
-    return report
-
-
-def _came_out(report: RoundReport) -> RoundReport:
-    """What counts is what comes out of the application; what does not is lost, wherever."""
-    if report.problems or report.start_ns is None or not report.consumed:
-        return report  # of a consumer that failed nobody knows what came to it
-    if report.unknown() > MAX_NAMED:
-        return dataclasses.replace(report, audit=_too_many_unknown(report))
-    found = auditing.outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
-    return dataclasses.replace(report, audit=found)
-
-
-def _too_many_unknown(report: RoundReport) -> str:
-    return f"{report.unknown()} records of unknown fate are too many to be looked for one by one"
-
-
-def _unknown(report: RoundReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
-    """Producers, and indexes of their records that may stand in the log or not."""
-    return [(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes]
-
-
-def _audited(
-    admin: Admin,
-    topic: str,
-    before: Mapping[int, int],
-    report: RoundReport,
-    audit: Callable[[RoundReport, Offsets], Audit | str],
-) -> RoundReport:
-    """Look into a log that others may write to: its growth says nothing, our records are all that counts.
-
-    What is missing is given time to be replicated, as with `_settled_ends`.
-    """
-    if report.start_ns is None:
-        return report
-    deadline = time.monotonic() + _REPLICATION_TIMEOUT_S
-    while True:
-        try:
-            after = admin.end_offsets(topic, len(before))
-        except ClusterError as error:
-            return dataclasses.replace(report, audit=str(error))
-        found = audit(report, {partition: (before[partition], end) for partition, end in after.items()})
-        if isinstance(found, str):
-            return dataclasses.replace(report, audit=found)
-        if not found.lost or time.monotonic() > deadline:
-            growth = {partition: end - before[partition] for partition, end in after.items()}
-            return dataclasses.replace(report, log_growth=growth, audit=found)
-        time.sleep(_REPLICATION_TICK_S)
-
-
-def _settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
-    """The end offsets of a topic, by partition.
-
-    With acks=1 the leader acknowledges before its followers have a record, and end offsets tell what they have too:
-    a gap is given time to close.
-    """
-    deadline = time.monotonic() + _REPLICATION_TIMEOUT_S
-    while True:
-        after = admin.end_offsets(topic, len(before))
-        complete = all(after[partition] - before[partition] >= count for partition, count in expected.items())
-        if complete or time.monotonic() > deadline:
-            return after
-        time.sleep(_REPLICATION_TICK_S)
-
-
-def _audit(
-    report: RoundReport, offsets: Offsets, *, pool: WorkerPool, cluster: Cluster, topic: str, scenario: Scenario
-) -> Audit | str:
-    """Have the pool look into the log; the reason, where that cannot be."""
-    growth = sum(end - begin for begin, end in offsets.values())
-    if growth > MAX_RECORDS:
-        return f"{growth} records are too many to be looked at one by one"
-    if report.unknown() > MAX_NAMED:
-        return _too_many_unknown(report)
-    span_ns = None
-    if scenario.topic is not None and report.start_ns is not None:
-        span_ns = (report.start_ns, now_ns())
-    return pool.audit(
-        AuditTask(
-            bootstrap_servers=cluster.bootstrap_servers,
-            access=cluster.access,
-            topic=topic,
-            scenario=scenario,
-            offsets=offsets,
-            failed=_unknown(report),
-            acknowledged=sum(report.acknowledged().values()),
-            span_ns=span_ns,
-        )
     )
 
 

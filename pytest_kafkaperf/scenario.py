@@ -40,6 +40,8 @@ KEY_BYTES = 8
 """A key is an integer of 64 bits, big-endian, as Kafka's LongSerializer writes it."""
 TAG_BYTES = 16
 """What end-to-end timing writes into the head of each value: due time and origin (see `load.payload`)."""
+RECORDS_TIMEOUT_S = 3600
+"""Bound of a closed-loop window that ends after a number of records."""
 
 _OF_THE_TOPIC = ("partitions", "replication_factor", "topic_config")
 """What a topic that exists has already."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.capacity import Plan
     from pytest_kafkaperf.clusters import Cluster
     from pytest_kafkaperf.load.pool import Progress
-    from pytest_kafkaperf.measurement import Round
+    from pytest_kafkaperf.round import Round
     from pytest_kafkaperf.scenario import Scenario
 
 

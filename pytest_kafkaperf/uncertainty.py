@@ -10,7 +10,7 @@ from pytest_kafkaperf.units import Unit, format_quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_kafkaperf.measurement import Round
+    from pytest_kafkaperf.round import Round
 
 _FAMILY = "e2e.latency"
 

@@ -18,11 +18,11 @@ from pytest_kafkaperf.calibration import Calibrated
 from pytest_kafkaperf.capacity import Plan, find_capacity
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.environment import differences
-from pytest_kafkaperf.measurement import Round, Share
 from pytest_kafkaperf.metrics import QUANTILES
 from pytest_kafkaperf.noise import Noise
 from pytest_kafkaperf.rate import peak_rate
 from pytest_kafkaperf.result import Result, Trial
+from pytest_kafkaperf.round import Round, Share
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.series import Curves
 from pytest_kafkaperf.threshold import parse_threshold

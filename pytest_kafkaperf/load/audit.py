@@ -22,8 +22,9 @@ from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.own import Own
 from pytest_kafkaperf.load.payload import Int64s, Payload, names_of, origin, tags_every_record
 from pytest_kafkaperf.load.reading import BatchedRecords, ReceivedBatch
-from pytest_kafkaperf.measurement import Audit, Consumed
+from pytest_kafkaperf.round_report import Audit
 from pytest_kafkaperf.scenario import TAG_BYTES, Scenario
+from pytest_kafkaperf.worker_report import Consumed
 
 MAX_RECORDS = 20_000_000
 """Records that are looked at one by one: they need some 40 B of memory each."""

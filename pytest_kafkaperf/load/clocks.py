@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_kafkaperf.measurement import Clock
+from pytest_kafkaperf.worker_report import Clock
 
 DRIFT_NS = 5_000_000
 """What clocks may go apart in a round before a record that seems to come before it was due is a mistake of ours."""

@@ -14,7 +14,6 @@ import ipaddress
 import platform
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
@@ -25,7 +24,7 @@ from distributed import Client
 from pytest_kafkaperf.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.assignment import Assignment
 from pytest_kafkaperf.load.audit import AuditTask, audit
-from pytest_kafkaperf.load.board import CONTROLLER, Board
+from pytest_kafkaperf.load.board import Board
 from pytest_kafkaperf.load.clocks import (
     Reading,
     by_clock,
@@ -35,19 +34,18 @@ from pytest_kafkaperf.load.clocks import (
     spread,
     tolerated_ns,
 )
-from pytest_kafkaperf.load.errand import TICK_S, Errand, exchanges, read_clock, run_errand, tell
+from pytest_kafkaperf.load.errand import Errand, exchanges, read_clock, run_errand, tell
 from pytest_kafkaperf.load.hosted import Outcome, Task
-from pytest_kafkaperf.load.meeting import BEGIN_S, SILENT_S, MeetingPoint
-from pytest_kafkaperf.load.rows import Rows
+from pytest_kafkaperf.load.meeting import MeetingPoint
+from pytest_kafkaperf.load.mirror import ANSWER_S, Mirror
 from pytest_kafkaperf.load.versions import PACKAGES, Versions, differing, here
 from pytest_kafkaperf.load.worker import work
-from pytest_kafkaperf.measurement import Audit, Clock, WorkerReport
+from pytest_kafkaperf.round_report import Audit
 from pytest_kafkaperf.samples import Samples
+from pytest_kafkaperf.worker_report import Clock, WorkerReport
 
 _CONNECT_S = 10
 """Bound of reaching the scheduler."""
-_ANSWER_S = 10
-"""Bound of any question to it or, through it, to all workers."""
 _WORKER_S = 5
 """Bound of a worker's own answer."""
 _MARGIN_NS = 500_000_000
@@ -131,9 +129,9 @@ class DaskWorkers:
         ]
         names = [f"{address} on {clock.host}" for address, clock in zip(addresses, clocks, strict=True)]
         with self._met(addresses, names, tasks, groups=board.groups) as (meeting, futures):
-            with _Mirror(self._ask, meeting, board, futures, names):
-                yield [future for _, future in futures]
-            self._tell_clocks([future for _, future in futures], clocks, best)
+            with Mirror(self._ask, meeting, board, futures, names):
+                yield futures
+            self._tell_clocks(futures, clocks, best)
 
     def audit(self, task: AuditTask) -> Future[Audit]:
         """Let a worker look into the log.
@@ -153,10 +151,10 @@ class DaskWorkers:
         """In a thread of its own, for whoever waits may give up."""
         try:
             with (
-                self._met([address], [name], [Task(function=audit, argument=task)], groups=None) as (meeting, pairs),
-                _Mirror(self._ask, meeting, None, pairs, [name]),
+                self._met([address], [name], [Task(function=audit, argument=task)], groups=None) as (meeting, futures),
+                Mirror(self._ask, meeting, None, futures, [name]),
             ):
-                found: Any = pairs[0][1].result()
+                found: Any = futures[0].result()
             result.set_result(found)
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the reason
             result.set_exception(LoadError(str(error) or type(error).__name__))
@@ -164,11 +162,11 @@ class DaskWorkers:
     @contextlib.contextmanager
     def _met(
         self, addresses: Sequence[str], names: Sequence[str], tasks: Sequence[Task], *, groups: int | None
-    ) -> Iterator[tuple[str, list[_Pair]]]:
-        """Tasks that are under way at those addresses, and their meeting; they end with the block."""
+    ) -> Iterator[tuple[str, list[Future[Any]]]]:
+        """The meeting of tasks under way at those addresses, and what comes of each; they end with the block."""
         meeting = secrets.token_hex(8)
         self._ask(do="open", meeting=meeting, addresses=[*addresses])
-        pairs: list[_Pair] = []
+        running: list[Future[Outcome]] = []
         try:
             samples = self._samples(tasks, addresses)
             for worker, (address, task) in enumerate(zip(addresses, tasks, strict=True)):
@@ -176,13 +174,12 @@ class DaskWorkers:
                 errand = Errand(
                     point=self._point, meeting=meeting, worker=worker, task=task, groups=groups, workers=len(tasks)
                 )
-                theirs = executor.submit(run_errand, errand, samples)
-                pairs.append((theirs, _followed(theirs, names[worker])))
-            yield meeting, pairs
+                running.append(executor.submit(run_errand, errand, samples))
+            yield meeting, [_followed(theirs, name) for theirs, name in zip(running, names, strict=True)]
         finally:
             with contextlib.suppress(LoadError):
                 self._ask(do="end", meeting=meeting)
-            for theirs, _ in pairs:
+            for theirs in running:
                 theirs.cancel()
 
     def _samples(self, tasks: Sequence[Task], addresses: Sequence[str]) -> Any:
@@ -313,9 +310,9 @@ class DaskWorkers:
         if self._dask.scheduler is None:  # so it is after the client has tried in vain to reach it again
             raise LoadError(f"the Dask scheduler {self._address} is gone")
         try:
-            return self._dask.sync(function, *arguments, callback_timeout=_ANSWER_S, **named)
+            return self._dask.sync(function, *arguments, callback_timeout=ANSWER_S, **named)
         except (OSError, TimeoutError) as error:
-            reason = f": {error}" if str(error) else f" within {_ANSWER_S} s"
+            reason = f": {error}" if str(error) else f" within {ANSWER_S} s"
             raise LoadError(f"the Dask scheduler {self._address} does not answer{reason}") from None
         except RuntimeError:
             if self._dask.status == "running":
@@ -343,70 +340,6 @@ class DaskWorkers:
         return self._connected
 
 
-_Pair = tuple[Future[Outcome], Future[Any]]
-"""What Dask gives, and what is made of it."""
-
-
-class _Mirror:
-    """Keeps the board here like those elsewhere, in a thread, and ends what is lost; without a board, that alone."""
-
-    def __init__(
-        self,
-        ask: Callable[..., dict[str, Any]],
-        meeting: str,
-        board: Board | None,
-        pairs: Sequence[_Pair],
-        names: Sequence[str],
-    ) -> None:
-        self._ask = ask
-        self._meeting = meeting
-        self._board = board
-        self._pairs = pairs
-        self._names = names
-        self._rows = Rows()
-        self._answered_s = time.monotonic()
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kafkaperf-mirror", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.set()
-        self._thread.join(2 * _ANSWER_S)
-
-    def _run(self) -> None:
-        while not self._closing.wait(TICK_S):
-            cells = [] if self._board is None else self._board.row(CONTROLLER)
-            try:
-                answer = self._ask(do="control", meeting=self._meeting, cells=cells)
-            except LoadError as error:
-                if time.monotonic() - self._answered_s > SILENT_S:
-                    self._fail(range(len(self._pairs)), str(error))
-                continue
-            self._answered_s = time.monotonic()
-            if answer.get("over"):
-                self._fail(range(len(self._pairs)), "the Dask scheduler has been started again")
-                return
-            self._put(answer["rows"])
-            for worker, why in answer["lost"]:
-                self._fail([worker], _loss(self._names[worker], why))
-
-    def _put(self, rows: Sequence[Sequence[Any]]) -> None:
-        if self._board is None:
-            return
-        for worker, at_ns, cells in rows:
-            self._rows.add(worker, at_ns, cells)
-        for worker, cells in self._rows.together().items():
-            self._board.put(worker, cells)
-
-    def _fail(self, workers: Sequence[int], reason: str) -> None:
-        for worker in workers:
-            with contextlib.suppress(InvalidStateError):  # it has reported
-                self._pairs[worker][1].set_exception(LoadError(reason))
-
-
 async def _run_on_each(
     client: Client, function: Callable[..., Any], arguments: Sequence[object], workers: Sequence[str]
 ) -> list[Any]:
@@ -418,19 +351,6 @@ async def _run_on_each(
             return given
 
     return await asyncio.gather(*map(run, workers), return_exceptions=True)
-
-
-def _loss(name: str, why: str) -> str:
-    match why:
-        case "left":
-            return f"the Dask worker {name} was lost: killed, out of memory, or cut off from the scheduler"
-        case "silent":
-            return f"the Dask worker {name} was not heard of for {SILENT_S:.0f} s: its machine or the network is down"
-        case _:
-            return (
-                f"the Dask worker {name} did not begin within {BEGIN_S:.0f} s: it has other work; use a Dask cluster "
-                "that does nothing else meanwhile"
-            )
 
 
 def _refuse_loopback(servers: str, readings: Sequence[Reading]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from aiokafka import errors as kafka_errors
 
-from pytest_kafkaperf.measurement import Produced
+from pytest_kafkaperf.worker_report import Produced
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from pytest_kafkaperf.load.audit import TIMEOUT_S
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
 from pytest_kafkaperf.load.processes import DIED, Processes
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
-from pytest_kafkaperf.measurement import RoundReport
+from pytest_kafkaperf.round_report import Audit, RoundReport
 from pytest_kafkaperf.schedule import NS_PER_S
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_kafkaperf.load.assignment import Assignment
     from pytest_kafkaperf.load.audit import AuditTask
-    from pytest_kafkaperf.measurement import Audit, WorkerReport
+    from pytest_kafkaperf.worker_report import WorkerReport
 
 READY_TIMEOUT_S = 60
 """Bound of starting processes, connecting clients and forming the consumer group."""

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.assignment import Assignment
     from pytest_kafkaperf.load.audit import AuditTask
     from pytest_kafkaperf.load.board import Board
-    from pytest_kafkaperf.measurement import Audit, WorkerReport
+    from pytest_kafkaperf.round_report import Audit
+    from pytest_kafkaperf.worker_report import WorkerReport
 
 DIED = "a worker process died: killed, out of memory, or crashed"
 _GIVE_UP_S = 5

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from pytest_kafkaperf.load.alarm import Alarm
     from pytest_kafkaperf.load.payload import Payload
-    from pytest_kafkaperf.measurement import Produced
     from pytest_kafkaperf.scenario import Scenario
     from pytest_kafkaperf.series import Series
+    from pytest_kafkaperf.worker_report import Produced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

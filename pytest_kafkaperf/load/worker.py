@@ -27,21 +27,20 @@ from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producing import Producer, Window
 from pytest_kafkaperf.load.reading import reader_of
 from pytest_kafkaperf.load.single import RecordProducer
-from pytest_kafkaperf.measurement import RECORDS_TIMEOUT_S, WorkerReport
+from pytest_kafkaperf.scenario import RECORDS_TIMEOUT_S, Scenario
 from pytest_kafkaperf.schedule import NS_PER_S, Schedule
 from pytest_kafkaperf.series import Series
+from pytest_kafkaperf.worker_report import WorkerReport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
-    from pytest_kafkaperf.scenario import Scenario
-
-CONNECT_TIMEOUT_S = 20
-"""Bound of connecting one client and of joining its group."""
-START_TIMEOUT_S = 90
-"""Bound of waiting for the start instant: the other workers connect meanwhile."""
 DRAIN_TIMEOUT_S = 30
 """Bound of reading what is left after production, and of sending what was due in the window."""
+_CONNECT_TIMEOUT_S = 20
+"""Bound of connecting one client and of joining its group."""
+_START_TIMEOUT_S = 90
+"""Bound of waiting for the start instant: the other workers connect meanwhile."""
 _SETTLE_MARGIN_S = 5
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
@@ -181,7 +180,7 @@ class _Worker:
 
         The group may still hand partitions to members that come later, so positions are settled again and again.
         """
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         while (start_ns := board.start_ns) is None:
             held = [await consumer.settle_position() for consumer in self._consumers]
             self._tell(Cell.ASSIGNED, sum(held))
@@ -189,7 +188,7 @@ class _Worker:
             if board.stopped:
                 return None
             if time.monotonic() > deadline:
-                raise LoadError(f"no start instant within {START_TIMEOUT_S} s")
+                raise LoadError(f"no start instant within {_START_TIMEOUT_S} s")
             await asyncio.sleep(_READY_TICK_S)
         return start_ns
 
@@ -328,10 +327,10 @@ def _runnable_ns() -> int | None:
 async def _connect(starting: Coroutine[Any, Any, None], name: str, servers: str) -> None:
     """Start a client within a bound."""
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             await starting
     except TimeoutError:
-        raise LoadError(f"{name} could not connect to {servers} within {CONNECT_TIMEOUT_S} s") from None
+        raise LoadError(f"{name} could not connect to {servers} within {_CONNECT_TIMEOUT_S} s") from None
     except (KafkaError, OSError, ValueError) as error:
         raise LoadError(f"{name} could not connect to {servers}: {type(error).__name__}: {error}") from None
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.measurement import BUSY
+from pytest_kafkaperf.flaws import BUSY
 from pytest_kafkaperf.metrics import metric
 from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
 from pytest_kafkaperf.verdict import Check, worst

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.round import Round
 
 SCHEMA = 1
 """Version of a line."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_kafkaperf.capacity import Plan
-    from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.round import Round
     from pytest_kafkaperf.steps import Step
 
 _FAMILIES = ("e2e.latency", "produce.latency")

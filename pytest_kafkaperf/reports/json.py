@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.calibration import Calibrated
     from pytest_kafkaperf.capacity import Plan
     from pytest_kafkaperf.clusters import Cluster
-    from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.result import Ending, Result, Trial
+    from pytest_kafkaperf.round import Round
     from pytest_kafkaperf.verdict import Check
 
 SCHEMA = 1

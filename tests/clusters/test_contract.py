@@ -11,7 +11,7 @@ import pytest
 
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
 from pytest_kafkaperf.load.readiness import wait_ready
-from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
 

@@ -9,8 +9,8 @@ from pytest_kafkaperf.advice import Advice
 from pytest_kafkaperf.baseline import BaselineRounds
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.comparison import Measured
-from pytest_kafkaperf.measurement import Round
 from pytest_kafkaperf.result import Ending, Result, Trial
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.threshold import parse_threshold
 from pytest_kafkaperf.verdict import judge

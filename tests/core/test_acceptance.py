@@ -8,8 +8,9 @@ import pytest
 
 from pytest_kafkaperf.acceptance import accepted
 from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.measurement import TOO_SLOW, Round
+from pytest_kafkaperf.flaws import TOO_SLOW
 from pytest_kafkaperf.result import Trial
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.threshold import parse_threshold
 
 P99, RATE = "produce.latency.p99", "produce.throughput"

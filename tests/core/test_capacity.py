@@ -21,7 +21,8 @@ from pytest_kafkaperf.capacity import (
     Try,
     find_capacity,
 )
-from pytest_kafkaperf.measurement import BUSY, TOO_SLOW, UNREAD, Round
+from pytest_kafkaperf.flaws import BUSY, TOO_SLOW, UNREAD
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.steps import Outcome
 from pytest_kafkaperf.threshold import parse_threshold

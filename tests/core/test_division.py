@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.crew import Crew
 from pytest_kafkaperf.division import decided, described, shares, undecidable
-from pytest_kafkaperf.measurement import Share
+from pytest_kafkaperf.round import Share
 from pytest_kafkaperf.scenario import Scenario
 
 RATE = 10_000

@@ -19,10 +19,10 @@ import pytest_kafkaperf
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.measurement import Round
 from pytest_kafkaperf.reports import history
 from pytest_kafkaperf.reports.history import append_history, history_lines
 from pytest_kafkaperf.result import Result, Trial
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.scenario import Scenario
 
 NODEID = "tests/perf/test_orders.py::test_ingest"

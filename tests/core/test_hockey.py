@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from pytest_kafkaperf.capacity import Plan
-from pytest_kafkaperf.measurement import Round
 from pytest_kafkaperf.reports.hockey import described_search, stick_of
 from pytest_kafkaperf.reports.html.capacity import capacity_chart
 from pytest_kafkaperf.reports.terminal import render_stick
 from pytest_kafkaperf.result import Result
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.steps import Outcome, Step
 from pytest_kafkaperf.threshold import parse_threshold
 from tests import results

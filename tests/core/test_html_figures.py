@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.baseline import BaselineRounds
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.measurement import Round
 from pytest_kafkaperf.reports.html.axes import linear_ticks, literal, log_ticks, rounded, scale_for, value_axis
 from pytest_kafkaperf.reports.html.brokers import broker_charts
 from pytest_kafkaperf.reports.html.charts import BASELINE, FRESH, LIMIT, NOW, REFERENCE, Chart
@@ -23,6 +22,7 @@ from pytest_kafkaperf.reports.html.rounds import rounds_chart
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.html.timeline import latency_chart, throughput_chart
 from pytest_kafkaperf.result import Result, Trial
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.series import Curves
 from pytest_kafkaperf.sweeps import find_sweeps

@@ -36,6 +36,10 @@ LAYERS = (
     "brokers",
     "recovery",
     "steps",
+    "worker_report",
+    "round_report",
+    "round",
+    "flaws",
     "measurement",
     "capacity",
     "environment",
@@ -66,6 +70,7 @@ LAYERS = (
     "load",
     "clusters",
     "actions",
+    "integrity",
     "run",
     "preheat",
     "sizing",
@@ -135,6 +140,12 @@ def _imports(path: Path, *, typing: bool) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("name", pytest_kafkaperf.__all__)
+def test_public_names_are_loaded_from_where_they_are_defined(name: str) -> None:
+    """Whatever else a module imports may go from it."""
+    assert getattr(pytest_kafkaperf, name).__module__ == f"pytest_kafkaperf.{pytest_kafkaperf._HOMES[name]}"
 
 
 def test_every_module_has_its_layer() -> None:

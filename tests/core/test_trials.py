@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_kafkaperf.measurement import TOO_SLOW
+from pytest_kafkaperf.flaws import TOO_SLOW
 from pytest_kafkaperf.result import MOST_SPOILT, Trial, judged, problems_of, warnings_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.threshold import limit_value, parse_threshold
 from pytest_kafkaperf.uncertainty import describe_uncertainty, open_limits, uncertainty_s
 

@@ -20,9 +20,12 @@ from hypothesis import settings
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
 from pytest_kafkaperf.load.admin import Admin
 from pytest_kafkaperf.load.pool import Progress
-from pytest_kafkaperf.measurement import Consumed, Produced, Round, RoundReport, fold
+from pytest_kafkaperf.measurement import fold
+from pytest_kafkaperf.round import Round
+from pytest_kafkaperf.round_report import RoundReport
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.worker_report import Consumed, Produced
 from tests.proxy import ProxiedBroker, proxied_broker
 
 from .topic_log import Log, read_log

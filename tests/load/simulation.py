@@ -37,7 +37,7 @@ from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Series
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.measurement import Produced
+    from pytest_kafkaperf.worker_report import Produced
 
 TOPIC = "topic"
 START_NS = 100 * NS_PER_S

@@ -15,7 +15,7 @@ import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.measurement import Round
+from pytest_kafkaperf.round import Round
 
 TIMEOUT_S = 30
 SIZES = (10, 16, 200)

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_kafkaperf.capacity import MOST_STEPS, Plan, find_capacity
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.measurement import Round
 from pytest_kafkaperf.preheat import preheat
+from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.run import Compound, run_scenario
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.steps import Outcome

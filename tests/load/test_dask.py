@@ -30,7 +30,9 @@ from pytest_kafkaperf.load.dask import DaskWorkers, _refuse_loopback
 from pytest_kafkaperf.load.names import PREFIX
 from pytest_kafkaperf.load.pool import WorkerPool
 from pytest_kafkaperf.load.versions import Versions, differing
-from pytest_kafkaperf.measurement import Round, RoundReport, fold
+from pytest_kafkaperf.measurement import fold
+from pytest_kafkaperf.round import Round
+from pytest_kafkaperf.round_report import RoundReport
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
 

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.histogram import Histogram
-from pytest_kafkaperf.measurement import Audit, Clock, Consumed, Produced, RoundReport, Share, WorkerReport, fold
+from pytest_kafkaperf.measurement import fold
+from pytest_kafkaperf.round import Share
+from pytest_kafkaperf.round_report import Audit, RoundReport
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Series
+from pytest_kafkaperf.worker_report import Clock, Consumed, Produced, WorkerReport
 
 START_NS = 50 * NS_PER_S
 MS = 1_000_000

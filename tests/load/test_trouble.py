@@ -19,11 +19,12 @@ from pytest_kafkaperf import run
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.integrity import checked
 from pytest_kafkaperf.load.admin import Admin
 from pytest_kafkaperf.load.assignment import Assignment
 from pytest_kafkaperf.load.names import PREFIX
 from pytest_kafkaperf.load.pool import SILENCE_TIMEOUT_S
-from pytest_kafkaperf.run import _checked, run_scenario
+from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
 
 from .conftest import Once, Stall, within, workers
@@ -249,7 +250,7 @@ def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
         raise AssertionError("a round without offsets to compare with")
 
     admin = Admin(NOWHERE.bootstrap_servers, NOWHERE.access)
-    report = _checked(admin, "topic", Scenario.of({}), never, never)
+    report = checked(admin, "topic", Scenario.of({}), never, never)
 
     assert report.broken
     (problem,) = report.problems

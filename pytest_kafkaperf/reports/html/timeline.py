@@ -24,8 +24,8 @@ from pytest_kafkaperf.reports.html.charts import (
 from pytest_kafkaperf.units import Unit
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.measurement import Round
     from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.round import Round
     from pytest_kafkaperf.scenario import Scenario
 
 _SERIES_OF = {"produce.latency": "produce", "e2e.latency": "consume"}

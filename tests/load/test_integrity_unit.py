@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from pytest_kafkaperf import run
+from pytest_kafkaperf import integrity
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.measurement import Audit, Produced, RoundReport, WorkerReport
-from pytest_kafkaperf.run import _audit, _checked
+from pytest_kafkaperf.round_report import Audit, RoundReport
 from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.worker_report import Produced, WorkerReport
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.admin import Admin
@@ -69,7 +69,7 @@ def report(**changes: Any) -> RoundReport:
 
 def checked(log: Log, auditor: Auditor, load: RoundReport, **fields: Any) -> RoundReport:
     scenario = Scenario.of({"partitions": 2} | fields)
-    return _checked(cast("Admin", log), "topic", scenario, lambda: load, auditor)
+    return integrity.checked(cast("Admin", log), "topic", scenario, lambda: load, auditor)
 
 
 def test_the_log_grows_by_what_was_acknowledged_and_nobody_looks_into_it() -> None:
@@ -91,7 +91,7 @@ def test_followers_are_given_time_to_have_the_last_records() -> None:
 
 def test_a_gap_that_does_not_close_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the round stands in the log is told: from its first offset to its last."""
-    monkeypatch.setattr(run, "_REPLICATION_TIMEOUT_S", 0)
+    monkeypatch.setattr(integrity, "REPLICATION_TIMEOUT_S", 0)
     log, auditor = Log([(100, 7), (129, 37)]), Auditor()
     done = checked(log, auditor, report())
 
@@ -151,7 +151,7 @@ class Audits:
 def shared(log: Log, audits: Audits, load: RoundReport, **fields: Any) -> RoundReport:
     """On a topic that others write to."""
     scenario = Scenario.of({"topic": "topic"} | fields).model_copy(update={"partitions": 2})
-    return _checked(cast("Admin", log), "topic", scenario, lambda: load, audits)
+    return integrity.checked(cast("Admin", log), "topic", scenario, lambda: load, audits)
 
 
 CLEAN = Audit(lost=0, duplicated=0, reordered=0)
@@ -177,7 +177,7 @@ def test_a_record_that_is_missing_there_is_given_time_to_be_replicated() -> None
 
 def test_a_record_that_stays_missing_there_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait has a bound."""
-    monkeypatch.setattr(run, "_REPLICATION_TIMEOUT_S", 0)
+    monkeypatch.setattr(integrity, "REPLICATION_TIMEOUT_S", 0)
     lost = Audit(lost=9, duplicated=0, reordered=0)
 
     assert shared(Log([(0, 0), (999, 999)]), Audits([lost]), report()).audit == lost
@@ -207,7 +207,8 @@ class Pool:
 
 def audited(pool: Pool, load: RoundReport, offsets: dict[int, tuple[int, int]]) -> Audit | str:
     scenario = Scenario.of({"partitions": 2})
-    return _audit(load, offsets, pool=cast("WorkerPool", pool), cluster=CLUSTER, topic="topic", scenario=scenario)
+    auditors = cast("WorkerPool", pool)
+    return integrity.run_audit(load, offsets, pool=auditors, cluster=CLUSTER, topic="topic", scenario=scenario)
 
 
 def test_an_audit_knows_what_was_acknowledged_and_what_failed() -> None:
