@@ -26,7 +26,7 @@ _HOMES = {
     "Result": "result",
     "Round": "measurement",
     "Scenario": "scenario",
-    "Verdict": "verdict",
+    "Verdict": "finding",
 }
 
 

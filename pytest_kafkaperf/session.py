@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kafkaperf import clusters
 from pytest_kafkaperf.acceptance import accepted
 from pytest_kafkaperf.advice import Advice, advice
-from pytest_kafkaperf.baseline import (
-    BaselineRecord,
-    BaselineRounds,
-    BaselineStore,
-    Stored,
-    grown,
-    orphans,
-    scenario_changes,
-)
+from pytest_kafkaperf.baseline import BaselineRecord, BaselineRounds, grown, scenario_changes
 from pytest_kafkaperf.calibration import Calibrated, calibrated
 from pytest_kafkaperf.capacity import described
 from pytest_kafkaperf.collection import file_of
@@ -40,6 +32,7 @@ from pytest_kafkaperf.result import Result, Trial, at_least, judged, problems_of
 from pytest_kafkaperf.run import resolve_scenario
 from pytest_kafkaperf.shared import SharedClusters, Wanted
 from pytest_kafkaperf.stand import Stand, now
+from pytest_kafkaperf.store import BaselineStore, Stored, orphans
 from pytest_kafkaperf.threshold import count_gated
 from pytest_kafkaperf.uncertainty import open_limits, uncertainty_s
 from pytest_kafkaperf.verdict import Judgement, judge
