@@ -233,8 +233,8 @@ class KafkaPerf:
 
     def _run(self, declared: Callable[[Case], Case]) -> Result:
         from pytest_kafkaperf.actions import planned  # noqa: PLC0415
+        from pytest_kafkaperf.clusters.fixture import as_cluster  # noqa: PLC0415
         from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
-        from pytest_kafkaperf.session import as_cluster  # noqa: PLC0415
 
         node, session = self._node, self._session
         if self._finished:

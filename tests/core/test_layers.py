@@ -77,6 +77,7 @@ LAYERS = (
     "case",
     "pace",
     "course",
+    "appraisal",
     "reports",
     "session",
     "plugin",
