@@ -108,7 +108,7 @@ class Session:
             UsageError: the reference cannot be had, or the history not be written.
 
         """
-        key = self.environment_key(cluster.provider)
+        key = self._environment_key(cluster.provider)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is told at once, not after minutes.
         appraisal = Appraisal(case, self._baseline(case, key), self.settings)
@@ -175,16 +175,16 @@ class Session:
         if self.pruned:
             self._store.prune(self.orphans)
 
-    def environment_key(self, provider: str) -> str:
-        """Which baselines count here."""
-        return self.settings.environment or default_environment_key(provider)
-
     def environment(self) -> dict[str, Any]:
         """What the reports say of where this session ran."""
         providers = {result.cluster.provider for result in self.results} or {"local"}
         provider = min(providers)
         facts = self.results[0].cluster if self.results else None
-        return {"key": self.environment_key(provider), **({} if facts is None else facts.fingerprint)}
+        return {"key": self._environment_key(provider), **({} if facts is None else facts.fingerprint)}
+
+    def _environment_key(self, provider: str) -> str:
+        """Which baselines count here."""
+        return self.settings.environment or default_environment_key(provider)
 
     def _wanted(self, spec: ClusterSpec) -> Wanted:
         settings = self.settings
@@ -320,7 +320,7 @@ class Session:
                 [result],
                 plugin=self.plugin,
                 commit=self.commit,
-                environment=lambda each: self.environment_key(each.cluster.provider),
+                environment=lambda each: self._environment_key(each.cluster.provider),
                 fingerprint=lambda each: each.cluster.fingerprint,
             )
             append_history(self.settings.history, lines)

