@@ -27,8 +27,9 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore
+from pytest_kafkaperf.baseline import BaselineRecord
 from pytest_kafkaperf.case import Case, Mark, read_case
+from pytest_kafkaperf.collection import file_of
 from pytest_kafkaperf.histogram import Histogram
 from pytest_kafkaperf.measurement import fold
 from pytest_kafkaperf.pace import Overhead, Pace
@@ -38,6 +39,7 @@ from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Series
 from pytest_kafkaperf.session import Session
 from pytest_kafkaperf.settings import Settings, read_settings
+from pytest_kafkaperf.store import BaselineStore
 from pytest_kafkaperf.worker_report import Consumed, Produced, WorkerReport
 
 if TYPE_CHECKING:
@@ -112,11 +114,11 @@ def baselines(size: int, repeats: int) -> dict[str, Any]:
         store, records = BaselineStore(settings.baselines), _records(size)
         for record in records:
             store.save(record)
-            test = settings.root / record.nodeid.partition("::")[0]
+            test = settings.root / file_of(record.nodeid)
             test.parent.mkdir(parents=True, exist_ok=True)
             test.touch()
         collected = {record.nodeid for record in records[math.ceil(size * _GONE_RATIO) :]}
-        files = {nodeid.partition("::")[0] for nodeid in collected}
+        files = {file_of(nodeid) for nodeid in collected}
         session = Session(settings, began_s=0)
 
         def save() -> None:

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Never
 
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore, read_baseline
+from pytest_kafkaperf.baseline import BaselineRecord
 from pytest_kafkaperf.collection import file_of
 from pytest_kafkaperf.comparison import counted
 from pytest_kafkaperf.environment import default_environment_key, differences
@@ -26,6 +26,7 @@ from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.reports.comparing import Outcome, compare_reports
 from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
 from pytest_kafkaperf.reports.reading import read_report
+from pytest_kafkaperf.store import BaselineStore, read_baseline
 from pytest_kafkaperf.target import read_target
 from pytest_kafkaperf.units import Unit, parse
 

@@ -7,12 +7,9 @@ standard library that pytest has loaded already.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
-import os
-import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,19 +17,17 @@ from pytest_kafkaperf.collection import Collection, file_of
 from pytest_kafkaperf.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator
 
     from pytest_kafkaperf.case import Case
     from pytest_kafkaperf.clusters import Cluster
-    from pytest_kafkaperf.reports.benchmark import Fixture, LoadClock
-    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
-    from pytest_kafkaperf.result import Ending, Result
+    from pytest_kafkaperf.fixture import KafkaPerf
+    from pytest_kafkaperf.reports.benchmark import LoadClock
+    from pytest_kafkaperf.result import Ending
     from pytest_kafkaperf.session import Session
     from pytest_kafkaperf.settings import Settings
 
 _UPDATE = "--kafka-update-baselines"
-_MOST_REASON = 2000
-"""Characters of why a test failed that reports keep."""
 
 _settings = pytest.StashKey["Settings"]()
 _session = pytest.StashKey["Session"]()
@@ -161,8 +156,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     session = _session_or_fail(item.config)
     result = session.refuse_for_time(item.stash[_case], _later(item))
     if result is not None:
-        _add_properties(item, session.results)
-        _conclude(result, session)
+        from pytest_kafkaperf.fixture import add_properties, conclude  # noqa: PLC0415
+
+        add_properties(item, session.results)
+        conclude(result, session)
 
 
 @pytest.fixture
@@ -171,7 +168,9 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf_session: Session) -
     from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
 
     if _case not in request.node.stash:  # a test that wants a cluster and no load
-        _fail_on(_read_case(request.node))
+        problem = _read_case(request.node)
+        if problem is not None:
+            pytest.fail(problem, pytrace=False)
     try:
         return _kafkaperf_session.cluster(request.node.stash[_case].spec)
     except KafkaPerfError as error:
@@ -182,84 +181,17 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf_session: Session) -
 @pytest.fixture
 def kafka_perf(request: pytest.FixtureRequest, _kafkaperf_session: Session, kafka_cluster: object) -> KafkaPerf:
     """Run the scenario of the markers; arguments override its fields. Fails the test on a broken limit."""
-    benchmark = request.getfixturevalue("benchmark") if _clock in request.node.stash else None
-    return KafkaPerf(request.node, _kafkaperf_session, kafka_cluster, benchmark=benchmark)
+    from pytest_kafkaperf.fixture import KafkaPerf  # noqa: PLC0415
 
-
-class KafkaPerf:
-    """What the `kafka_perf` fixture gives: call it to run the scenario."""
-
-    def __init__(self, node: pytest.Item, session: Session, cluster: object, *, benchmark: Fixture | None) -> None:
-        self._node = node
-        self._benchmark = benchmark
-        self._session = session
-        self._cluster = cluster
-        self._planned: list[tuple[str | float, Callable[[], object]]] = []
-        self._finished = False
-
-    def at(self, time: str | float, action: Callable[..., object], *arguments: object, **named: object) -> None:
-        """Do something in every round, so long after its window opened: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
-
-        It is done in a thread of its own. What it raises makes the round INVALID.
-        """
-        self._planned.append((time, functools.partial(action, *arguments, **named)))
-
-    def __call__(self, **overrides: object) -> Result:
-        """Run the scenario, with these fields instead of the markers', and fail the test on a broken limit."""
-
-        def declared(case: Case) -> Case:
-            return (case.with_overrides(overrides) if overrides else case).without_search()
-
-        return self._run(declared)
-
-    def capacity(
-        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
-    ) -> Result:
-        """Find the highest rate that holds these absolute limits, from `low` to `high`, each step held for so long.
-
-        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. It gives the metric `capacity`, in records
-        a second, which `kafka_threshold("capacity >= baseline - 10%")` can gate. Each round of the scenario is a
-        search; where nobody says how many, and no limit speaks of a baseline, there is one.
-        """
-        if self._planned:
-            pytest.fail(
-                "kafka_perf.at(...) has no place in a search for the capacity: leave one of them out", pytrace=False
-            )
-
-        def searching(case: Case) -> Case:
-            return case.with_search(limits, low=low, high=high, hold=hold)
-
-        return self._run(searching)
-
-    def _run(self, declared: Callable[[Case], Case]) -> Result:
-        from pytest_kafkaperf.actions import planned  # noqa: PLC0415
-        from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
-        from pytest_kafkaperf.session import as_cluster  # noqa: PLC0415
-
-        node, session = self._node, self._session
-        if self._finished:
-            pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
-        reason = ""
-        try:
-            case = declared(node.stash[_case])
-            if self._benchmark is not None and self._benchmark.disabled:
-                case = case.as_smoke_test()
-            actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
-            with _progress(node, case) as line:
-                watch = line.update if line else _ignore
-                result = session.run(case, as_cluster(self._cluster), watch, actions, later=_later(node))
-        except KafkaPerfError as error:
-            reason = str(error)
-        finally:  # what was measured stands in every report, also when its baseline could not be written
-            _add_properties(node, session.results)
-        _fail_on(reason)  # out here, for pytest would show the error before it, too
-        self._finished = True
-        if self._benchmark is not None:
-            from pytest_kafkaperf.reports import benchmark  # noqa: PLC0415
-
-            benchmark.tell(result, self._benchmark, node.stash[_clock])
-        _conclude(result, session)
-        return result
+    node = request.node
+    return KafkaPerf(
+        node,
+        _kafkaperf_session,
+        kafka_cluster,
+        case=node.stash[_case],
+        later=_later(node),
+        benchmark=(request.getfixturevalue("benchmark"), node.stash[_clock]) if _clock in node.stash else None,
+    )
 
 
 @pytest.fixture
@@ -279,9 +211,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Keep how perf tests end: their own code may fail after a good verdict, a fixture before any."""
     report = yield
     if "kafka_perf" in getattr(item, "fixturenames", ()):
+        from pytest_kafkaperf.ending import ending_of  # noqa: PLC0415
+
         if report.when == "setup":
             _endings_of(item.config).pop(item.nodeid, None)  # of a test that is run again, the last run counts
-        ending = _ending(item, report, _endings_of(item.config).get(item.nodeid))
+        ending = ending_of(item, report, _endings_of(item.config).get(item.nodeid))
         if ending is not None:
             item.config.stash.setdefault(_endings, {})[item.nodeid] = ending
     return report
@@ -294,18 +228,25 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     measured = _session in config.stash or _endings in config.stash
     if hasattr(config, "workerinput") or not (measured or _prunes(config)):
         return
+    if _session in config.stash:
+        config.stash[_session].close()
+    from pytest_kafkaperf.closing import see_orphans, write  # noqa: PLC0415
+    from pytest_kafkaperf.console import print_annotations  # noqa: PLC0415
     from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
 
     failed = config.stash[_failed_writing] = []
-    if _session in config.stash:
-        config.stash[_session].close()
     try:
         perf = _open_session(config)  # where every test failed before it, there is none yet
-        _see_orphans(session, perf)
+        see_orphans(session, config.stash[_collection], perf)
     except KafkaPerfError as error:
         failed.append(str(error))
     if _session in config.stash:
-        _write(session, config.stash[_session])
+        endings, status = _endings_of(config), int(session.exitstatus)
+        errors, annotations = write(config.stash[_session], endings, exit_status=status, errors=[*failed])
+        failed += errors
+        config.stash[_annotations] = annotations
+        if not config.pluginmanager.has_plugin("terminalreporter"):
+            print_annotations(config, annotations)
     if failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
@@ -324,25 +265,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     perf = config.stash.get(_session, None)
     if perf is None:
         return
+    from pytest_kafkaperf.console import print_annotations, print_table  # noqa: PLC0415
+
     if (perf.results or perf.orphans) and config.get_verbosity() >= 0:
-        _print_table(terminalreporter, config, perf)
-    _print_annotations(config)
-
-
-def _print_table(terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: Session) -> None:
-    from pytest_kafkaperf.reports.summary import summary_lines  # noqa: PLC0415
-
-    writer = terminalreporter._tw  # noqa: SLF001 - the only way to its width, colour and encoding
-    terminalreporter.write_sep("=", "kafka performance")
-    for line in summary_lines(
-        perf,
-        _endings_of(config),
-        width=writer.fullwidth,
-        colour=writer.hasmarkup,
-        ascii_only=_is_ascii_only(writer._file),  # noqa: SLF001
-        verbose=config.get_verbosity() > 0,
-    ):
-        terminalreporter.write_line(line)
+        print_table(terminalreporter, config, perf, _endings_of(config))
+    print_annotations(config, config.stash.get(_annotations, []))
 
 
 def _read_settings(config: pytest.Config) -> Settings:
@@ -456,161 +383,7 @@ def _endings_of(config: pytest.Config) -> dict[str, Ending]:
     return config.stash.get(_endings, {})
 
 
-def _ending(item: pytest.Item, report: pytest.TestReport, before: Ending | None) -> Ending | None:
-    """How a test ends, as far as this phase tells; None where it says nothing new."""
-    from pytest_kafkaperf.result import Ending  # noqa: PLC0415
-
-    expected = hasattr(report, "wasxfail")
-    outcome: Any = f"x{report.outcome}" if expected and report.passed else report.outcome
-    if report.skipped and expected:
-        outcome = "xfailed"
-    elif report.failed and report.when != "call":
-        outcome = "error"
-    if (before is not None and before.fails) or (outcome == "passed" and report.when != "call"):
-        return None
-    file, line, _ = item.location
-    return Ending(
-        nodeid=item.nodeid,
-        outcome=outcome,
-        reason=None if report.passed else _reason(report),
-        file=file,
-        line=None if line is None else line + 1,
-    )
-
-
-def _reason(report: pytest.TestReport) -> str:
-    """What failed, without the lines of code that led there."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    if isinstance(report.longrepr, tuple):  # of a skipped test: file, line, reason
-        text = str(report.longrepr[-1])
-    else:
-        text = report.longreprtext if crash is None else str(crash.message)
-    return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}..."
-
-
-def _write(session: pytest.Session, perf: Session) -> None:
-    """All reports that were asked for."""
-    from pytest_kafkaperf.reports.writing import tell_github, write_reports  # noqa: PLC0415
-
-    config, endings = session.config, _endings_of(session.config)
-    failed = config.stash[_failed_writing]
-    failed += write_reports(perf, endings, exit_status=int(session.exitstatus), errors=[*failed])
-    if perf.results or endings:
-        config.stash[_annotations] = tell_github(perf, endings, os.environ)
-        if not config.pluginmanager.has_plugin("terminalreporter"):
-            _print_annotations(config)
-
-
-def _print_annotations(config: pytest.Config) -> None:
-    """Each on a line of its own, where the runner looks for them, whatever pytest captures or shows."""
-    lines = config.stash.get(_annotations, [])
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        for line in lines:
-            reporter.write_line(line)
-    elif lines and sys.__stdout__ is not None:
-        encoding = sys.__stdout__.encoding or "utf-8"
-        with _uncaptured(config):
-            for line in lines:
-                print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.__stdout__, flush=True)
-
-
-def _see_orphans(session: pytest.Session, perf: Session) -> None:
-    """Look for baselines of tests that are gone, among the files of which none was left out."""
-    config = session.config
-    collection = config.stash[_collection]
-    kept = {item.nodeid for item in session.items}
-    for argument in config.args:
-        if "::" in argument:
-            collection.leave_out(argument)
-            # Relative to where pytest was called, which nodeids are not; of a module's name the file is not known.
-            path = os.path.normpath(config.invocation_params.dir / file_of(argument))
-            for nodeid in [item.nodeid for item in session.items if str(item.path) == path] or kept:
-                collection.leave_out(nodeid)
-    if session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
-        for nodeid in kept:  # the last failed ones alone are collected
-            collection.leave_out(nodeid)
-    perf.prune(collected=kept, files=collection.whole_files(kept), whole=not collection.partly(kept))
-
-
 def _later(item: pytest.Item) -> list[Case]:
     """The perf tests that come after this one."""
     items = item.session.items
     return [each.stash[_case] for each in items[items.index(item) + 1 :] if _case in each.stash]
-
-
-def _conclude(result: Result, session: Session) -> None:
-    """Let a test end as its verdict says."""
-    from pytest_kafkaperf.reports.failure import failure_of  # noqa: PLC0415
-
-    _fail_on(failure_of(result, strict=session.settings.strict))
-    if not result.rounds:  # no time was left, and the rest of the test has nothing to look at
-        pytest.skip("; ".join(result.notes))
-
-
-def _fail_on(reason: str | None) -> None:
-    if reason:
-        pytest.fail(reason, pytrace=False)
-
-
-def _add_properties(item: pytest.Item, results: Sequence[Result]) -> None:
-    """For JUnit and other reporters: what was found, each metric in its base unit, and each limit by its number."""
-    if not results or results[-1].nodeid != item.nodeid:
-        return  # nothing was measured
-    from pytest_kafkaperf.reports.junit import properties  # noqa: PLC0415
-
-    item.user_properties += properties(results[-1])
-
-
-def _ignore(*_: Any) -> None:
-    """Progress that nobody watches."""
-
-
-def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
-    """Write past pytest's capture."""
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
-
-
-def _is_ascii_only(file: object) -> bool:
-    """Whether it is no Unicode terminal, such as one with a Windows code page."""
-    return "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()
-
-
-@contextlib.contextmanager
-def _progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLines | None]:
-    """A progress line where someone watches a terminal; elsewhere a line a round with `-v`, or nothing."""
-    config = item.config
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    live = reporter is not None and reporter.isatty and config.get_verbosity() >= 0 and not os.environ.get("CI")
-    if reporter is None or not (live or config.get_verbosity() > 0):
-        yield None
-        return
-    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines  # noqa: PLC0415
-
-    def write(text: str) -> None:
-        with _uncaptured(config):
-            sys.stdout.write(text)
-            sys.stdout.flush()
-
-    def write_line(text: str) -> None:
-        with _uncaptured(config):
-            reporter.ensure_newline()
-            reporter.write_line(text)
-
-    line: ProgressLine | RoundLines
-    if live:
-        with _uncaptured(config):
-            reporter.ensure_newline()
-            ascii_only = _is_ascii_only(sys.stdout)
-        line = ProgressLine(item.name, case.scenario, write, ascii_only=ascii_only)
-    else:
-        line = RoundLines(item.name, case.scenario, write_line)
-    try:
-        yield line
-    finally:
-        line.close()
-        if config.get_verbosity() == 0:  # above that, pytest writes the test's name again by itself
-            with _uncaptured(config):
-                reporter.write_fspath_result(item.nodeid, "")

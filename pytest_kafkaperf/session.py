@@ -12,37 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf import clusters
 from pytest_kafkaperf.acceptance import accepted
-from pytest_kafkaperf.advice import Advice, advice
-from pytest_kafkaperf.baseline import (
-    BaselineRecord,
-    BaselineRounds,
-    BaselineStore,
-    Stored,
-    grown,
-    orphans,
-    scenario_changes,
-)
-from pytest_kafkaperf.calibration import Calibrated, calibrated
+from pytest_kafkaperf.appraisal import Appraisal, stale_notes
+from pytest_kafkaperf.baseline import BaselineRecord, BaselineRounds, grown, scenario_changes
 from pytest_kafkaperf.capacity import described
 from pytest_kafkaperf.collection import file_of
 from pytest_kafkaperf.commit import current_commit
-from pytest_kafkaperf.comparison import Measured, logs, no_ratio
 from pytest_kafkaperf.course import Course, not_run, run_course
 from pytest_kafkaperf.crew import Crew, parse_crew
 from pytest_kafkaperf.environment import default_environment_key, differences
-from pytest_kafkaperf.errors import ClusterError, UsageError
+from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.pace import Overhead, Pace
-from pytest_kafkaperf.relative import ALPHA
 from pytest_kafkaperf.reports.history import append_history, history_lines
-from pytest_kafkaperf.result import Result, Trial, at_least, judged, problems_of, warnings_of
+from pytest_kafkaperf.result import Result, Trial, warnings_of
 from pytest_kafkaperf.run import resolve_scenario
 from pytest_kafkaperf.shared import SharedClusters, Wanted
 from pytest_kafkaperf.stand import Stand, now
-from pytest_kafkaperf.threshold import count_gated
-from pytest_kafkaperf.uncertainty import open_limits, uncertainty_s
-from pytest_kafkaperf.verdict import Judgement, judge
+from pytest_kafkaperf.store import BaselineStore, Stored, orphans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -53,12 +39,6 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.pool import Progress
     from pytest_kafkaperf.settings import Settings
 
-_STALE = (
-    "the baseline is stale: all is better than it, by more than the tolerance, and a regression could hide there; "
-    "accept what was gained with --kafka-update-baselines=improved"
-)
-_NOT_GATED = 0.1
-"""The tolerance that calibration takes for metrics that no limit gates."""
 _CLOSING_S = 2.0
 """Of the time budget, for stopping clusters and writing reports."""
 _CLOSING_RATIO = 0.05
@@ -128,16 +108,16 @@ class Session:
             UsageError: the reference cannot be had, or the history not be written.
 
         """
-        key = self.environment_key(cluster.provider)
+        key = self._environment_key(cluster.provider)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is told at once, not after minutes.
-        baseline = self._baseline(case, key)
+        appraisal = Appraisal(case, self._baseline(case, key), self.settings)
         stand = self._stand(case, cluster, on_progress, actions)
         as_it_is = clusters.with_config(cluster)  # a fixture may have changed the brokers' properties
         pace = self._pace(
             case,
             later,
-            baseline_rounds=sum(map(len, baseline.sessions)),
+            baseline_rounds=sum(map(len, appraisal.baseline.sessions)),
             preheating_s=stand.preheating_s,
             is_owned=cluster.fleet is not None,
             acts=bool(actions),
@@ -149,7 +129,7 @@ class Session:
             course = run_course(
                 stand,
                 pace,
-                lambda trials: self._believed(case, trials, baseline),
+                appraisal.believe,
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
             )
@@ -157,11 +137,11 @@ class Session:
         else:
             trials = (not_run(unfit),)
             notes = () if pace.obstacle is None or unfit else (pace.obstacle,)
-            course = Course(trials=trials, judgement=self._judge(case, trials, baseline), notes=notes, partial=True)
+            course = Course(trials=trials, judgement=appraisal.judge(trials), notes=notes, partial=True)
         result = self._result(
-            case, cluster=as_it_is, reference=stand.reference, course=course, baseline=baseline, crew=stand.crew
+            case, cluster=as_it_is, reference=stand.reference, course=course, appraisal=appraisal, crew=stand.crew
         )
-        return self._kept(case, key, result, baseline)
+        return self._kept(case, key, result)
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
         """The result of a test for which the time budget leaves no time, so that not even its cluster is started."""
@@ -169,9 +149,10 @@ class Session:
         if obstacle is None:
             return None
         trials = (not_run(),)
-        course = Course(trials=trials, judgement=self._judge(case, trials, BaselineRounds()), notes=(obstacle,))
+        appraisal = Appraisal(case, BaselineRounds(), self.settings)
+        course = Course(trials=trials, judgement=appraisal.judge(trials), notes=(obstacle,))
         cluster = clusters.not_started(case.spec, self.settings.cluster)
-        result = self._result(case, cluster=cluster, reference=None, course=course, baseline=BaselineRounds())
+        result = self._result(case, cluster=cluster, reference=None, course=course, appraisal=appraisal)
         return self._add(result)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
@@ -194,16 +175,16 @@ class Session:
         if self.pruned:
             self._store.prune(self.orphans)
 
-    def environment_key(self, provider: str) -> str:
-        """Which baselines count here."""
-        return self.settings.environment or default_environment_key(provider)
-
     def environment(self) -> dict[str, Any]:
         """What the reports say of where this session ran."""
         providers = {result.cluster.provider for result in self.results} or {"local"}
         provider = min(providers)
         facts = self.results[0].cluster if self.results else None
-        return {"key": self.environment_key(provider), **({} if facts is None else facts.fingerprint)}
+        return {"key": self._environment_key(provider), **({} if facts is None else facts.fingerprint)}
+
+    def _environment_key(self, provider: str) -> str:
+        """Which baselines count here."""
+        return self.settings.environment or default_environment_key(provider)
 
     def _wanted(self, spec: ClusterSpec) -> Wanted:
         settings = self.settings
@@ -272,37 +253,6 @@ class Session:
             return BaselineRounds()
         return self._store.comparable(key, case.nodeid, described(case.scenario, case.plan))
 
-    def _judge(self, case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> Judgement:
-        def judged_with(ungated: str | None, fresh: Sequence[Measured] | None) -> Judgement:
-            return judge(
-                thresholds=case.thresholds,
-                session=trials[0].measured,
-                baseline=baseline,
-                fresh=fresh,
-                problems=problems_of(trials),
-                at_least=at_least(trials),
-                ungated=ungated,
-            )
-
-        if self.settings.calibrate is not None:
-            return judged_with("not judged: sessions are compared with each other", None)
-        fresh = [trial.measured for trial in judged(trials)[1:]] if self.settings.confirm else None
-        if self.settings.update == "all":
-            judgement = judged_with("accepted as the new baseline", fresh)
-            if not judgement.verdict.fails:
-                return judgement
-            # What breaks an absolute limit never becomes the baseline: the rest is judged against the old one.
-        return judged_with(None, fresh)
-
-    def _believed(self, case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> Judgement:
-        """The same, but for limits that are finer than the clocks they would be judged by."""
-        judgement = self._judge(case, trials, baseline)
-        finer = _finer(case, trials, judgement)
-        if not finer:
-            return judgement
-        problems = (*judgement.problems, *finer)
-        return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
-
     def _result(
         self,
         case: Case,
@@ -310,13 +260,13 @@ class Session:
         cluster: Cluster,
         reference: Cluster | None,
         course: Course,
-        baseline: BaselineRounds,
+        appraisal: Appraisal,
         crew: Crew | None = None,
     ) -> Result:
         trials, judgement = course.trials, course.judgement
-        compared = baseline.obstacle is None and self.settings.calibrate is None
+        baseline, compared = appraisal.baseline, appraisal.is_compared
         there = baseline.fingerprint if reference is None else reference.fingerprint
-        calibration, uncalibrated = self._calibrated(case, trials)
+        calibration, uncalibrated = appraisal.calibrate(trials)
         return Result(
             nodeid=case.nodeid,
             scenario=case.scenario,
@@ -329,7 +279,7 @@ class Session:
             baseline_sessions=len(baseline.sessions) if compared and baseline.sessions else None,
             baseline=baseline,
             changed=differences(there, cluster.fingerprint) if there else (),
-            advice=_advice(case, trials, baseline) if compared and not judgement.problems else (),
+            advice=appraisal.advise(trials) if compared and not judgement.problems else (),
             calibration=calibration,
             verdict=judgement.verdict if trials[0].rounds or judgement.problems else Verdict.INCONCLUSIVE,
             checks=judgement.checks,
@@ -339,34 +289,6 @@ class Session:
             crew=crew or parse_crew(self.settings.workers),
             partial=course.partial,
         )
-
-    def _calibrated(self, case: Case, trials: Sequence[Trial]) -> tuple[dict[str, Calibrated], list[str]]:
-        """How much the sessions differ, by metric: those with a limit, or else those that people look at first.
-
-        And why that cannot be told of some.
-        """
-        if self.settings.calibrate is None or case.is_smoke_test or problems_of(trials):
-            return {}, []
-        limits: dict[str, float] = {}
-        for threshold in case.thresholds:
-            if threshold.relative is not None:
-                name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
-                limits[name] = min(tolerance, limits.get(name, tolerance))
-        sessions = [trial.measured.rounds for trial in judged(trials)]
-        found: dict[str, Calibrated] = {}
-        notes = []
-        for name, tolerance in (limits or dict.fromkeys(HEADLINES, math.log1p(_NOT_GATED))).items():
-            flaw = no_ratio(CATALOGUE[name], sessions)
-            one = None
-            if flaw is None:
-                values = [logs(CATALOGUE[name], rounds) for rounds in sessions]
-                one = calibrated(values, tolerance=tolerance, alpha=ALPHA / max(1, count_gated(case.thresholds)))
-                flaw = f"{name} has one round a session, and no noise can be seen in it"
-            if one is not None:
-                found[name] = one
-            elif limits:
-                notes.append(f"not calibrated: {flaw}")
-        return found, notes
 
     def _left_s(self) -> float:
         budget_s = self.settings.time_budget_s
@@ -384,27 +306,27 @@ class Session:
         self.results.append(result)
         return result
 
-    def _kept(self, case: Case, key: str, result: Result, baseline: BaselineRounds) -> Result:
+    def _kept(self, case: Case, key: str, result: Result) -> Result:
         """Write what is to be kept of a result: its baseline, and its lines of the history."""
         result = self._add(result)  # whatever becomes of the files
         if case.is_smoke_test:
             return result
-        notes = [] if result.partial else self._update(case, key, result, baseline)
+        notes = [] if result.partial else self._update(case, key, result)
         if case.reference is None and result.nodeid not in self.written:
-            notes += _stale(result)
+            notes += stale_notes(result)
         self.results[-1] = result = dataclasses.replace(result, notes=(*result.notes, *notes))
         if self.settings.history is not None:
             lines = history_lines(
                 [result],
                 plugin=self.plugin,
                 commit=self.commit,
-                environment=lambda each: self.environment_key(each.cluster.provider),
+                environment=lambda each: self._environment_key(each.cluster.provider),
                 fingerprint=lambda each: each.cluster.fingerprint,
             )
             append_history(self.settings.history, lines)
         return result
 
-    def _update(self, case: Case, key: str, result: Result, baseline: BaselineRounds) -> list[str]:
+    def _update(self, case: Case, key: str, result: Result) -> list[str]:
         """Write the baseline of a test where the option asks for it and the result will do; what is to know of it."""
         if self.settings.update is None:
             return []
@@ -414,7 +336,7 @@ class Session:
             result.verdict,
             result.trials,
             thresholds=case.thresholds,
-            baseline=baseline.sessions,
+            baseline=result.baseline.sessions,
             exists=old is not None,
             calibrated=self.settings.calibrate is not None,
         )
@@ -442,32 +364,6 @@ class Session:
         )
 
 
-def as_cluster(given: object) -> Cluster:
-    """What a `kafka_cluster` fixture of the application gives, as a cluster.
-
-    It may give a `Cluster`, the text `HOST:PORT`, or any object with `bootstrap_servers` and perhaps
-    `client_config`, `brokers` and `version`.
-
-    Raises:
-        UsageError: none of these.
-
-    """
-    if isinstance(given, clusters.Cluster):
-        return given
-    servers = given if isinstance(given, str) else getattr(given, "bootstrap_servers", None)
-    if isinstance(servers, list | tuple):
-        servers = ",".join(map(str, servers))
-    if not isinstance(servers, str):
-        raise UsageError(
-            f"the kafka_cluster fixture gave {type(given).__name__}; give a pytest_kafkaperf.Cluster, the text "
-            "'HOST:PORT', or an object with 'bootstrap_servers'"
-        )
-    clusters.parse_target(servers)
-    taken = ("client_config", "brokers", "version")
-    extra = {name: getattr(given, name) for name in taken if hasattr(given, name)}
-    return clusters.Cluster(bootstrap_servers=servers, **extra)
-
-
 def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
     """The case with what its scenario takes over from a topic that exists, and why there is no such topic."""
     try:
@@ -483,22 +379,3 @@ def _preheated(stand: Stand) -> str | None:
     except ClusterError as error:
         return str(error)
     return None
-
-
-def _advice(case: Case, trials: Sequence[Trial], baseline: BaselineRounds) -> tuple[Advice, ...]:
-    gated = {threshold.metric.name for threshold in case.thresholds if threshold.needs_baseline}
-    return advice(trials[0].measured, baseline.sessions, gated=gated)
-
-
-def _finer(case: Case, trials: Sequence[Trial], judgement: Judgement) -> list[str]:
-    """Limits that are finer than the clocks of the machines between which they are to hold."""
-    blur_s = uncertainty_s(one for trial in trials for one in trial.all_rounds)
-    return open_limits(case.thresholds, [check.limit_value for check in judgement.checks], blur_s)
-
-
-def _stale(result: Result) -> list[str]:
-    """Whether the baseline is so far behind that a regression could hide in what has been gained."""
-    relative = [check for check in result.checks if check.is_relative]
-    if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
-        return []
-    return [_STALE]

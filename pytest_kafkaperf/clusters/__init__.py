@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.errors import ClusterError, UsageError
 from pytest_kafkaperf.settings import DEFAULT_VERSION
-from pytest_kafkaperf.target import Docker, External, Local, parse_target, read_target
+from pytest_kafkaperf.target import Docker, External, Local, read_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Cluster", "ClusterSpec", "check", "first_fetch", "not_started", "parse_target", "provision", "with_config"]
+__all__ = ["Cluster", "ClusterSpec", "check", "first_fetch", "not_started", "provision", "with_config"]
 
 
 @contextmanager

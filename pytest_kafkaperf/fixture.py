@@ -1,0 +1,129 @@
+"""The fixture `kafka_perf`: it runs a test's scenario, and lets the test end as its verdict says."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kafkaperf.actions import planned
+from pytest_kafkaperf.clusters.fixture import as_cluster
+from pytest_kafkaperf.console import progress
+from pytest_kafkaperf.errors import KafkaPerfError
+from pytest_kafkaperf.reports.benchmark import tell
+from pytest_kafkaperf.reports.failure import failure_of
+from pytest_kafkaperf.reports.junit import properties
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kafkaperf.case import Case
+    from pytest_kafkaperf.reports.benchmark import Fixture, LoadClock
+    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.session import Session
+
+
+class KafkaPerf:
+    """What the `kafka_perf` fixture gives: call it to run the scenario."""
+
+    def __init__(
+        self,
+        node: pytest.Item,
+        session: Session,
+        cluster: object,
+        *,
+        case: Case,
+        later: Sequence[Case],
+        benchmark: tuple[Fixture, LoadClock] | None,
+    ) -> None:
+        """`later` are the perf tests after this one, `benchmark` is pytest-benchmark's fixture with its timer."""
+        self._node = node
+        self._session = session
+        self._cluster = cluster
+        self._case = case
+        self._later = later
+        self._benchmark = benchmark
+        self._planned: list[tuple[str | float, Callable[[], object]]] = []
+        self._finished = False
+
+    def at(self, time: str | float, action: Callable[..., object], *arguments: object, **named: object) -> None:
+        """Do something in every round, so long after its window opened: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
+
+        It is done in a thread of its own. What it raises makes the round INVALID.
+        """
+        self._planned.append((time, functools.partial(action, *arguments, **named)))
+
+    def __call__(self, **overrides: object) -> Result:
+        """Run the scenario, with these fields instead of the markers', and fail the test on a broken limit."""
+
+        def declared(case: Case) -> Case:
+            return (case.with_overrides(overrides) if overrides else case).without_search()
+
+        return self._run(declared)
+
+    def capacity(
+        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
+    ) -> Result:
+        """Find the highest rate that holds these absolute limits, from `low` to `high`, each step held for so long.
+
+        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. It gives the metric `capacity`, in records
+        a second, which `kafka_threshold("capacity >= baseline - 10%")` can gate. Each round of the scenario is a
+        search; where nobody says how many, and no limit speaks of a baseline, there is one.
+        """
+        if self._planned:
+            pytest.fail(
+                "kafka_perf.at(...) has no place in a search for the capacity: leave one of them out", pytrace=False
+            )
+
+        def searching(case: Case) -> Case:
+            return case.with_search(limits, low=low, high=high, hold=hold)
+
+        return self._run(searching)
+
+    def _run(self, declared: Callable[[Case], Case]) -> Result:
+        node, session = self._node, self._session
+        if self._finished:
+            pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
+        reason = ""
+        try:
+            case = declared(self._case)
+            if self._benchmark is not None and self._benchmark[0].disabled:
+                case = case.as_smoke_test()
+            actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
+            with progress(node, case) as line:
+                watch = line.update if line else _ignore
+                result = session.run(case, as_cluster(self._cluster), watch, actions, later=self._later)
+        except KafkaPerfError as error:
+            reason = str(error)
+        finally:  # what was measured stands in every report, also when its baseline could not be written
+            add_properties(node, session.results)
+        _fail_on(reason)  # out here, for pytest would show the error before it, too
+        self._finished = True
+        if self._benchmark is not None:
+            tell(result, *self._benchmark)
+        conclude(result, session)
+        return result
+
+
+def conclude(result: Result, session: Session) -> None:
+    """Let a test end as its verdict says."""
+    _fail_on(failure_of(result, strict=session.settings.strict))
+    if not result.rounds:  # no time was left, and the rest of the test has nothing to look at
+        pytest.skip("; ".join(result.notes))
+
+
+def add_properties(item: pytest.Item, results: Sequence[Result]) -> None:
+    """For JUnit and other reporters: what was found, each metric in its base unit, and each limit by its number."""
+    if not results or results[-1].nodeid != item.nodeid:
+        return  # nothing was measured
+    item.user_properties += properties(results[-1])
+
+
+def _fail_on(reason: str | None) -> None:
+    if reason:
+        pytest.fail(reason, pytrace=False)
+
+
+def _ignore(*_: Any) -> None:
+    """Progress that nobody watches."""
