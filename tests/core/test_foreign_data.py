@@ -75,6 +75,7 @@ def test_nothing_in_the_package_could_run_data_but_what_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
+    "code",
     [
         "import pickle",
         "from yaml import load",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import javaproperties
 import psutil
@@ -221,7 +222,7 @@ def watched(project: Project, *arguments: str) -> Run:
     Their environments, too: programs write those into dumps when they crash.
     """
     seen: set[str] = set()
-    github = {
+    github: dict[str, Any] = {
         "GITHUB_ACTIONS": "true",
         "GITHUB_WORKSPACE": str(project.folder),
         "GITHUB_STEP_SUMMARY": str(project.folder / STEP),
