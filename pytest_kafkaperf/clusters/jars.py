@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -37,7 +39,7 @@ def fetch_one(coordinate: str, *, scratch: Path) -> Path:
     pins = pinned(coordinate)
     return _fetched(
         coordinate,
-        lambda context: _known(context, pins) if pins else _whole([_artifact(context, coordinate)]),
+        lambda context: _known(context, pins) if pins else _whole(lambda: [_artifact(context, coordinate)]),
         scratch=scratch,
         advice="Look at the repositories in jgo's settings file",
     )[0]
@@ -47,12 +49,14 @@ def resolve(version: str, *, scratch: Path) -> dict[str, Path]:
     """As `fetch`, by Maven's names; which jars they are the repository says, whether or not the version is pinned."""
     names: list[str] = []
 
-    def resolved(context: Any) -> list[Path]:
+    def needed(context: Any) -> list[Any]:
         artifacts = _needed(context, version)
         names[:] = [f"{each.groupId}:{each.artifactId}:{each.version}" for each in artifacts]
-        return _whole(artifacts)
+        return artifacts
 
-    found = _fetched(f"Kafka {version}", resolved, scratch=scratch, advice=_VERSIONS)
+    found = _fetched(
+        f"Kafka {version}", lambda context: _whole(lambda: needed(context)), scratch=scratch, advice=_VERSIONS
+    )
     return dict(zip(names, found, strict=True))
 
 
@@ -131,8 +135,12 @@ def _artifact(context: Any, coordinate: str) -> Any:
     return context.project(group, artifact).at_version(version).artifact()
 
 
-def _whole(artifacts: list[Any]) -> list[Path]:
-    jars = [Path(artifact.resolve()) for artifact in artifacts]
+def _whole(needed: Callable[[], list[Any]]) -> list[Path]:
+    """Fetch jars of which nothing is known but what their repository tells."""
+    with _told_mismatches() as mismatches:
+        jars = [Path(artifact.resolve()) for artifact in needed()]
+    if mismatches:
+        raise ClusterError(f"a file came damaged, or is not what its repository tells: {mismatches[0]}; try again")
     for jar in jars:
         _refuse_damaged(jar)
     return jars
@@ -146,8 +154,27 @@ def _log_writer(context: Any, slf4j: Any) -> Any:
     return _artifact(context, f"org.slf4j:slf4j-simple:{slf4j.version}")
 
 
+@contextmanager
+def _told_mismatches() -> Iterator[list[str]]:
+    """Collect what jgo says where a file has another SHA-1 than its repository tells: it logs that, and goes on."""
+    mismatches: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage()
+            if text.startswith("Checksum mismatch"):
+                mismatches.append(text)
+
+    logger, listener = logging.getLogger("jgo"), Listener(logging.WARNING)
+    logger.addHandler(listener)
+    try:
+        yield mismatches
+    finally:
+        logger.removeHandler(listener)
+
+
 def _refuse_damaged(jar: Path) -> None:
-    """Where no sum is pinned: jgo only warns when the repository's own does not match."""
+    """Where no sum is pinned, and a repository may tell none."""
     try:
         with zipfile.ZipFile(jar) as opened:
             damaged = opened.testzip()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import io
 import json
 import re
 import shutil
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,9 @@ from pytest_kafkaperf.settings import DEFAULT_VERSION
 OTHER_VERSION = "4.2.99"
 """Which nobody has pinned; the tests' own copy of the default goes by that name."""
 DEFAULT = jars.coordinate(DEFAULT_VERSION)
+ANOTHER = b"another jar"
+POM = f"""<project><modelVersion>4.0.0</modelVersion><groupId>org.apache.kafka</groupId>
+<artifactId>kafka_2.13</artifactId><version>{OTHER_VERSION}</version></project>""".encode()
 
 
 @pytest.fixture
@@ -32,24 +37,28 @@ def copy(kafka: distribution.Distribution, cold_cache: Path) -> Callable[[str], 
 
 @dataclass(slots=True)
 class Repository:
-    """A Maven repository that has one and the same jar under every name."""
+    """A Maven repository; it has anything, and of one and the same content but for what `files` says, by suffix."""
 
-    content: bytes
+    files: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+
+    def answer(self, path: str) -> bytes:
+        self.asked.append(path)
+        return next((content for suffix, content in self.files.items() if path.endswith(suffix)), ANOTHER)
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
     """Jgo's settings name it."""
-    found = Repository(b"another jar")
+    found = Repository()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.asked.append(self.path)
+            content = found.answer(self.path)
             self.send_response(200)
-            self.send_header("Content-Length", str(len(found.content)))
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(found.content)
+            self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -61,6 +70,14 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
         monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
         yield found
         server.shutdown()
+
+
+def jar_of(name: str) -> bytes:
+    """A jar with one class."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as opened:
+        opened.writestr(f"{name}.class", b"")
+    return content.getvalue()
 
 
 def installed(cache: Path, version: str = DEFAULT_VERSION) -> distribution.Distribution:
@@ -161,7 +178,7 @@ def test_another_jar_of_a_repository_is_refused_and_nothing_is_kept(repository: 
         installed(cold_cache)
 
     first, expected = next(iter(pinned(DEFAULT).items()))
-    found = hashlib.sha256(repository.content).hexdigest()
+    found = hashlib.sha256(ANOTHER).hexdigest()
     assert str(raised.value).startswith(f"{file_name(first)} from http://127.0.0.1:")
     assert str(raised.value).endswith(
         f" is another jar than it should be, and is not run: its SHA-256 is {found}, and {expected} is pinned in "
@@ -179,3 +196,28 @@ def test_another_agent_of_a_repository_is_refused_and_nothing_is_kept(repository
 
     assert repository.asked
     assert not list((cold_cache / "agents").glob("*.jar"))
+
+
+@pytest.mark.parametrize("told", ["right", "wrong"])
+def test_of_another_version_a_jar_has_the_sum_that_its_repository_tells(
+    repository: Repository, tmp_path: Path, told: str
+) -> None:
+    """Nothing else is known of it; jgo by itself only warns."""
+    jar, other = jar_of("Kafka"), jar_of("Other")
+    sums = {"right": hashlib.sha1(jar).hexdigest(), "wrong": hashlib.sha1(other).hexdigest()}  # noqa: S324 - Maven's
+    repository.files |= {
+        ".pom": POM,
+        ".jar": jar,
+        ".pom.sha1": hashlib.sha1(POM).hexdigest().encode(),  # noqa: S324 - Maven's
+        ".jar.sha1": sums[told].encode(),
+    }
+    if told == "right":
+        (found,) = jars.fetch(OTHER_VERSION, scratch=tmp_path / "scratch")
+        assert found.read_bytes() == jar
+        return
+    with pytest.raises(ClusterError) as raised:
+        jars.fetch(OTHER_VERSION, scratch=tmp_path / "scratch")
+    assert str(raised.value) == (
+        "a file came damaged, or is not what its repository tells: Checksum mismatch for "
+        f"kafka_2.13-{OTHER_VERSION}.jar: expected {sums['wrong']}, got {sums['right']}; try again"
+    )
