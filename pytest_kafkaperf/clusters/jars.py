@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from pytest_kafkaperf.clusters.pins import pinned, sha256
 from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.settings import DEFAULT_VERSION, discreet
 
 _ATTEMPTS = 3
 """How often to fetch where the network answers and then fails."""
@@ -77,7 +77,7 @@ def _fetched(what: str, resolve: Callable[[Any], list[Path]], *, scratch: Path, 
         ) from None
     # jgo's own settings file may name a mirror: `[repositories]`, `central = ...`.
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
-    looked = ", ".join(f"{name} ({url})" for name, url in repositories.items())
+    looked = ", ".join(f"{name} ({discreet(url)})" for name, url in repositories.items())
     for attempt in range(1, _ATTEMPTS + 1):
         shutil.rmtree(scratch, ignore_errors=True)
         context = MavenContext(repo_cache=scratch, local_repos=[], remote_repos=repositories)
@@ -112,13 +112,14 @@ def coordinate(version: str) -> str:
 def _known(context: Any, pins: Mapping[str, str]) -> list[Path]:
     """Fetch exactly these jars, and none that is another one than its name says."""
     jars = {name: Path(_artifact(context, name).resolve()) for name in pins}
+    looked = ", ".join(map(discreet, context.remote_repos.values()))
     for name, jar in jars.items():
         found = sha256(jar)
         if found != pins[name]:
             raise ClusterError(
-                f"{jar.name} from {', '.join(context.remote_repos.values())} is another jar than it should be, and is "
-                f"not run: its SHA-256 is {found}, and {pins[name]} is pinned in pytest-kafkaperf. Try again; if it "
-                "stays so, find out what that repository serves"
+                f"{jar.name} from {looked} is another jar than it should be, and is not run: its SHA-256 is {found}, "
+                f"and {pins[name]} is pinned in pytest-kafkaperf. Try again; if it stays so, find out what that "
+                "repository serves"
             )
     return list(jars.values())
 
