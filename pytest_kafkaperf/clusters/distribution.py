@@ -37,7 +37,7 @@ CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
 NODE_ID = 1
 """The broker's id; the formatted data folder carries it."""
 
-_SCHEMA = 2
+_SCHEMA = 1
 _OTHER_SESSION_TIMEOUT_S = 600
 """How long to wait for a session that fetches the same version: some 45 MB, and about 100 requests."""
 _FORMAT_TIMEOUT_S = 60
@@ -113,10 +113,10 @@ def _read(folder: Path, version: str) -> Distribution | None:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         if manifest["schema"] != _SCHEMA:
             return None
-        files = {folder / name: noted for name, noted in manifest["files"].items()}
-        if any(path.stat().st_size < noted["size"] for path, noted in files.items()):
+        sizes: dict[str, int] = manifest["files"]
+        if any((folder / name).stat().st_size < size for name, size in sizes.items()):
             return None
-        sums = {path: str(noted["sha256"]) for path, noted in files.items()}
+        sums = {folder / name: str(manifest["sha256"][name]) for name in sizes}
         classpath = tuple(folder / name for name in manifest["classpath"])
         if not sums.keys() >= set(classpath):
             return None
@@ -155,10 +155,8 @@ def _install(folder: Path, version: str, java: Java) -> None:
             "schema": _SCHEMA,
             "version": version,
             "classpath": [jar.relative_to(partial).as_posix() for jar in classpath],
-            "files": {
-                file.relative_to(partial).as_posix(): {"size": file.stat().st_size, "sha256": sha256(file)}
-                for file in files
-            },
+            "files": {file.relative_to(partial).as_posix(): file.stat().st_size for file in files},
+            "sha256": {file.relative_to(partial).as_posix(): sha256(file) for file in files},
         },
     )
     shutil.rmtree(folder, ignore_errors=True)

@@ -134,7 +134,7 @@ def test_a_manifest_that_was_changed_with_the_jar_helps_nobody(copy: Callable[[s
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     jar = folder / manifest["classpath"][0]
-    manifest["files"][manifest["classpath"][0]]["sha256"] = change(jar)
+    manifest["sha256"][manifest["classpath"][0]] = change(jar)
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
     with pytest.raises(ClusterError, match=f"{jar.name} of Kafka .* has changed, .* is pinned in pytest-kafkaperf"):
@@ -150,7 +150,8 @@ def test_a_jar_that_was_added_is_refused(copy: Callable[[str], Path], cold_cache
     content = b"any jar"
     (folder / "jars" / "added-1.0.jar").write_bytes(content)
     manifest["classpath"].insert(0, "jars/added-1.0.jar")
-    manifest["files"]["jars/added-1.0.jar"] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest["files"]["jars/added-1.0.jar"] = len(content)
+    manifest["sha256"]["jars/added-1.0.jar"] = hashlib.sha256(content).hexdigest()
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
     with pytest.raises(ClusterError, match=r"added-1\.0\.jar of Kafka .*, and no jar of that name is pinned in"):
@@ -163,7 +164,7 @@ def test_of_another_version_what_was_fetched_counts(copy: Callable[[str], Path],
     """The first fetch is trusted there, and what changes after it is refused."""
     folder = copy(OTHER_VERSION)
     assert installed(cold_cache, OTHER_VERSION).version == OTHER_VERSION
-    noted = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"][name]["sha256"]
+    noted = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["sha256"][name]
     found = change(folder / name)
 
     with pytest.raises(ClusterError) as raised:
