@@ -78,6 +78,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say where load would go and what it would be compared with."""
     settings = _read_settings(config)
     from pytest_kafkaperf.environment import default_environment_key  # noqa: PLC0415 - only where a header is shown
+    from pytest_kafkaperf.settings import discreet  # noqa: PLC0415 - the same
 
     provider, cluster = settings.described_cluster()
     lines = [
@@ -87,7 +88,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         )
     ]
     if settings.reference is not None:
-        changes = ", ".join(f"{name}={value}" for name, value in settings.reference_config.items())
+        changes = ", ".join(discreet(f"{name}={value}") for name, value in settings.reference_config.items())
         lines.append(f"kafkaperf: reference {settings.reference}{f' with {changes}' if changes else ''}")
     if config.get_verbosity() > 0 and settings.describe_sources():
         lines.append(f"kafkaperf: {settings.describe_sources()}")

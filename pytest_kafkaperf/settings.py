@@ -106,9 +106,21 @@ class Settings:
         effective = {name: (value, "ini") for name, value in self.ini.items()}
         effective |= {name: (value, "command line") for name, value in self.command_line.items()}
         return ", ".join(
-            f"{name}={', '.join(_without_login(value).splitlines())} ({source})"
+            f"{name}={', '.join(discreet(value).splitlines())} ({source})"
             for name, (value, source) in sorted(effective.items())
         )
+
+
+def discreet(text: str, *, login: str = "") -> str:
+    """What may be shown of an option: `login` in place of one in an address, `***` of a property that may be secret."""
+    lines = [re.sub(r"(?<=://)[^/?#,]*@", login, line) for line in text.splitlines()]
+    properties = ((line, *line.partition("=")[:2]) for line in lines)
+    return "\n".join(f"{name}=***" if equals and may_be_secret(name) else line for line, name, equals in properties)
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether a property's value may be a secret: of a plug-in's properties Kafka itself does not know which are."""
+    return re.search(r"password|secret|token|credential|jaas|private|key$", name, re.IGNORECASE) is not None
 
 
 def read_settings(
@@ -328,11 +340,6 @@ def _urls(text: str | None) -> tuple[str, ...]:
                 "brokers' JMX exporters, for example http://broker1:9404/metrics,http://broker2:9404/metrics"
             )
     return urls
-
-
-def _without_login(text: str) -> str:
-    """The text without a user name and a password in an address."""
-    return re.sub(r"(?<=://)[^/?#,]*@", "", text)
 
 
 def _text(value: str | bool | list[str] | None) -> str:  # noqa: FBT001 - as pytest gives it

@@ -2,7 +2,7 @@
 
 Layout below the cache folder, all of it relative, so that it can be copied to a machine without a network::
 
-    kafka/4.3.1/manifest.json    written last, before the folder gets its name: what is there is complete
+    kafka/4.3.1/manifest.json    what is there, with sizes and SHA-256; written last, before the folder gets its name
     kafka/4.3.1/jars/*.jar
     kafka/4.3.1/storage/         what Kafka's own `kafka-storage format` writes
     kafka/4.3.1.lock             held while a session fetches that version
@@ -23,9 +23,12 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.clusters import jars
+from pytest_kafkaperf.clusters.pins import file_name, pinned, sha256
 from pytest_kafkaperf.errors import ClusterError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_kafkaperf.clusters.java import Java
 
 CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
@@ -50,6 +53,8 @@ class Distribution:
     classpath: tuple[Path, ...]
     storage: Path
     """A formatted data folder, to copy for each run."""
+    sums: Mapping[Path, str]
+    """SHA-256 of each file, as it was noted when the file was new."""
 
 
 def cache_folder() -> Path:
@@ -69,13 +74,16 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
     Once it is there, neither jgo nor the network is needed. Safe when two sessions start at once.
 
     Raises:
-        ClusterError: it is not there and cannot be fetched; says what is missing and what to do.
+        ClusterError: it is not there and cannot be fetched, or a file of it has changed; says what to do.
 
     """
     folder = cache / "kafka" / version
-    found = _read(folder, version)
-    if found is not None:
-        return found
+    found = _read(folder, version) or _fetched(folder, version, java)
+    _refuse_changed(found, folder)
+    return found
+
+
+def _fetched(folder: Path, version: str, java: Java) -> Distribution:
     lock = folder.with_name(f"{version}.lock")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +99,7 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
         ) from None
     except OSError as error:
         raise ClusterError(
-            f"Kafka {version} cannot be written to the cache {cache}: {error}; "
+            f"Kafka {version} cannot be written to the cache {folder.parents[1]}: {error}; "
             f"make room or name another folder by the environment variable {CACHE_VARIABLE}"
         ) from error
     if found is None:  # pragma: no cover - only where someone deletes what was just written
@@ -100,18 +108,39 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
 
 
 def _read(folder: Path, version: str) -> Distribution | None:
-    """The distribution in this folder, if each file that its manifest names is there in full."""
+    """The distribution in this folder, if each file that its manifest names is there and no copy stopped half way."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         if manifest["schema"] != _SCHEMA:
             return None
         sizes: dict[str, int] = manifest["files"]
-        if any((folder / name).stat().st_size != size for name, size in sizes.items()):
+        if any((folder / name).stat().st_size < size for name, size in sizes.items()):
             return None
+        sums = {folder / name: str(manifest["sha256"][name]) for name in sizes}
         classpath = tuple(folder / name for name in manifest["classpath"])
-    except (OSError, ValueError, KeyError, TypeError):
+        if not sums.keys() >= set(classpath):
+            return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Distribution(version=version, classpath=classpath, storage=folder / "storage")
+    return Distribution(version=version, classpath=classpath, storage=folder / "storage", sums=sums)
+
+
+def _refuse_changed(found: Distribution, folder: Path) -> None:
+    """Run nothing but what was fetched: of a pinned version the jars that are pinned, whatever the manifest says.
+
+    Reading all of it takes a tenth of a second, each time that brokers are about to start.
+    """
+    pins = {file_name(name): expected for name, expected in pinned(jars.coordinate(found.version)).items()}
+    for path, noted in found.sums.items():
+        by_pin = bool(pins) and path in found.classpath
+        expected = pins.get(path.name, "no jar of that name") if by_pin else noted
+        is_now = sha256(path)
+        if is_now != expected:
+            source = "is pinned in pytest-kafkaperf" if by_pin else "was noted when it was new"
+            raise ClusterError(
+                f"{path.name} of Kafka {found.version} has changed, and is not run: its SHA-256 is {is_now}, and "
+                f"{expected} {source}. Find out what has changed {path}; to fetch all of it anew, delete {folder}"
+            )
 
 
 def _install(folder: Path, version: str, java: Java) -> None:
@@ -127,6 +156,7 @@ def _install(folder: Path, version: str, java: Java) -> None:
             "version": version,
             "classpath": [jar.relative_to(partial).as_posix() for jar in classpath],
             "files": {file.relative_to(partial).as_posix(): file.stat().st_size for file in files},
+            "sha256": {file.relative_to(partial).as_posix(): sha256(file) for file in files},
         },
     )
     shutil.rmtree(folder, ignore_errors=True)

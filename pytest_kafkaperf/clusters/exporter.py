@@ -12,6 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.clusters import jars
+from pytest_kafkaperf.clusters.pins import file_name, pinned, sha256
 from pytest_kafkaperf.errors import ClusterError
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
@@ -58,28 +59,18 @@ def jar(cache: Path) -> Path:
     Once it is there, neither jgo nor the network is needed. Safe when two sessions start at once.
 
     Raises:
-        ClusterError: it is not there and cannot be fetched; says what to do.
+        ClusterError: it is not there and cannot be fetched, or it is not the jar that is pinned; says what to do.
 
     """
-    _, artifact, version = COORDINATE.split(":")
-    path = cache / "agents" / f"{artifact}-{version}.jar"
-    if _is_whole(path):
-        return path
-    lock = path.with_name(f"{path.name}.lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=_OTHER_SESSION_TIMEOUT_S):
-            if not _is_whole(path):  # another session may have been first
-                _install(path)
-    except Timeout:
+    path = cache / "agents" / file_name(COORDINATE)
+    if not _is_whole(path):
+        _fetch(path, cache)
+    found, expected = sha256(path), pinned(COORDINATE)[COORDINATE]
+    if found != expected:
         raise ClusterError(
-            f"another session has been fetching the JMX exporter for {_OTHER_SESSION_TIMEOUT_S} s "
-            f"and still holds {lock}; end it and try again"
-        ) from None
-    except OSError as error:
-        raise ClusterError(
-            f"the JMX exporter cannot be written to the cache {cache}: {error}; make room or name another folder"
-        ) from error
+            f"{path.name} has changed, and is not run: its SHA-256 is {found}, and {expected} is pinned in "
+            f"pytest-kafkaperf. Find out what has changed {path}; to fetch it anew, delete it"
+        )
     return path
 
 
@@ -97,6 +88,24 @@ def option(jar: Path | str, config_path: Path | str, port: int, *, host: str = "
 def url(port: int, *, host: str = "127.0.0.1") -> str:
     """Where an agent with this configuration gives its figures."""
     return f"http://{host}:{port}/metrics?{'&'.join(f'name[]={name}' for name in _NAMES)}"
+
+
+def _fetch(path: Path, cache: Path) -> None:
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=_OTHER_SESSION_TIMEOUT_S):
+            if not _is_whole(path):  # another session may have been first
+                _install(path)
+    except Timeout:
+        raise ClusterError(
+            f"another session has been fetching the JMX exporter for {_OTHER_SESSION_TIMEOUT_S} s "
+            f"and still holds {lock}; end it and try again"
+        ) from None
+    except OSError as error:
+        raise ClusterError(
+            f"the JMX exporter cannot be written to the cache {cache}: {error}; make room or name another folder"
+        ) from error
 
 
 def _install(path: Path) -> None:

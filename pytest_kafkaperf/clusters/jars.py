@@ -2,51 +2,62 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from pytest_kafkaperf.clusters.pins import pinned, sha256
 from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.settings import DEFAULT_VERSION, discreet
 
 _ATTEMPTS = 3
 """How often to fetch where the network answers and then fails."""
+_VERSIONS = f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}"
 
 
 def fetch(version: str, *, scratch: Path) -> list[Path]:
     """Fetch the jars that a broker of this version needs, and one that writes its log to standard error.
 
     Raises:
-        ClusterError: jgo is not installed, or no such version.
+        ClusterError: jgo is not installed, there is no such version, or a jar is not the one that is pinned.
         Unreachable: there is no network.
 
     """
-    return _fetched(
-        f"Kafka {version}",
-        lambda context: _resolve(context, version),
-        scratch=scratch,
-        advice=f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}",
-    )
+    pins = pinned(coordinate(version))
+    if not pins:
+        return list(resolve(version, scratch=scratch).values())
+    return _fetched(f"Kafka {version}", lambda context: _known(context, pins), scratch=scratch, advice=_VERSIONS)
 
 
 def fetch_one(coordinate: str, *, scratch: Path) -> Path:
-    """Fetch one jar, without what it depends on, by its `GROUP:ARTIFACT:VERSION`.
-
-    Raises:
-        ClusterError: jgo is not installed, or no repository has it.
-        Unreachable: there is no network.
-
-    """
-    group, artifact, version = coordinate.split(":")
+    """Fetch one jar, without what it depends on, by its `GROUP:ARTIFACT:VERSION`; raises as `fetch` does."""
+    pins = pinned(coordinate)
     return _fetched(
         coordinate,
-        lambda context: _whole([context.project(group, artifact).at_version(version).artifact()]),
+        lambda context: _known(context, pins) if pins else _whole(lambda: [_artifact(context, coordinate)]),
         scratch=scratch,
         advice="Look at the repositories in jgo's settings file",
     )[0]
+
+
+def resolve(version: str, *, scratch: Path) -> dict[str, Path]:
+    """As `fetch`, by Maven's names; which jars they are the repository says, whether or not the version is pinned."""
+    names: list[str] = []
+
+    def needed(context: Any) -> list[Any]:
+        artifacts = _needed(context, version)
+        names[:] = [f"{each.groupId}:{each.artifactId}:{each.version}" for each in artifacts]
+        return artifacts
+
+    found = _fetched(
+        f"Kafka {version}", lambda context: _whole(lambda: needed(context)), scratch=scratch, advice=_VERSIONS
+    )
+    return dict(zip(names, found, strict=True))
 
 
 def _fetched(what: str, resolve: Callable[[Any], list[Path]], *, scratch: Path, advice: str) -> list[Path]:
@@ -66,14 +77,14 @@ def _fetched(what: str, resolve: Callable[[Any], list[Path]], *, scratch: Path, 
         ) from None
     # jgo's own settings file may name a mirror: `[repositories]`, `central = ...`.
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
-    looked = ", ".join(f"{name} ({url})" for name, url in repositories.items())
+    looked = ", ".join(f"{name} ({discreet(url)})" for name, url in repositories.items())
     for attempt in range(1, _ATTEMPTS + 1):
         shutil.rmtree(scratch, ignore_errors=True)
         context = MavenContext(repo_cache=scratch, local_repos=[], remote_repos=repositories)
         try:
             return resolve(context)
         except requests.RequestException as error:
-            online = any(scratch.rglob("*.pom"))
+            online = any(scratch.rglob("*.pom")) or any(scratch.rglob("*.jar"))
             if attempt == _ATTEMPTS or not online:
                 raise Unreachable(looked, _innermost(error)) from error
         # What jgo raises for an artifact that no repository has, and for a page that is no answer of one.
@@ -98,16 +109,39 @@ def coordinate(version: str) -> str:
     return f"org.apache.kafka:kafka_2.13:{version}"
 
 
-def _resolve(context: Any, version: str) -> list[Path]:
+def _known(context: Any, pins: Mapping[str, str]) -> list[Path]:
+    """Fetch exactly these jars, and none that is another one than its name says."""
+    jars = {name: Path(_artifact(context, name).resolve()) for name in pins}
+    looked = ", ".join(map(discreet, context.remote_repos.values()))
+    for name, jar in jars.items():
+        found = sha256(jar)
+        if found != pins[name]:
+            raise ClusterError(
+                f"{jar.name} from {looked} is another jar than it should be, and is not run: its SHA-256 is {found}, "
+                f"and {pins[name]} is pinned in pytest-kafkaperf. Try again; if it stays so, find out what that "
+                "repository serves"
+            )
+    return list(jars.values())
+
+
+def _needed(context: Any, version: str) -> list[Any]:
     inputs, transitive = context.resolver.resolve([context.create_dependency(coordinate(version))])
     needed = [*inputs, *(each for each in transitive if each.scope in ("compile", "runtime"))]
     artifacts = [each.artifact for each in needed]
-    artifacts += [_log_writer(context, each) for each in artifacts if each.artifactId == "slf4j-api"]
-    return _whole(artifacts)
+    return artifacts + [_log_writer(context, each) for each in artifacts if each.artifactId == "slf4j-api"]
 
 
-def _whole(artifacts: list[Any]) -> list[Path]:
-    jars = [Path(artifact.resolve()) for artifact in artifacts]
+def _artifact(context: Any, coordinate: str) -> Any:
+    group, artifact, version = coordinate.split(":")
+    return context.project(group, artifact).at_version(version).artifact()
+
+
+def _whole(needed: Callable[[], list[Any]]) -> list[Path]:
+    """Fetch jars of which nothing is known but what their repository tells."""
+    with _told_mismatches() as mismatches:
+        jars = [Path(artifact.resolve()) for artifact in needed()]
+    if mismatches:
+        raise ClusterError(f"a file came damaged, or is not what its repository tells: {mismatches[0]}; try again")
     for jar in jars:
         _refuse_damaged(jar)
     return jars
@@ -118,11 +152,30 @@ def _log_writer(context: Any, slf4j: Any) -> Any:
 
     Taken alone, beside the resolution: in it, another coordinate can pull in older Kafka jars.
     """
-    return context.project("org.slf4j", "slf4j-simple").at_version(slf4j.version).artifact()
+    return _artifact(context, f"org.slf4j:slf4j-simple:{slf4j.version}")
+
+
+@contextmanager
+def _told_mismatches() -> Iterator[list[str]]:
+    """Collect what jgo says where a file has another SHA-1 than its repository tells: it logs that, and goes on."""
+    mismatches: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage()
+            if text.startswith("Checksum mismatch"):
+                mismatches.append(text)
+
+    logger, listener = logging.getLogger("jgo"), Listener(logging.WARNING)
+    logger.addHandler(listener)
+    try:
+        yield mismatches
+    finally:
+        logger.removeHandler(listener)
 
 
 def _refuse_damaged(jar: Path) -> None:
-    """Jgo only warns when a checksum does not match."""
+    """Where no sum is pinned, and a repository may tell none."""
     try:
         with zipfile.ZipFile(jar) as opened:
             damaged = opened.testzip()

@@ -18,6 +18,7 @@ from pytest_kafkaperf.access.arguments import read_access
 from pytest_kafkaperf.environment import fingerprint
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.fields import MarkerFields
+from pytest_kafkaperf.settings import may_be_secret
 from pytest_kafkaperf.values import Config
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ _IMAGE = re.compile(r"[\w.:@/-]+")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 _PROPERTY = re.compile(r"[\w.-]+")
-_WITHHELD = r"password|secret|token|credential|jaas|private|key$"
-"""Names whose value may be a secret: of a plug-in's properties Kafka itself does not know which are."""
 
 
 class ClusterSpec(MarkerFields):
@@ -274,11 +273,7 @@ def facts_of(spec: ClusterSpec) -> dict[str, str]:
         facts["jmx"] = "on"
     return {
         **facts,
-        **{
-            f"{CONFIG}{name}": value
-            for name, value in sorted(spec.config.items())
-            if not re.search(_WITHHELD, name, re.IGNORECASE)
-        },
+        **{f"{CONFIG}{name}": value for name, value in sorted(spec.config.items()) if not may_be_secret(name)},
     }
 
 

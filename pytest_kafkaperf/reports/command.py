@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.settings import discreet
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.result import Result
@@ -36,10 +37,10 @@ _OPTIONS = (
 def command_for(result: Result, options: Mapping[str, str], *, reference_seed: int | None) -> str:
     """A line for a shell. `options` are those of the command line, by name without `--kafka-`.
 
-    `auto` becomes the provider that it chose. Names and passwords in addresses are left out, and `LOGIN` says where.
+    `auto` becomes the provider that it chose. What may be secret is left out; `LOGIN` and `***` say where.
     """
     given = [
-        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={_without_login(value)}"
+        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"
         for name in _OPTIONS
         for value in options.get(name, "").splitlines()
     ]
@@ -48,7 +49,3 @@ def command_for(result: Result, options: Mapping[str, str], *, reference_seed: i
     started = result.cluster.provider if result.cluster.provider in ("local", "docker") else None
     cluster = [f"--kafka-cluster={started or target}"] if started or target != "auto" else []
     return shlex.join(["pytest", result.nodeid, *cluster, *given, *seed])
-
-
-def _without_login(text: str) -> str:
-    return re.sub(r"(?<=://)[^/?#,]*@", "LOGIN@", text)

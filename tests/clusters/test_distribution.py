@@ -41,6 +41,18 @@ def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold
     )
 
 
+def test_the_login_of_a_mirror_is_not_shown(cold_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Companies' mirrors have one, in jgo's settings, and CI shows the message to everybody."""
+    settings = tmp_path / "jgo.conf"
+    settings.write_text("[repositories]\ncentral = http://me:hunter2@127.0.0.1:9/maven\n", encoding="utf-8")
+    monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
+
+    with pytest.raises(ClusterError, match=r"was looked for in central \(http://127\.0\.0\.1:9/maven\)") as raised:
+        _install(cold_cache)
+
+    assert "hunter2" not in str(raised.value)
+
+
 @pytest.mark.usefixtures("no_network")
 def test_a_jar_that_is_not_complete_makes_the_version_missing(
     kafka: distribution.Distribution, cold_cache: Path

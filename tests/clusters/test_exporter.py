@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+import zipfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.brokers.readings import Readings
 from pytest_kafkaperf.clusters import distribution, exporter, java
+from pytest_kafkaperf.clusters.pins import pinned, sha256
 from pytest_kafkaperf.clusters.probes import ExporterProbe, Probe, ProcessProbe
 from pytest_kafkaperf.clusters.watcher import Watcher
 from pytest_kafkaperf.errors import ClusterError
@@ -58,6 +60,25 @@ def test_half_an_agents_jar_makes_it_missing(tmp_path: Path, agent: Path) -> Non
 
     with pytest.raises(ClusterError, match="is not in the cache"):
         exporter.jar(tmp_path / "cache")
+
+
+@pytest.mark.usefixtures("no_network")
+def test_an_agents_jar_that_was_changed_is_refused(tmp_path: Path, agent: Path) -> None:
+    """It would run in every broker; this one is a whole zip file, of another content."""
+    copied = tmp_path / "cache" / "agents" / agent.name
+    copied.parent.mkdir(parents=True)
+    shutil.copy(agent, copied)
+    with zipfile.ZipFile(copied, "a") as opened:
+        opened.writestr("Added.class", b"")
+
+    with pytest.raises(ClusterError) as raised:
+        exporter.jar(tmp_path / "cache")
+
+    assert str(raised.value) == (
+        f"{copied.name} has changed, and is not run: its SHA-256 is {sha256(copied)}, and "
+        f"{pinned(exporter.COORDINATE)[exporter.COORDINATE]} is pinned in pytest-kafkaperf. Find out what has changed "
+        f"{copied}; to fetch it anew, delete it"
+    )
 
 
 def test_the_agents_option_names_jar_address_and_configuration() -> None:

@@ -24,6 +24,19 @@ def refused(**given: str | bool | list[str]) -> str:
     return str(raised.value)
 
 
+def test_what_is_shown_of_options_has_no_secret_in_it() -> None:
+    """`-v` prints them at the top of every log; a plug-in's property may be a password."""
+    given = settings(
+        metrics_url="http://me:hunter2@k1:9404/metrics,http://k2:9404/metrics",
+        reference="local",
+        reference_config=["num.io.threads=1", "plugin.sasl.password=hunter2", "plugin.key=hunter2"],
+    )
+    shown = given.describe_sources()
+    assert "hunter2" not in shown
+    assert "metrics-url=http://k1:9404/metrics,http://k2:9404/metrics (command line)" in shown
+    assert "reference-config=num.io.threads=1, plugin.sasl.password=***, plugin.key=*** (command line)" in shown
+
+
 @pytest.mark.parametrize(
     ("text", "reference"),
     [

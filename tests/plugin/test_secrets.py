@@ -4,29 +4,51 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import javaproperties
+import psutil
 import pytest
 from pydantic import SecretStr
 
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters import ClusterSpec, provision
 from pytest_kafkaperf.clusters.certificates import certificates
-from tests.plugin.conftest import Project, Run
+from tests.load.test_dask import dask
+from tests.plugin.conftest import RUN_TIMEOUT_S, Project, Run
 
 pytestmark = [pytest.mark.broker]
 
+WRITTEN = {
+    "--kafka-html": "report.html",
+    "--kafka-markdown": "summary.md",
+    "--kafka-gitlab-metrics": "metrics.txt",
+    "--kafka-history": "history.jsonl",
+    "--benchmark-json": "benchmark.json",
+    "--log-file": "pytest.log",
+}
+"""What a run writes besides the JSON report, JUnit and baselines."""
 EVERYTHING = (
-    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines"),
-    *("-o", "log_cli=true", "--log-level=DEBUG", "--log-file=pytest.log", "-o", "junit_logging=all"),
+    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines", "--kafka-compat"),
+    *("-o", "log_cli=true", "--log-level=DEBUG", "-o", "junit_logging=all", "--benchmark-verbose"),
+    *(f"{option}={name}" for option, name in WRITTEN.items()),
 )
 """All that makes pytest print and write."""
+STEP = "step.md"
+"""Of GitHub: the job's summary."""
 CLIENT_PROPERTIES = "client.properties"
+METRICS_PASSWORD = "exporters-of-the-north"  # noqa: S105 - of nobody
+GIVEN = (CLIENT_PROPERTIES, "pytest.ini")
+"""Files of the user's own, with secrets in them."""
 UNREACHABLE = "127.0.0.1:1"
+LOOK_S = 0.2
+"""Between two looks at all processes."""
 ERROR_WITHIN_S = 30
 """15 s of waiting for the cluster, and pytest's own start on a busy machine."""
 
@@ -98,6 +120,12 @@ ONE = """
 def test_one(kafka_cluster, kafka_perf):
     kafka_perf()
 """
+SEARCH = """
+@pytest.mark.kafka_scenario(warmup="200 ms", partitions=1)
+@pytest.mark.kafka_threshold("capacity >= 1 records/s")
+def test_capacity(kafka_perf):
+    kafka_perf.capacity("errors == 0", low=200, high=400, hold="1 s")
+"""
 SPY = """
 import json, pathlib
 from pytest_kafkaperf.clusters import security
@@ -151,7 +179,7 @@ def leaks(run: Run, secrets: Iterable[str]) -> list[str]:
     """Every place in what a run wrote that has a secret in it, with the line."""
     outputs = {"output": run.out}
     for file in sorted(run.folder.rglob("*")):
-        if file.is_file() and file.name != CLIENT_PROPERTIES:
+        if file.is_file() and file.name not in GIVEN:
             outputs[str(file.relative_to(run.folder))] = file.read_bytes().decode("utf-8", errors="replace")
     sought = [secret for secret in secrets if secret.strip()]
     assert len(sought) > 1
@@ -182,19 +210,96 @@ def outcomes(run: Run) -> dict[str, str]:
     }
 
 
+def watched(project: Project, *arguments: str) -> Run:
+    """Run pytest as a step of GitHub; behind its output stands what `ps` shows of all processes meanwhile.
+
+    Their environments, too: programs write those into dumps when they crash.
+    """
+    seen: set[str] = set()
+    github: dict[str, Any] = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_WORKSPACE": str(project.folder),
+        "GITHUB_STEP_SUMMARY": str(project.folder / STEP),
+    }
+    with project.running(*arguments, **github) as process, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        told = pool.submit(process.communicate, timeout=RUN_TIMEOUT_S)
+        while not told.done():
+            for one in psutil.process_iter(["cmdline", "environ"]):
+                seen.update(one.info["cmdline"] or (), (one.info["environ"] or {}).values())
+            concurrent.futures.wait([told], timeout=LOOK_S)
+        out, _ = told.result()
+    return Run(process.returncode, "\n".join([out, *sorted(seen)]), project.folder)
+
+
+def read_again(project: Project, run: Run) -> Run:
+    """What the command prints of baselines and reports of a run, behind its output."""
+    report = str(project.folder / "report.json")
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", "from pytest_kafkaperf.cli import main; raise SystemExit(main())", *arguments],
+            cwd=project.folder,
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+            check=True,
+        ).stdout
+        for arguments in (["show", "kafka-baselines"], ["compare", report, report])
+    ]
+    assert all(told)
+    return Run(run.status, "\n".join([run.out, *told]), run.folder)
+
+
 def test_no_output_of_a_run_on_a_foreign_cluster_has_a_secret(project: Project, foreign: Foreign) -> None:
-    """Credentials come from a file that only its owner reads; CI keeps everything else, and shows it."""
+    """Credentials come from files that only their owner reads; CI keeps everything else, and shows it."""
     option = give(project, foreign.access)
+    url = f"http://metrics:{METRICS_PASSWORD}@{UNREACHABLE}/metrics"
+    project.write("pytest.ini", f"[pytest]\nkafka_preheat = 0 s\nkafka_metrics_url = {url}\n")
     project.test(TESTS.replace("MARKERS", ""))
-    run = project.run(f"--kafka-cluster={foreign.servers}", option, *EVERYTHING)
+    run = read_again(project, watched(project, f"--kafka-cluster={foreign.servers}", option, *EVERYTHING))
     assert outcomes(run) == OUTCOMES, run.out[-20_000:]
     assert run.baselines
-    assert leaks(run, secrets_of(foreign.access)) == []
+    assert [name for name in (*WRITTEN.values(), STEP) if not (project.folder / name).stat().st_size] == []
+    assert leaks(run, {*secrets_of(foreign.access), METRICS_PASSWORD}) == []
     log = (project.folder / "pytest.log").read_text(encoding="utf-8")
     for shown in ("'sasl_plain_password': '***'", "'sasl.jaas.config': '***'", "'ssl.keystore.key': '***'"):
         assert shown in run.out  # what was searched did show what is around the secrets
     assert "aiokafka" in log
     assert "SaslAuthenticate" in log
+    assert f"metrics-url=http://{UNREACHABLE}/metrics (ini)" in run.out
+    assert "multiprocessing.spawn" in run.out  # `ps` did show the worker processes
+    assert "::error " in run.out
+
+
+@pytest.mark.slow
+def test_no_output_of_a_search_for_the_capacity_has_a_secret(project: Project, foreign: Foreign) -> None:
+    """Its steps are told as they go."""
+    option = give(project, foreign.access)
+    project.test(SEARCH)
+    run = watched(project, f"--kafka-cluster={foreign.servers}", option, *EVERYTHING)
+    assert outcomes(run) == {"test_capacity": "passed"}, run.out[-20_000:]
+    assert run.report["tests"][0]["rounds"][0]["steps"]
+    assert leaks(run, secrets_of(foreign.access)) == []
+
+
+@pytest.mark.slow
+def test_no_machine_of_a_dask_cluster_shows_a_secret(
+    project: Project, foreign: Foreign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Credentials travel to Dask's workers, whose logs and dashboards are read by others."""
+    monkeypatch.setenv("DASK_LOGGING__DISTRIBUTED", "debug")
+    option = give(project, foreign.access)
+    project.test(ONE.format(markers=""))
+    with dask(project.folder) as workers:
+        workers.add()
+        workers.add(nanny=True)
+        crew = f"--kafka-workers=dask://{workers.address}"
+        run = watched(project, f"--kafka-cluster={foreign.servers}", option, crew, *EVERYTHING)
+    assert outcomes(run) == {"test_one": "passed"}, run.out[-20_000:]
+    assert leaks(run, secrets_of(foreign.access)) == []
+    log = (project.folder / "dask.log").read_text(encoding="utf-8")
+    assert "DEBUG" in log
+    assert "run_errand" in log
+    assert "pytest_kafkaperf.load.hosted" in run.out
 
 
 @pytest.mark.slow
@@ -254,10 +359,11 @@ def test_no_output_has_a_secret_of_a_cluster_that_the_session_made(
     path = tmp_path / "secrets"
     project.write("conftest.py", SPY.format(path=str(path)))
     project.test(TESTS.replace("MARKERS", f"@pytest.mark.kafka_cluster(security={security!r}, heap='256m')"))
-    run = project.run(f"--kafka-cluster={target}", *EVERYTHING)
+    run = watched(project, f"--kafka-cluster={target}", *EVERYTHING)
     assert outcomes(run) == OUTCOMES, run.out[-20_000:]
     assert leaks(run, noted(path)) == []
     assert "SaslAuthenticate" in run.out
+    assert target == "docker" or "kafka.Kafka" in run.out  # `ps` did show the broker
     assert "salted_password" not in run.out  # as good as a password
 
 
