@@ -26,6 +26,7 @@ from pydantic import (
     model_serializer,
 )
 
+from pytest_kafkaperf.documents import parse_document
 from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.errors import BaselineError, shortened
 from pytest_kafkaperf.fields import explain
@@ -41,6 +42,8 @@ MAX_SESSIONS = 10
 _MAX_NAME_BYTES = 150
 _MAX_PROBLEM = 300
 """Characters of what is wrong with a file; a file may be wrong in every line."""
+_MAX_SCHEMA = 20
+"""Digits of a file's version."""
 _HOW_TO_MAKE = "make one with --kafka-update-baselines"
 _HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
 
@@ -58,7 +61,9 @@ def _at_least_one(items: tuple[Any, ...]) -> tuple[Any, ...]:
     return items
 
 
-Figure = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+MOST = 1e30
+"""No figure is larger: sums and ratios of such figures are numbers, too."""
+Figure = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False, strict=True)]
 
 
 class Imported(BaseModel):
@@ -252,10 +257,11 @@ class BaselineStore:
         """Write a baseline; the file is replaced as a whole or not at all.
 
         Raises:
-            BaselineError: it cannot be written, or what is there is damaged or newer.
+            BaselineError: it cannot be written, what is there is damaged or newer, or links lead out of the folder.
 
         """
         path = self.path(record.environment, record.nodeid)
+        self._refuse_outside(path, "not written", "remove the link")
         self.load(record.environment, record.nodeid)  # what cannot be read is not overwritten
         try:
             replace_file(path, _written(record))
@@ -305,7 +311,7 @@ class BaselineStore:
         """
         paths = [each.path for each in stored]
         for path in paths:
-            self._refuse_outside(path)
+            self._refuse_outside(path, "not deleted", "delete it by hand")
         for path in paths:
             try:
                 path.unlink(missing_ok=True)
@@ -318,12 +324,13 @@ class BaselineStore:
                 ) from None
             self._remove_empty(path.parent)
 
-    def _refuse_outside(self, path: Path) -> None:
+    def _refuse_outside(self, path: Path, what: str, advice: str) -> None:
         """Whatever a caller gives, and wherever links lead."""
         inside = path.is_relative_to(self.folder) and ".." not in path.relative_to(self.folder).parts
-        if not inside or path == self.folder or not path.parent.resolve().is_relative_to(self.folder.resolve()):
+        real, whole = (Path(os.path.realpath(each)) for each in (path.parent, self.folder))
+        if not inside or path == self.folder or not real.is_relative_to(whole):
             raise BaselineError(
-                f"{path} is not deleted: it does not lie in the folder of baselines, {self.folder}; delete it by hand"
+                f"{path} is {what}: it does not lie in the folder of baselines, {self.folder}; {advice}"
             )
 
     def _remove_empty(self, folder: Path) -> None:
@@ -431,8 +438,8 @@ def _folders(folder: Path) -> list[str]:
 
 def _nodeid_of(path: Path) -> str | None:
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = parse_document(path.read_bytes())
+    except (OSError, ValueError):
         return None
     nodeid = content.get("nodeid") if isinstance(content, dict) else None
     return nodeid if isinstance(nodeid, str) else None
@@ -440,15 +447,16 @@ def _nodeid_of(path: Path) -> str | None:
 
 def _read(content: bytes, path: Path) -> BaselineRecord:
     try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        data = parse_document(content)
+    except ValueError as error:
         raise _damaged(path, f"not JSON: {error}") from None
     if not isinstance(data, dict):
         raise _damaged(path, f"a JSON object was expected, not {type(data).__name__}")
     version = data.get("schema")
     if isinstance(version, int) and version > SCHEMA:
+        shown = shortened(str(version), _MAX_SCHEMA)
         raise BaselineError(
-            f"baseline {path} is of schema {version}, and this version of pytest-kafkaperf reads up to {SCHEMA}; "
+            f"baseline {path} is of schema {shown}, and this version of pytest-kafkaperf reads up to {SCHEMA}; "
             "upgrade pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
         )
     try:
@@ -462,7 +470,7 @@ def _damaged(path: Path, problem: str) -> BaselineError:
 
 
 def _written(record: BaselineRecord) -> bytes:
-    content = json.dumps(record.model_dump(mode="json", by_alias=True), indent=2, allow_nan=False)
+    content = json.dumps(record.model_dump(by_alias=True), indent=2, allow_nan=False)
     return f"{content}\n".encode()
 
 

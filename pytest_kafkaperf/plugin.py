@@ -551,7 +551,9 @@ def _conclude(result: Result, session: Session) -> None:
 
 def _fail_on(reason: str | None) -> None:
     if reason:
-        pytest.fail(reason, pytrace=False)
+        from pytest_kafkaperf.printable import printable  # noqa: PLC0415
+
+        pytest.fail(printable(reason, keep="\t\n"), pytrace=False)
 
 
 def _add_properties(item: pytest.Item, results: Sequence[Result]) -> None:

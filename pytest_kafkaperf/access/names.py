@@ -34,6 +34,8 @@ _SERVERS = "bootstrap.servers"
 NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *LOGIN, *STORES, *OPTIONS)))
 """All that are known."""
 
+MAX_SHOWN = 60
+"""Characters of a refused value that are shown."""
 _SHORT_NAMES = ("acks", "retries")
 """Names of Kafka's without a dot: other words may be part of a secret whose line was broken."""
 
