@@ -20,6 +20,10 @@ def parse_document(content: bytes | str) -> Any:
         document = json.loads(content)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        raise ValueError("a number in it has thousands of digits") from None
     level = [document]
     for _ in range(_MOST_LEVELS):
         level = [item for each in level for item in _items(each)]

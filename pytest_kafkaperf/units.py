@@ -82,6 +82,8 @@ _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 _BINARY_STEPS = {"GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
 _WRITTEN_OUT = 9999
 """Counts up to here lose no digit, unless they are round."""
+_MOST_DIGITS = 1e15
+"""From here on an exponent is shorter, and no digit is lost by it."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
@@ -214,7 +216,7 @@ def _digits(value: float, digits: int) -> str:
         return str(value)  # in a unit in which it is larger
     if value == int(value) and magnitude < 10**6:
         return str(int(value))
-    if magnitude >= 10**digits * (1 - 0.5 * 10.0**-digits):
+    if 10**digits * (1 - 0.5 * 10.0**-digits) <= magnitude < _MOST_DIGITS:
         return f"{value:.0f}"
     return f"{value:.{digits}g}"
 
