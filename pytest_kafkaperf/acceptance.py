@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.comparison import Comparison, Measured, Rounds, compare, exceeds, flaw_of, pooled, sign_of
+from pytest_kafkaperf.comparison import (
+    Comparison,
+    Measured,
+    Rounds,
+    compare,
+    exceeds,
+    flaw_of,
+    pooled,
+    ratio_of,
+    sign_of,
+)
 from pytest_kafkaperf.confirmation import SESSIONS
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.relative import ALPHA
@@ -84,7 +93,7 @@ def ratchet_obstacle(
         if threshold.relative is None or len(sessions) < len(compared):
             continue
         if _is_worse(sessions):
-            change = math.expm1(sign_of(threshold.metric) * pooled(sessions).shift)
+            change = ratio_of(sign_of(threshold.metric) * pooled(sessions).shift)
             return f"{threshold.metric.name} got worse, by {format_ratio(change)} against it"
         gained = gained or _is_better(sessions, threshold.relative.log_tolerance)
     return None if gained else "on fresh sessions nothing was better by more than its tolerance, beyond noise"

@@ -23,6 +23,7 @@ from pydantic import (
     model_serializer,
 )
 
+from pytest_kafkaperf.documents import parse_document
 from pytest_kafkaperf.errors import BaselineError, shortened
 from pytest_kafkaperf.fields import explain
 from pytest_kafkaperf.scenario import Scenario
@@ -34,6 +35,8 @@ MAX_SESSIONS = 10
 """Sessions that `append` keeps."""
 _MAX_PROBLEM = 300
 """Characters of what is wrong with a file; a file may be wrong in every line."""
+_MAX_SCHEMA = 20
+"""Digits of a file's version."""
 HOW_TO_MAKE = "make one with --kafka-update-baselines"
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
 
@@ -51,7 +54,9 @@ def _at_least_one(items: tuple[Any, ...]) -> tuple[Any, ...]:
     return items
 
 
-_Figure = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+MOST = 1e30
+"""No figure is larger: sums and ratios of such figures are numbers, too."""
+_Figure = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False, strict=True)]
 
 
 class Imported(BaseModel):
@@ -220,15 +225,16 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
 
     """
     try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        data = parse_document(content)
+    except ValueError as error:
         raise _damaged(path, f"not JSON: {error}") from None
     if not isinstance(data, dict):
         raise _damaged(path, f"a JSON object was expected, not {type(data).__name__}")
     version = data.get("schema")
     if isinstance(version, int) and version > _SCHEMA:
+        shown = shortened(str(version), _MAX_SCHEMA)
         raise BaselineError(
-            f"baseline {path} is of schema {version}, and this version of pytest-kafkaperf reads up to {_SCHEMA}; "
+            f"baseline {path} is of schema {shown}, and this version of pytest-kafkaperf reads up to {_SCHEMA}; "
             "upgrade pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
         )
     try:
@@ -239,7 +245,7 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
 
 def format_baseline(record: BaselineRecord) -> bytes:
     """The content of its file."""
-    content = json.dumps(record.model_dump(mode="json", by_alias=True), indent=2, allow_nan=False)
+    content = json.dumps(record.model_dump(by_alias=True), indent=2, allow_nan=False)
     return f"{content}\n".encode()
 
 

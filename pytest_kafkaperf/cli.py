@@ -23,6 +23,7 @@ from pytest_kafkaperf.environment import default_environment_key, differences
 from pytest_kafkaperf.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.imports import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.comparing import Outcome, compare_reports
 from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
 from pytest_kafkaperf.reports.reading import read_report
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = _parser().parse_args(arguments)
         lines, status = given.run(given, Paper.here())
     except KafkaPerfError as error:
-        sys.stderr.write(f"kafkaperf: {error}\n")
+        sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
         return _NOT_DONE
     _print(lines)
     return int(status)
@@ -144,14 +145,14 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
     )
     notes = notes_on(sources, rounds)
     file = file_of(given.baseline)
-    if not Path(file).exists():
+    if not os.path.exists(file):  # noqa: PTH110 - a Path raises where a name is too long
         notes.append(f"there is no {file} here: node ids begin at pytest's root folder")
     store.save(record)
     return [
         *_read(sources),
         *render_metrics(rounds, paper, names=CATALOGUE),
         *(line for note in notes for line in render_note(f"note: {note}", paper)),
-        f"written: {path}",
+        printable(f"written: {path}"),
     ], False
 
 
@@ -186,7 +187,7 @@ def _read(sources: Iterable[Source]) -> list[str]:
     for source in sources:
         tools = [run.tool for run in source.runs]
         runs = ", ".join(f"{counted(tools.count(tool), 'run')} of {tool}" for tool in dict.fromkeys(tools))
-        lines.append(f"{source.name}: {runs}")
+        lines.append(printable(f"{source.name}: {runs}"))
     return lines
 
 
@@ -203,7 +204,7 @@ def _show(given: argparse.Namespace, paper: Paper) -> _Printed:
 
 def _files(path: Path) -> list[Path]:
     """The baselines that a path names, in alphabetical order."""
-    if not path.is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112 - a Path raises where a name is too long
         return [path]
     found = sorted(path.rglob("*.json"))
     if not found:
@@ -216,8 +217,8 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Printed:
     before, after = read_report(given.before), read_report(given.after)
     outcome = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
     lines = [
-        f"A: {given.before}, {before.created}, environment {before.key}",
-        f"B: {given.after}, {after.created}, environment {after.key}",
+        printable(f"{name}: {path}, {report.created}, environment {report.key}")
+        for name, path, report in (("A", given.before, before), ("B", given.after, after))
     ]
     changed = differences(before.fingerprint, after.fingerprint)
     if changed:
@@ -230,7 +231,9 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Printed:
 
 def _unmatched(outcome: Outcome) -> list[str]:
     lines = [
-        f"only in {name}: {nodeid}" for name, nodeids in (("A", outcome.gone), ("B", outcome.new)) for nodeid in nodeids
+        printable(f"only in {name}: {nodeid}")
+        for name, nodeids in (("A", outcome.gone), ("B", outcome.new))
+        for nodeid in nodeids
     ]
     if not outcome.tests:
         lines.append("nothing was compared: no test is in both reports")

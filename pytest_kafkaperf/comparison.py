@@ -184,6 +184,15 @@ def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "
     return None
 
 
+def ratio_of(shift: float) -> float:
+    """A shift of logarithms as a change: +0.3 for 30 % more. One that no figures can have counts as `_MOST_SHIFT`."""
+    return math.expm1(min(shift, _MOST_SHIFT))
+
+
+_MOST_SHIFT = 200.0
+"""A factor of 10**86: a floating-point number still, as its multiples are."""
+
+
 def counted(number: int, noun: str) -> str:
     """`1 round`, `5 rounds`."""
     return f"{number} {noun}{'s' if number != 1 else ''}"

@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pytest_kafkaperf.errors import ScenarioError, nearest, shortened
+from pytest_kafkaperf.printable import printable, repr_of
 
 _MAX_SHOWN = 100
 """Characters of a refused value that are shown."""
@@ -44,10 +45,10 @@ def explain(error: ValidationError) -> str:
 
 def _problem(item: dict[str, Any]) -> str:
     message = str(item["msg"]).removeprefix("Value error, ")
-    field = ".".join(str(part) for part in item["loc"])
+    field = shortened(printable(".".join(str(part) for part in item["loc"])), _MAX_SHOWN)
     if not field:
         return message
-    given = repr(item["input"])
+    given = repr_of(item["input"])
     if message.startswith(given) or (isinstance(item["input"], str) and given in message):
         return f"{field}: {message}"
     return f"{field}={shortened(given, _MAX_SHOWN)}: {message[:1].lower()}{message[1:]}"

@@ -11,6 +11,7 @@ from pytest_kafkaperf.actions import planned
 from pytest_kafkaperf.clusters.fixture import as_cluster
 from pytest_kafkaperf.console import progress
 from pytest_kafkaperf.errors import KafkaPerfError
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.benchmark import tell
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.junit import properties
@@ -122,7 +123,7 @@ def add_properties(item: pytest.Item, results: Sequence[Result]) -> None:
 
 def _fail_on(reason: str | None) -> None:
     if reason:
-        pytest.fail(reason, pytrace=False)
+        pytest.fail(printable(reason, keep="\t\n"), pytrace=False)
 
 
 def _ignore(*_: Any) -> None:

@@ -8,13 +8,13 @@ record was due: what lies between is its publish delay, our `produce.delay`.
 
 from __future__ import annotations
 
-import json
 import statistics
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic import AfterValidator, Field, ValidationError, create_model
 
+from pytest_kafkaperf.documents import parse_document
 from pytest_kafkaperf.errors import UsageError, shortened
 from pytest_kafkaperf.fields import explain
 from pytest_kafkaperf.kafka_tools.runs import Run
@@ -46,7 +46,7 @@ _FIELDS: dict[str, Any] = {
     "messageSize": (_Figure, 0.0),
     **{f"{family}{part}": (_Figure, 0.0) for family in _FAMILIES for part in _PARTS},
 }
-_Result = create_model("_Result", __config__=ConfigDict(extra="allow"), **_FIELDS)
+_Result = create_model("_Result", **_FIELDS)
 
 
 def read_result(text: str) -> Run:
@@ -57,8 +57,8 @@ def read_result(text: str) -> Run:
 
     """
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = parse_document(text)
+    except ValueError as error:
         raise UsageError(f"this begins as JSON does and is none: {error}; a result of {TOOL} is needed") from None
     try:
         found = _Result.model_validate(data).model_dump()

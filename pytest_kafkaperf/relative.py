@@ -11,12 +11,11 @@ session, or of the fresh ones.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pytest_kafkaperf.comparison import Comparison, Paired, Unpaired, counted, exceeds, pooled, sign_of
+from pytest_kafkaperf.comparison import Comparison, Paired, Unpaired, counted, exceeds, pooled, ratio_of, sign_of
 from pytest_kafkaperf.confirmation import Fresh, can_decide
 from pytest_kafkaperf.finding import Finding, Verdict
 from pytest_kafkaperf.metrics import Metric
@@ -73,7 +72,7 @@ def judge_relative(
 
 def change_of(subject: Metric, shift: float) -> float:
     """A shift on the scale where larger is worse, as a ratio: +0.3 when the value rose by 30 %."""
-    return math.expm1(sign_of(subject) * shift)
+    return ratio_of(sign_of(subject) * shift)
 
 
 def _by_ratio(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from pytest_kafkaperf.baseline import (
     parse_baseline,
 )
 from pytest_kafkaperf.collection import file_of
+from pytest_kafkaperf.documents import parse_document
 from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.errors import BaselineError
 from pytest_kafkaperf.files import replace_file
@@ -95,10 +95,11 @@ class BaselineStore:
         """Write a baseline; the file is replaced as a whole or not at all.
 
         Raises:
-            BaselineError: it cannot be written, or what is there is damaged or newer.
+            BaselineError: it cannot be written, what is there is damaged or newer, or links lead out of the folder.
 
         """
         path = self.path(record.environment, record.nodeid)
+        self._refuse_outside(path, "not written", "remove the link")
         self.load(record.environment, record.nodeid)  # what cannot be read is not overwritten
         try:
             replace_file(path, format_baseline(record))
@@ -148,7 +149,7 @@ class BaselineStore:
         """
         paths = [each.path for each in stored]
         for path in paths:
-            self._refuse_outside(path)
+            self._refuse_outside(path, "not deleted", "delete it by hand")
         for path in paths:
             try:
                 path.unlink(missing_ok=True)
@@ -161,12 +162,13 @@ class BaselineStore:
                 ) from None
             self._remove_empty(path.parent)
 
-    def _refuse_outside(self, path: Path) -> None:
+    def _refuse_outside(self, path: Path, what: str, advice: str) -> None:
         """Whatever a caller gives, and wherever links lead."""
         inside = path.is_relative_to(self.folder) and ".." not in path.relative_to(self.folder).parts
-        if not inside or path == self.folder or not path.parent.resolve().is_relative_to(self.folder.resolve()):
+        real, whole = (Path(os.path.realpath(each)) for each in (path.parent, self.folder))
+        if not inside or path == self.folder or not real.is_relative_to(whole):
             raise BaselineError(
-                f"{path} is not deleted: it does not lie in the folder of baselines, {self.folder}; delete it by hand"
+                f"{path} is {what}: it does not lie in the folder of baselines, {self.folder}; {advice}"
             )
 
     def _remove_empty(self, folder: Path) -> None:
@@ -240,8 +242,8 @@ def _folders(folder: Path) -> list[str]:
 
 def _nodeid_of(path: Path) -> str | None:
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = parse_document(path.read_bytes())
+    except (OSError, ValueError):
         return None
     nodeid = content.get("nodeid") if isinstance(content, dict) else None
     return nodeid if isinstance(nodeid, str) else None

@@ -121,7 +121,8 @@ def describe_limit(limit: Limit, subject: Metric) -> str:
         case Relative(factor=factor):
             if factor == 1:
                 return "baseline"
-            return f"baseline {'+' if factor > 1 else '-'} {abs(factor - 1) * 100:.6g} %"
+            percent = f"{abs(factor - 1) * 100:.6f}".rstrip("0").rstrip(".")  # the grammar has no exponents
+            return f"baseline {'+' if factor > 1 else '-'} {percent} %"
         case Extreme(kind=kind, parts=parts):
             return f"{kind}({', '.join(describe_limit(part, subject) for part in parts)})"
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from pytest_kafkaperf.errors import UnitError
+from pytest_kafkaperf.printable import repr_of
 
 
 class Unit(StrEnum):
@@ -81,6 +82,8 @@ _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 _BINARY_STEPS = {"GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
 _WRITTEN_OUT = 9999
 """Counts up to here lose no digit, unless they are round."""
+_MOST_DIGITS = 1e15
+"""From here on an exponent is shorter, and no digit is lost by it."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
@@ -106,7 +109,7 @@ def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
     if not isinstance(quantity, str):
         # An int is finite, and one that is too large for a float would make isfinite() raise.
         if (isinstance(quantity, float) and not math.isfinite(quantity)) or quantity < 0:
-            raise UnitError(f"{quantity!r} is not a quantity; use a finite number of at least 0")
+            raise UnitError(f"{repr_of(quantity)} is not a quantity; use a finite number of at least 0")
         return Fraction(quantity)
     return _read(quantity, unit)
 
@@ -120,7 +123,7 @@ def parse(quantity: str | float, unit: Unit) -> float:
     try:
         return float(parse_exact(quantity, unit))
     except OverflowError:
-        raise UnitError(f"{quantity!r} is too large") from None
+        raise UnitError(f"{repr_of(quantity)} is too large") from None
 
 
 def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
@@ -209,16 +212,18 @@ def _reaches(value: float, scale: float, digits: int) -> bool:
 
 def _digits(value: float, digits: int) -> str:
     magnitude = abs(value)
+    if math.isinf(magnitude):
+        return str(value)  # in a unit in which it is larger
     if value == int(value) and magnitude < 10**6:
         return str(int(value))
-    if magnitude >= 10**digits * (1 - 0.5 * 10.0**-digits):
+    if 10**digits * (1 - 0.5 * 10.0**-digits) <= magnitude < _MOST_DIGITS:
         return f"{value:.0f}"
     return f"{value:.{digits}g}"
 
 
 def _refusal(quantity: object, unit: Unit) -> str:
     names = f"use one of {_names(unit)}" if _SCALES[unit] else "use a number"
-    return f"cannot read {quantity!r} as {_DIMENSIONS[unit]}; {names}, for example {_EXAMPLES[unit]}"
+    return f"cannot read {repr_of(quantity)} as {_DIMENSIONS[unit]}; {names}, for example {_EXAMPLES[unit]}"
 
 
 _DIMENSIONS = {

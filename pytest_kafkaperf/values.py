@@ -157,9 +157,9 @@ RecordRate = Annotated[Rate, PlainValidator(_rate), PlainSerializer(dump_rate)]
 def format_field(name: str, value: Any) -> str:
     """A field's value for people, with its unit: as a scenario has it, or as its dump in a baseline has it."""
     unit = _FIELD_UNITS.get(name)
-    if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
-        return format_quantity(value, unit, digits=6)
     try:
+        if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
+            return format_quantity(value, unit, digits=6)
         match name, value:
             case "rate", list() | tuple():
                 return format_rate(parse_rate(value, record_bytes=None))
@@ -169,7 +169,7 @@ def format_field(name: str, value: Any) -> str:
                 return str(parse_samples(value))
             case "correlate", _ if callable(value):
                 return described(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass  # a baseline can have been written by hand
     return str(value)
 

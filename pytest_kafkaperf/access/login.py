@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Literal, cast, get_args
 
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.access.names import MAX_SHOWN
+from pytest_kafkaperf.errors import UsageError, shortened
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -28,7 +29,7 @@ def read_mechanism(values: Mapping[str, str]) -> Mechanism:
     if given is None:
         raise UsageError(f"'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); use {valid}")
     if given not in get_args(Mechanism):
-        raise UsageError(f"'sasl.mechanism' is {given!r}, which is not supported; use {valid}")
+        raise UsageError(f"'sasl.mechanism' is {shortened(given, MAX_SHOWN)!r}, which is not supported; use {valid}")
     return cast("Mechanism", given)
 
 

@@ -34,6 +34,10 @@ _SERVERS = "bootstrap.servers"
 NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *LOGIN, *STORES, *OPTIONS)))
 """All that are known."""
 
+MAX_SHOWN = 60
+"""Characters of a refused value that are shown."""
+_MOST_NAMED = 20
+"""Names that are not known and are told one by one: the file may be another one."""
 _SHORT_NAMES = ("acks", "retries")
 """Names of Kafka's without a dot: other words may be part of a secret whose line was broken."""
 
@@ -49,10 +53,12 @@ def unsupported(places: Mapping[str, str]) -> Iterator[str]:
     unknown = [name for name in places if name not in NAMES]
     if not unknown:
         return
-    hints = [nearest(name, NAMES) if _is_name(name) else "" for name in unknown]
-    for name, hint in zip(unknown, hints, strict=True):
+    for name in unknown[:_MOST_NAMED]:
+        hint = nearest(name, NAMES) if _is_name(name) else ""
         near = f": {hint}" if hint.startswith("did you mean") else ""
         yield f"{shown(name, places[name])} is not supported{near}"
+    if len(unknown) > _MOST_NAMED:
+        yield f"{len(unknown) - _MOST_NAMED} more are not supported"
     yield (
         f"valid are {', '.join(map(repr, NAMES))}: leave the others out, and set what is not about access in the "
         "scenario, its producer_config or its consumer_config"

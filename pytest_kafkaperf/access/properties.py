@@ -11,6 +11,7 @@ from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.access.file import content_of
 from pytest_kafkaperf.access.settings import read_settings
 from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.printable import printable
 
 if TYPE_CHECKING:
     from javaproperties import PropertiesElement
@@ -28,7 +29,7 @@ def read_client_properties(path: Path) -> Access:
         return _read_file(path)
     except UsageError as error:
         problem = str(error)
-    raise UsageError(problem)  # anew: a traceback through the reading would show what was read
+    raise UsageError(printable(problem))  # anew: a traceback through the reading would show what was read
 
 
 def _read_file(path: Path) -> Access:

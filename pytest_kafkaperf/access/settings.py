@@ -11,9 +11,9 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.access import Access, Protocol
 from pytest_kafkaperf.access.login import JAVA_SPACE, Mechanism, read_login, read_mechanism
-from pytest_kafkaperf.access.names import HOSTNAME, LOGIN, NAMES, NUMBERS, OPTIONS, STORES, unsupported
+from pytest_kafkaperf.access.names import HOSTNAME, LOGIN, MAX_SHOWN, NAMES, NUMBERS, OPTIONS, STORES, unsupported
 from pytest_kafkaperf.access.stores import read_own, read_trusted
-from pytest_kafkaperf.errors import UsageError, nearest
+from pytest_kafkaperf.errors import UsageError, nearest, shortened
 
 _T = TypeVar("_T")
 
@@ -73,7 +73,7 @@ def _is_text(value: str) -> bool:
 
 
 def _protocol(values: Mapping[str, str]) -> Protocol:
-    given = values.get("security.protocol", "PLAINTEXT")
+    given = shortened(values.get("security.protocol", "PLAINTEXT"), MAX_SHOWN)
     if given.upper() not in get_args(Protocol):
         raise UsageError(f"'security.protocol' is {given!r}; {nearest(given.upper(), get_args(Protocol))}")
     return cast("Protocol", given.upper())

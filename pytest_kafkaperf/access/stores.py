@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pytest_kafkaperf.access.file import content_of
+from pytest_kafkaperf.access.names import MAX_SHOWN
 from pytest_kafkaperf.access.tls import make_context
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.errors import UsageError, shortened
 
 if TYPE_CHECKING:
     import ssl
@@ -52,7 +53,10 @@ def read_own(values: Mapping[str, str], folder: Path) -> tuple[str, str] | None:
         key = _private_key(keys[0], values.get("ssl.key.password"), where)
     else:
         found, certificates = _open_pkcs12(content, where, values, "keystore")
-        chain = "".join(_pem(certificate) for certificate in _in_order(certificates))
+        try:
+            chain = "".join(_pem(certificate) for certificate in _in_order(certificates))
+        except ValueError:
+            raise UsageError(f"{where} has a certificate that cannot be read; export it again") from None
         if found is None or not chain:
             raise UsageError(f"{where} must have a private key and its certificate in it")
         key = _unencrypted(found)
@@ -67,7 +71,9 @@ def _store(
     """What errors call the store, and its content: text where it is PEM; None where none is named."""
     kind = values.get(f"ssl.{store}.type", "PKCS12").upper()
     if kind not in ("PEM", "PKCS12", "JKS"):
-        raise UsageError(f"'ssl.{store}.type' is {kind!r}, which is not supported; use PEM or PKCS12")
+        raise UsageError(
+            f"'ssl.{store}.type' is {shortened(kind, MAX_SHOWN)!r}, which is not supported; use PEM or PKCS12"
+        )
     name = f"ssl.{store}.location"
     given = [part for part in inline if part in values]
     if name in values and given:
@@ -142,7 +148,8 @@ def _blocks(text: str, where: str) -> Iterator[tuple[str, str]]:
     import base64  # noqa: PLC0415 - only where a store is given
     import textwrap  # noqa: PLC0415 - the same
 
-    for label, body in re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", text, re.DOTALL):
+    # Each search ends at the next five hyphens: it takes no longer however many blocks have no end.
+    for label, body in re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*(?:-(?!----)[^-]*)*)-----END \1-----", text):
         dense = "".join(body.split())
         try:
             base64.b64decode(dense, validate=True)

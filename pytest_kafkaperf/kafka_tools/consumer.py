@@ -11,6 +11,7 @@ The tool reads what is in the log already: compare it with `consume="backlog"`.
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -207,9 +208,10 @@ def _detailed(rows: Sequence[_Row], table: _Table) -> Run:
 
 
 def _interval_s(rows: Sequence[_Row]) -> Fraction:
-    elapsed_s, before = Fraction(), Fraction()
+    """Each interval as a floating-point number: the denominator of an exact sum grows with every row."""
+    seconds, before = [], Fraction()
     for row in rows:
         total, rate = row.figure("data.consumed.in.nMsg"), row.figure("nMsg.sec")
-        elapsed_s += (total - before) / rate if rate else 0
+        seconds.append(float((total - before) / rate) if rate else 0.0)
         before = total
-    return elapsed_s
+    return Fraction(math.fsum(seconds))

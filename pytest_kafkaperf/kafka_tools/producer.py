@@ -31,8 +31,9 @@ _SUMMARY = re.compile(
 _INTERVAL = re.compile(_HEAD + r"(?: ms)? max latency\.", re.ASCII)
 """Old versions print it without the unit."""
 _SENT = "records sent,"
-_FAILED = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z]\w*Exception\b", re.ASCII)
-"""A stack trace's head: the tool prints failed sends, does not count them and exits with 0."""
+_FAILED = re.compile(r"(?<![\w.])(?:[a-z]\w*\.)+[A-Z]\w*Exception\b", re.ASCII)
+"""A stack trace's head: the tool prints failed sends, does not count them and exits with 0. Looked for at the beginning
+of dotted names alone, or a long one would take the square of its length."""
 
 
 def read(lines: Sequence[str]) -> Iterator[Run | Unfinished]:

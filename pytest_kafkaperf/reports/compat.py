@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.kafka_tools import consumer, producer
+from pytest_kafkaperf.printable import printable
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.result import Result
@@ -17,7 +18,7 @@ def compat_lines(result: Result) -> Iterator[str]:
 
     A round that lacks a figure of a line has none. The consumer's clock times are those at which the session began.
     """
-    yield result.nodeid
+    yield printable(result.nodeid)
     for one in result.rounds:
         line = producer.format_summary(one.metrics, result.scenario)
         if line is not None:

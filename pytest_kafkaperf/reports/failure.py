@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.flaws import BUSY
 from pytest_kafkaperf.metrics import metric
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
 from pytest_kafkaperf.verdict import Check, worst
 
@@ -110,4 +111,5 @@ def _shown(value: float | None, unit: Unit, digits: int = _DIGITS) -> str:
 
 def _wrapped(text: str, indent: int = 4) -> list[str]:
     margin = " " * indent
-    return textwrap.wrap(text, _WIDTH, initial_indent=margin, subsequent_indent=margin, break_long_words=False)
+    shown = printable(text, keep="\t\n")
+    return textwrap.wrap(shown, _WIDTH, initial_indent=margin, subsequent_indent=margin, break_long_words=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_kafkaperf.collection import without_folders
 from pytest_kafkaperf.finding import Verdict
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _file(file: str, *, root: Path, workspace: Path | None) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text, keep="\t\r\n").replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -5,7 +5,9 @@ Source: https://docs.gitlab.com/ci/testing/metrics_reports/ and https://promethe
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric as Family
@@ -34,6 +36,7 @@ _SUFFIXES = {
     Unit.COUNT: "",
 }
 """What names end in: the base unit."""
+_ENDING = re.compile("[%#\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DIGITS = 4
 """GitLab compares texts, and shows them as they are: more digits are noise."""
 
@@ -96,5 +99,8 @@ def _name(name: str, unit: Unit) -> str:
 
 
 def _label(nodeid: str) -> str:
-    """GitLab takes whatever follows a number sign for a comment, in a label, too."""
-    return nodeid.replace("%", "%25").replace("#", "%23") if "#" in nodeid else nodeid
+    """By number what would end a label's line: GitLab takes what follows a number sign for a comment, in a label, too.
+
+    As in addresses, and the per cent sign, too, so that no two tests get the same label.
+    """
+    return _ENDING.sub(lambda found: quote(found[0], errors="surrogatepass"), nodeid)

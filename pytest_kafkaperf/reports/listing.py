@@ -16,6 +16,7 @@ from rich.text import Text
 from pytest_kafkaperf.baseline import BaselineRecord, Imported
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.comparing import Compared
 from pytest_kafkaperf.units import format_quantity, format_ratio
 from pytest_kafkaperf.verdict import Check
@@ -57,16 +58,16 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
     sessions.add_column("commit")
     sessions.add_column("figures")
     for session in record.sessions:
-        commit = session.commit[:12] if session.commit else "-"
+        commit = printable(session.commit[:12]) if session.commit else "-"
         sessions.add_row(
-            session.created, str(len(session.rounds)), commit, "imported" if session.imported else "measured"
+            printable(session.created), str(len(session.rounds)), commit, "imported" if session.imported else "measured"
         )
     imports = dict.fromkeys(_origin(session.imported) for session in record.sessions if session.imported)
     rounds = [one for session in record.sessions for one in session.rounds]
     known = [name for name in HEADLINES if any(name in one for one in rounds)]
     return [
-        record.nodeid,
-        f"{_INDENT}environment {record.environment}, {path}",
+        printable(record.nodeid),
+        printable(f"{_INDENT}environment {record.environment}, {path}"),
         *_lines(sessions, paper),
         *(line for each in imports for line in render_note(each, paper)),
         *render_metrics(rounds, paper, names=known or CATALOGUE),
@@ -75,14 +76,14 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
 
 def render_compared(test: Compared, paper: Paper) -> list[str]:
     """Its verdict, one row a limit, and why where that is not plain."""
-    head = Text.assemble(_verdict(test.verdict), "  ", test.nodeid)
+    head = Text.assemble(_verdict(test.verdict), "  ", printable(test.nodeid))
     table = _table("metric", ("A", "B", "change"))
     table.add_column("verdict", no_wrap=True)
     for check in test.checks:
         table.add_row(*_cells(check), _verdict(check.outcome))
     notes = [*test.notes, *(f"{', '.join(names)}: {reason}" for reason, names in _reasons(test.checks).items())]
     return [
-        *_lines(head, paper, indent="", width=max(paper.width, len(head))),
+        *_lines(head, paper, indent="", width=max(paper.width, head.cell_len)),
         *(_lines(table, paper) if test.checks else ()),
         *(line for note in notes for line in render_note(note, paper)),
     ]
@@ -91,7 +92,7 @@ def render_compared(test: Compared, paper: Paper) -> list[str]:
 def render_note(text: str, paper: Paper) -> list[str]:
     """A sentence, wrapped and indented."""
     return textwrap.wrap(
-        text,
+        printable(text, keep="\t\n"),
         paper.width,
         initial_indent=_INDENT,
         subsequent_indent=_INDENT * 2,
@@ -115,6 +116,8 @@ def _lines(content: Table | Text, paper: Paper, *, indent: str = _INDENT, width:
         force_terminal=paper.colour,
         color_system="standard" if paper.colour else None,
         legacy_windows=False,
+        markup=False,
+        emoji=False,
     )
     with console.capture() as capture:
         console.print(content)

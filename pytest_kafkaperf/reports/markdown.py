@@ -12,6 +12,7 @@ from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.files import replace_file
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import Row, failure_beside, remark_of, rows_of, short
@@ -33,6 +34,8 @@ _RESERVED_BYTES = 1000
 """Of that, for the head and for what says that something was left out."""
 _SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=http)s?:|(?<=www)\.")
 """What Markdown, HTML or a table could take for its own, or for an address."""
+_ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
+"""What at the beginning of an item would be another list, or a line across the page."""
 _HEAD = ("", "test", "metric", "median", "baseline", "change", "finds", "limit")
 _NO_CELLS = [""] * (len(_HEAD) - 2)
 _RIGHT = ("median", "baseline", "change", "finds")
@@ -75,12 +78,16 @@ def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_
 
 def code(given: str) -> str:
     """A name, shown as it is whatever it holds: in a table, a heading, a list or HTML."""
-    return f"<code>{text(given)}</code>"
+    return f"<code>{text(printable(given))}</code>"
 
 
 def text(given: str) -> str:
-    """Words, shown as they are."""
-    return _SPECIAL.sub(lambda found: "".join(f"&#{ord(each)};" for each in found[0]), " ".join(given.split()))
+    """Words, shown as they are, whatever stands between them."""
+    return _SPECIAL.sub(_by_number, printable(" ".join(given.split())))
+
+
+def _by_number(found: re.Match[str]) -> str:
+    return "".join(f"&#{ord(each)};" for each in found[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +218,7 @@ def _reasons(result: Result, ending: Ending | None) -> str:
 
 
 def _section(told: str, nodeid: str, lines: Sequence[str]) -> str:
-    listed = "".join(f"- {line}\n" for line in lines)
+    listed = "".join(f"- {_ITEM.sub(_by_number, line)}\n" for line in lines)
     return f"\n#### {told}: {code(nodeid)}\n\n{listed}"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.collection import file_of, without_folders
 from pytest_kafkaperf.division import described
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.hockey import described_search
 from pytest_kafkaperf.values import format_field
@@ -57,10 +58,12 @@ def _orphaned(session: Session) -> str:
 
 
 def names_of(results: Sequence[Result]) -> dict[str, str]:
-    """What to call each test in a narrow table: without its file where all are in one."""
+    """What to call each test in a narrow table, on one line: without its file where all are in one."""
     files = {file_of(result.nodeid) for result in results}
     return {
-        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
+        result.nodeid: printable(
+            result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
+        )
         for result in results
     }
 

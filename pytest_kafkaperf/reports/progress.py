@@ -7,6 +7,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.units import Unit, format_quantity
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class ProgressLine:
     """One line that is written again and again while a scenario runs."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, ascii_only: bool) -> None:
-        self._name = name
+        self._name = printable(name)
         self._scenario = scenario
         self._write = write
         self._ascii_only = ascii_only
@@ -118,7 +119,7 @@ class RoundLines:
     """A plain line when a round has ended: where nobody watches, and the log is read later."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None]) -> None:
-        self._name = name
+        self._name = printable(name)
         self._scenario = scenario
         self._write = write
         self._round: tuple[str, int, str] | None = None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pytest_kafkaperf.baseline import MOST
+from pytest_kafkaperf.documents import parse_document
 from pytest_kafkaperf.errors import UsageError, shortened
 from pytest_kafkaperf.fields import explain
 from pytest_kafkaperf.reports.json import SCHEMA
 
 _MAX_PROBLEM = 300
 """Characters of what is wrong with a file."""
+_MAX_SCHEMA = 20
+"""Digits of a file's version."""
 _NEEDED = "a report that --kafka-json has written is needed"
 
 
@@ -26,7 +29,7 @@ class _Part(BaseModel):
 class ReportedRound(_Part):
     """One round."""
 
-    metrics: dict[str, Annotated[float, Field(allow_inf_nan=False, strict=True)]]
+    metrics: dict[str, Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False, strict=True)]]
     """By name, in base units."""
 
 
@@ -85,17 +88,18 @@ def read_report(path: Path) -> Report:
 
     """
     try:
-        data = json.loads(path.read_bytes())
+        data = parse_document(path.read_bytes())
     except OSError as error:
         raise UsageError(f"cannot read report {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} is no JSON: {error}; {_NEEDED}") from None
     if not isinstance(data, dict) or "tests" not in data:
         raise UsageError(f"{path} is JSON, and no report: it has no 'tests'; {_NEEDED}")
     schema = data.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
+        shown = shortened(str(schema), _MAX_SCHEMA)
         raise UsageError(
-            f"{path} is of schema {schema}, and this version of pytest-kafkaperf reads up to {SCHEMA}; upgrade "
+            f"{path} is of schema {shown}, and this version of pytest-kafkaperf reads up to {SCHEMA}; upgrade "
             "pytest-kafkaperf"
         )
     try:

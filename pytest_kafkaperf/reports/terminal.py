@@ -18,6 +18,7 @@ from rich.text import Text
 from pytest_kafkaperf.comparison import sign_of
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import Row, remark_of, rows_of
 from pytest_kafkaperf.steps import Outcome
@@ -142,7 +143,7 @@ def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
         part
         for line in lines
         for part in textwrap.wrap(
-            _plain(line, ascii_only=ascii_only),
+            _plain(printable(line, keep="\t\n"), ascii_only=ascii_only),
             width,
             subsequent_indent=2 * _INDENT,
             break_long_words=False,
@@ -189,7 +190,9 @@ def render_stick(stick: Stick, *, width: int, colour: bool, ascii_only: bool) ->
             Text(f"{point.outcome}{tries}", style=style),
         )
     broken = next((point for point in stick.points if point.outcome is not Outcome.HELD), None)
-    why = [] if broken is None else [Text(f"{format_quantity(broken.rate, Unit.RECORD_RATE)}: {broken.reason}")]
+    why = []
+    if broken is not None:
+        why.append(Text(f"{format_quantity(broken.rate, Unit.RECORD_RATE)}: {printable(str(broken.reason))}"))
     return _plain(_print(Group(table, *why), width=width, colour=colour), ascii_only=ascii_only)
 
 

@@ -15,6 +15,8 @@ ROOT = Path(pytest_kafkaperf.__file__).parent
 LAYERS = (
     "errors",
     "files",
+    "printable",
+    "documents",
     "units",
     "metrics",
     "fields",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.units import Unit
 
 SPAN = 20
@@ -86,7 +87,7 @@ def rounded(value: float) -> float:
 
 def literal(text: str) -> str:
     """Text for a chart, shown as it is: Plotly reads a little HTML in all texts."""
-    return html.escape(" ".join(text.split()), quote=False)
+    return html.escape(printable(" ".join(text.split())), quote=False)
 
 
 def shortened(text: str) -> str:

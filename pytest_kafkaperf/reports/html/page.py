@@ -22,6 +22,7 @@ from pytest_kafkaperf.collection import without_folders
 from pytest_kafkaperf.comparison import sign_of
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
+from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.command import command_for
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.hockey import described_search
@@ -67,6 +68,7 @@ def render(results: Sequence[Result], run: Run) -> str:
     templates = jinja2.Environment(
         loader=jinja2.FunctionLoader(_text),
         autoescape=True,
+        finalize=_shown_as_it_is,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -88,9 +90,14 @@ def render(results: Sequence[Result], run: Run) -> str:
     )
 
 
+def _shown_as_it_is(value: Any) -> Any:
+    """What the page is given, on its way into it; markup is ours."""
+    return printable(value, keep="\t\n") if type(value) is str else value
+
+
 def _breakable(text: str) -> markupsafe.Markup:
     """A name that may go on in the next line after any of its parts."""
-    return markupsafe.Markup("<wbr>").join(re.findall(r".*?(?:::|[/_.\[-])|.+", text, re.DOTALL))
+    return markupsafe.Markup("<wbr>").join(re.findall(r".*?(?:::|[/_.\[-])|.+", printable(text)))
 
 
 def _text(name: str) -> str:

@@ -1,0 +1,30 @@
+"""Text that others wrote, as it can be shown: control characters become visible, and control nothing."""
+
+from __future__ import annotations
+
+import re
+
+_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, separators of lines, marks that turn the direction of what follows, and halves of surrogate
+pairs, which no encoding takes. Joiners of letters and of emoji stay: they are a part of what is read."""
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""The text with such characters by their number, but for those in `keep`.
+
+    >>> printable("a\x1b[31m\nb")
+    'a\\x1b[31m\\nb'
+    """
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else _numbered(found[0]), text)
+
+
+def repr_of(value: object) -> str:
+    """Its repr; or what it is, where Python does not write it out."""
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # nested hundreds of times, or a number of thousands of digits
+        return f"a value of type {type(value).__name__}, too large to show"
+
+
+def _numbered(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
