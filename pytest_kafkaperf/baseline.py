@@ -6,12 +6,13 @@ would lie beside equal figures, always to the same side, and ranks would take th
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -29,7 +30,7 @@ from pydantic import (
 from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.errors import BaselineError, shortened
 from pytest_kafkaperf.fields import explain
-from pytest_kafkaperf.files import replace_file
+from pytest_kafkaperf.files import alone_in, replace_file
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.values import format_field
 
@@ -264,6 +265,23 @@ class BaselineStore:
                 f"cannot write baseline {path}: {error.strerror or error}; --kafka-baselines names another folder"
             ) from None
         return path
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other runs from writing baselines here meanwhile: what they add to one that was read would be lost.
+
+        Raises:
+            BaselineError: another run holds the folder for too long.
+
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(alone_in(self.folder))
+            except TimeoutError as error:
+                raise BaselineError(f"cannot write a baseline: {error}; run it again") from None
+            except OSError:
+                pass  # why nothing can be written there is told by `save`
+            yield
 
     def environments(self, nodeid: str) -> tuple[str, ...]:
         """The environments that hold a baseline of this test, in alphabetical order."""

@@ -408,6 +408,11 @@ class Session:
         """Write the baseline of a test where the option asks for it and the result will do; what is to know of it."""
         if self.settings.update is None:
             return []
+        with self._store.alone():
+            return self._write_baseline(case, key, result, baseline)
+
+    def _write_baseline(self, case: Case, key: str, result: Result, baseline: BaselineRounds) -> list[str]:
+        """Write what will do of a result; another run may have written since this one began."""
         old = self._store.load(key, result.nodeid)
         chosen = accepted(
             self.settings.update,
