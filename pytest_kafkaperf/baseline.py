@@ -275,6 +275,8 @@ class BaselineStore:
 
         """
         with contextlib.ExitStack() as stack:
+            if not self.folder.exists():
+                stack.callback(_remove_if_empty, self.folder)  # nothing may be written after all
             try:
                 stack.enter_context(alone_in(self.folder))
             except TimeoutError as error:
@@ -345,11 +347,7 @@ class BaselineStore:
             )
 
     def _remove_empty(self, folder: Path) -> None:
-        while folder != self.folder:
-            try:
-                folder.rmdir()
-            except OSError:
-                return  # not empty, or in use: it does no harm
+        while folder != self.folder and _remove_if_empty(folder):
             folder = folder.parent
 
     def comparable(self, environment: str, nodeid: str, scenario: Mapping[str, Any]) -> BaselineRounds:
@@ -434,6 +432,15 @@ def _rounds_of(record: BaselineRecord, scenario: Mapping[str, Any]) -> BaselineR
         fingerprint=record.sessions[-1].fingerprint,
         imported=record.imported.tool if record.imported else None,
     )
+
+
+def _remove_if_empty(folder: Path) -> bool:
+    """Whether it is gone now; one that is in use does no harm."""
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def _folders(folder: Path) -> list[str]:

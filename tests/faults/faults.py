@@ -32,6 +32,8 @@ from .terminal import Run
 REQUEST_TIMEOUT_S = 2
 """Of the producers that a short stop is to outlast."""
 _STOPPED_S = 5
+_AGAIN_S = 0.3
+"""Between two presses of a key."""
 _HOUR_S = 3600
 _QUOTA_BYTES = 60_000
 """A second; the load makes twice as much."""
@@ -100,8 +102,10 @@ def interrupt(scene: Scene) -> None:
 
 
 def interrupt_twice(scene: Scene) -> None:
-    """Once more, as soon as it has begun to clean up: its workers go first."""
+    """Once more when it has begun to clean up, as somebody does who sees nothing happen: its workers go first."""
     scene.run.interrupt()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        scene.run.process.wait(_AGAIN_S)
     with contextlib.suppress(psutil.NoSuchProcess):
         workers = [child for child in scene.run.children() if "spawn_main" in " ".join(child.cmdline())]
         psutil.wait_procs(workers, timeout=_ATTACH_TIMEOUT_S)

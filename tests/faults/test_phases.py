@@ -14,6 +14,7 @@ import pytest
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.clusters.runs import run_folder
+from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.admin import Admin
 from pytest_kafkaperf.load.names import stale_groups, stale_topics
 from tests.ground import SETTLE_TIMEOUT_S, Ground
@@ -42,6 +43,8 @@ _TOO_SLOW = "generator too slow"
 """Nothing can be judged when this machine was too busy for the load."""
 _DISK = "64m"
 _POLL_S = 0.05
+_MEMBERS_TIMEOUT_S = 60
+"""Until the members of a group are taken for dead that have not left it."""
 
 _WORKLOADS = {CREATION: PACED, WARMUP: PACED, ROUND: PACED, DRAINING: SLOWLY_DRAINED, CONFIRMATION: SHORT}
 _SHOWN = {
@@ -166,5 +169,12 @@ def _live_on(ground: Ground, before: set[str]) -> None:
     admin = Admin(ground.servers, Access())
     for topic in topics:
         admin.delete_topic(topic)
-    if groups:
-        admin.delete_groups(groups, timeout_s=60)  # their members are gone only when their sessions have timed out
+    deadline = time.monotonic() + _MEMBERS_TIMEOUT_S
+    while groups:
+        try:
+            admin.delete_groups(groups)
+        except ClusterError:  # it has members still
+            assert time.monotonic() < deadline
+            time.sleep(_POLL_S)
+        else:
+            return

@@ -174,7 +174,7 @@ def test_two_runs_that_add_to_one_baseline_at_once_are_both_in_it(
     with ExitStack() as stack:
         runs = []
         for name in ("one", "other"):
-            write_project(tmp_path / name, SHORT, AGAINST_BASELINE)
+            write_project(tmp_path / name, SHORT, LIMITS)
             run = Run(tmp_path / name, *arguments, holds={"load"}, environment=ground.environment())
             runs.append(stack.enter_context(run))
         for run in runs:
