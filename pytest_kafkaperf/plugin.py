@@ -309,8 +309,11 @@ def _finish(session: pytest.Session) -> None:
 
     config = session.config
     failed = config.stash[_failed_writing] = []
-    if _session in config.stash:
-        config.stash[_session].close()
+    try:
+        if _session in config.stash:
+            config.stash[_session].close()
+    except KafkaPerfError as error:  # its reports are as good
+        failed.append(str(error))
     try:
         perf = _open_session(config)  # where every test failed before it, there is none yet
         _see_orphans(session, perf)

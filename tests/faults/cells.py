@@ -23,6 +23,8 @@ WRITINGS = (
     (WRITING_BASELINE, "two runs at once"),
 )
 """Phases and faults of `test_writing`."""
+DAEMON_STOPPED = "Docker daemon stopped"
+"""The fault of `test_docker`."""
 
 PASSED, FAILED, INTERRUPTED, UNWRITTEN = 0, 1, 2, 4
 """Exit statuses of pytest; the last one: all tests passed, and a report could not be written."""

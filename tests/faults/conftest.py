@@ -14,7 +14,7 @@ from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, java, 
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 from tests.ground import Ground
 
-from .cells import WRITINGS, Cell, cells
+from .cells import DAEMON_STOPPED, ROUND, WRITINGS, Cell, cells
 from .project import AGAINST_BASELINE, BASELINE, SHORT, write_project
 from .table import Row, key_of, outcome_of, write
 from .terminal import Run
@@ -45,8 +45,9 @@ def table() -> Iterator[Table]:
     rows = Table()
     yield rows
     if _TABLE:
-        phases = [key_of(cell.phase, cell.fault, cell.where) for cell in cells()]
-        write(Path(_TABLE), rows.rows, [*phases, *(key_of(*one, "foreign") for one in WRITINGS)])
+        order = [key_of(cell.phase, cell.fault, cell.where) for cell in cells()]
+        order += [key_of(ROUND, DAEMON_STOPPED, "own"), *(key_of(*one, "foreign") for one in WRITINGS)]
+        write(Path(_TABLE), rows.rows, order)
 
 
 @pytest.fixture(scope="session")
