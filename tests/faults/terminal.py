@@ -93,6 +93,7 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(_JOIN_TIMEOUT_S)
+        self._gates.shutdown(socket.SHUT_RDWR)  # wakes who waits there
         self._gates.close()
         for held in self._held.values():
             held.close()

@@ -14,7 +14,6 @@ import pytest
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.clusters.runs import run_folder
-from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.admin import Admin
 from pytest_kafkaperf.load.names import stale_groups, stale_topics
 from tests.ground import SETTLE_TIMEOUT_S, Ground
@@ -43,8 +42,6 @@ _TOO_SLOW = "generator too slow"
 """Nothing can be judged when this machine was too busy for the load."""
 _DISK = "64m"
 _POLL_S = 0.05
-_MEMBERS_TIMEOUT_S = 60
-"""Until the members of a group are taken for dead that have not left it."""
 
 _WORKLOADS = {CREATION: PACED, WARMUP: PACED, ROUND: PACED, DRAINING: SLOWLY_DRAINED, CONFIRMATION: SHORT}
 _SHOWN = {
@@ -162,6 +159,7 @@ def _live_on(ground: Ground, before: set[str]) -> None:
     """What a next run does about one that could not clean up: of its own brokers at once, elsewhere when it is time."""
     with run_folder(ground.cache / "runs"):
         pass
+    ground.settled()  # its workers end by themselves
     tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
     left = ground.names() - before
     topics, groups = stale_topics(left, tomorrow), stale_groups(left, tomorrow)
@@ -169,12 +167,5 @@ def _live_on(ground: Ground, before: set[str]) -> None:
     admin = Admin(ground.servers, Access())
     for topic in topics:
         admin.delete_topic(topic)
-    deadline = time.monotonic() + _MEMBERS_TIMEOUT_S
-    while groups:
-        try:
-            admin.delete_groups(groups)
-        except ClusterError:  # it has members still
-            assert time.monotonic() < deadline
-            time.sleep(_POLL_S)
-        else:
-            return
+    if groups:
+        admin.delete_groups(groups)
