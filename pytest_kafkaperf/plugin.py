@@ -229,13 +229,28 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     measured = _session in config.stash or _endings in config.stash
     if hasattr(config, "workerinput") or not (measured or _prunes(config)):
         return
-    if _session in config.stash:
-        config.stash[_session].close()
+    from pytest_kafkaperf.clusters.runs import without_interrupt  # noqa: PLC0415 - psutil, filelock: not on import
+
+    try:
+        with without_interrupt():
+            _finish(session)
+    except KeyboardInterrupt:  # held back until all is written; pytest would show a traceback
+        session.exitstatus = pytest.ExitCode.INTERRUPTED
+        config.stash[_failed_writing].append("interrupted while the reports were written; they are complete")
+
+
+def _finish(session: pytest.Session) -> None:
     from pytest_kafkaperf.closing import see_orphans, write  # noqa: PLC0415
     from pytest_kafkaperf.console import print_annotations  # noqa: PLC0415
     from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
 
+    config = session.config
     failed = config.stash[_failed_writing] = []
+    try:
+        if _session in config.stash:
+            config.stash[_session].close()
+    except KafkaPerfError as error:  # its reports are as good
+        failed.append(str(error))
     try:
         perf = _open_session(config)  # where every test failed before it, there is none yet
         see_orphans(session, config.stash[_collection], perf)

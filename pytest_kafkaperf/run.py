@@ -183,8 +183,10 @@ class _Running:
 class _Topics:
     """The topic of each round: one that exists, which is left as it is, or one of the round's own."""
 
-    def __init__(self, admin: Admin, scenario: Scenario, run: str) -> None:
+    def __init__(self, admin: Admin, scenario: Scenario, run: str, check: Callable[[], None]) -> None:
+        """`check` raises ClusterLostError when the cluster is known to be gone."""
         self._admin = admin
+        self._check = check
         self._scenario = scenario
         self._run = run
 
@@ -193,7 +195,11 @@ class _Topics:
         if self._scenario.topic is not None:
             return self._scenario.topic
         name = round_name(self._run, number)
-        self._admin.create_topic(name, self._scenario)
+        try:
+            self._admin.create_topic(name, self._scenario)
+        except ClusterError:
+            self._check()  # how a broker ended says more
+            raise
         return name
 
     def remove(self, number: int, *, hasty: bool) -> str | None:
@@ -240,7 +246,7 @@ def _running(
         audit = functools.partial(run_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
         return checked(admin, topic, scenario, watched, audit)
 
-    running = _Running(scenario, _Topics(admin, scenario, run), load, compound, on_progress)
+    running = _Running(scenario, _Topics(admin, scenario, run, cluster.check), load, compound, on_progress)
     with contextlib.ExitStack() as stack:
         places, place = stack.enter_context(_places(crew))
         divided = shares(scenario, crew, places)
@@ -321,6 +327,7 @@ def _watched(
     """Run a round, do what is to be done in it, and see what becomes of the brokers and of the topic meanwhile."""
 
     def follow(progress: Progress) -> None:
+        partitions.check()
         acting.follow(progress)
         on_progress(progress)
 

@@ -330,11 +330,17 @@ class Session:
 
     def _update(self, case: Case, key: str, result: Result) -> list[str]:
         """Write the baseline of a test where the option asks for it and the result will do; what is to know of it."""
-        if self.settings.update is None:
+        update = self.settings.update
+        if update is None:
             return []
+        with self._store.alone():
+            return self._write_baseline(update, case, key, result)
+
+    def _write_baseline(self, update: str, case: Case, key: str, result: Result) -> list[str]:
+        """Write what will do of a result; another run may have written since this one began."""
         old = self._store.load(key, result.nodeid)
         chosen = accepted(
-            self.settings.update,
+            update,
             result.verdict,
             result.trials,
             thresholds=case.thresholds,
@@ -342,7 +348,7 @@ class Session:
             exists=old is not None,
             calibrated=self.settings.calibrate is not None,
         )
-        record = old if self.settings.update == "append" else None
+        record = old if update == "append" else None
         dropped = [] if record is None else scenario_changes(record.scenario, described(result.scenario, result.plan))
         for trial in chosen.trials:
             record = grown(record, self._record(key, result, trial))

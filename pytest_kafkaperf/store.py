@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from pytest_kafkaperf.collection import file_of
 from pytest_kafkaperf.documents import parse_document
 from pytest_kafkaperf.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.errors import BaselineError
-from pytest_kafkaperf.files import replace_file
+from pytest_kafkaperf.files import alone_in, replace_file
 
 _MAX_NAME_BYTES = 150
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.\[\]=+,@-]")
@@ -109,6 +110,25 @@ class BaselineStore:
             ) from None
         return path
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other runs from writing baselines here meanwhile: what they add to one that was read would be lost.
+
+        Raises:
+            BaselineError: another run holds the folder for too long.
+
+        """
+        with contextlib.ExitStack() as stack:
+            if not self.folder.exists():
+                stack.callback(_remove_if_empty, self.folder)  # nothing may be written after all
+            try:
+                stack.enter_context(alone_in(self.folder))
+            except TimeoutError as error:
+                raise BaselineError(f"cannot write a baseline: {error}; run it again") from None
+            except OSError:
+                pass  # why nothing can be written there is told by `save`
+            yield
+
     def environments(self, nodeid: str) -> tuple[str, ...]:
         """The environments that hold a baseline of this test, in alphabetical order."""
         try:
@@ -172,11 +192,7 @@ class BaselineStore:
             )
 
     def _remove_empty(self, folder: Path) -> None:
-        while folder != self.folder:
-            try:
-                folder.rmdir()
-            except OSError:
-                return  # not empty, or in use: it does no harm
+        while folder != self.folder and _remove_if_empty(folder):
             folder = folder.parent
 
     def comparable(self, environment: str, nodeid: str, scenario: Mapping[str, Any]) -> BaselineRounds:
@@ -227,6 +243,15 @@ def read_baseline(path: Path) -> BaselineRecord:
     except OSError as error:
         raise BaselineError(f"cannot read baseline {path}: {error.strerror or error}") from None
     return parse_baseline(content, path)
+
+
+def _remove_if_empty(folder: Path) -> bool:
+    """Whether it is gone now; one that is in use does no harm."""
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def _folders(folder: Path) -> list[str]:

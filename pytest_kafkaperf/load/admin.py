@@ -16,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.load.coordinators import dismiss
 from pytest_kafkaperf.load.grants import Operation, Resource, refusal
 from pytest_kafkaperf.load.kafka import admin as requests
 from pytest_kafkaperf.load.kafka import connected, metadata
@@ -80,7 +81,7 @@ class Admin:
         self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
 
     def delete_groups(self, groups: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete consumer groups of a run, which have no members any more; one that is not there is fine.
+        """Delete consumer groups of a run whose load is over; one that is not there is fine.
 
         Raises:
             ClusterError: refused by the cluster, or not done in time.
@@ -171,11 +172,16 @@ class Admin:
                     raise ClusterError(f"the cluster refused to delete topic {topic!r}: {error.__name__}")
 
     async def _delete_groups(self, groups: Sequence[str]) -> None:
+        left: set[str] = set()
         async with connected(self._servers, self._access) as client:
             while True:
                 answers = await _ask_to_delete(client, groups)
-                unsure = [group for group, error in answers.items() if error in _ASK_AGAIN]
-                refused = {group: error for group, error in answers.items() if error not in (None, *_ASK_AGAIN)}
+                held = {group for group, error in answers.items() if error is kafka_errors.NonEmptyGroup} - left
+                for group in held:
+                    await dismiss(client, group)
+                left |= held
+                unsure = [group for group, error in answers.items() if error in _ASK_AGAIN or group in held]
+                refused = {group: error for group, error in answers.items() if error and group not in unsure}
                 if refused:
                     raise ClusterError(self._group_refusal(refused))
                 if not unsure:

@@ -10,6 +10,7 @@ from typing import Any
 from aiokafka import errors as kafka_errors
 
 from pytest_kafkaperf.load.kafka import admin, api, coordination, types
+from pytest_kafkaperf.load.kafka import group as membership
 
 _COORDINATOR_S = 5
 """Bound of waiting for the broker that keeps a group or a transactional id; the load waits longer."""
@@ -39,6 +40,15 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
         if time.monotonic() > deadline:
             return error, None
         await asyncio.sleep(_TICK_S)
+
+
+async def dismiss(client: Any, group: str) -> None:
+    """Let the members of a group leave it in their place: a worker that was killed counts as one for 10 s more."""
+    _, answer = await ask_coordinator(client, group, 0, AskGroup(group))
+    if answer is not None:
+        _, _, _, _, _, members, *_ = answer.groups[0]
+        for member, *_ in members:
+            await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
 
 
 class _AskGroupStruct(api.RequestStruct):  # type: ignore[misc] # aiokafka ships no types

@@ -39,7 +39,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.producer import message_accumulator, producer, sender
-from aiokafka.protocol import admin, api, coordination, metadata, transaction, types
+from aiokafka.protocol import admin, api, coordination, group, metadata, transaction, types
 from aiokafka.record import control_record, default_records
 from aiokafka.record.util import calc_crc32c, decode_varint, encode_varint
 from aiokafka.structs import TopicPartition
@@ -75,6 +75,7 @@ __all__ = [
     "encode",
     "encode_varint",
     "fetcher",
+    "group",
     "make_batch",
     "metadata",
     "submit",

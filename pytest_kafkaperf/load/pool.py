@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -101,7 +103,9 @@ class WorkerPool:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-board-"))
+            # Made with the first board: before, no worker is there that would remove it if this process were killed.
+            self._folder = str(Path(tempfile.gettempdir(), f"kafkaperf-board-{secrets.token_hex(8)}"))
+            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._place = stack.enter_context(self._open(self._workers, self._folder))
             self._stack = stack.pop_all()
         return self
@@ -113,6 +117,7 @@ class WorkerPool:
     def board(self, *, groups: int) -> Board:
         """A new board for one round."""
         self._rounds += 1
+        Path(self._folder).mkdir(mode=0o700, exist_ok=True)
         return Board.create(Path(self._folder) / f"round-{self._rounds}", self._workers, groups=groups)
 
     def run(

@@ -9,8 +9,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
+from pytest_kafkaperf.errors import ClusterLostError
 from pytest_kafkaperf.load.kafka import AIOKafkaClient, metadata
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _REQUEST = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation
 _ANSWER_TIMEOUT_S = 2
 """Bound of one look; the next one may ask another broker."""
 _EXIT_TIMEOUT_S = 5
+_GONE_LOOKS = 3
+"""In a row, at which brokers do not know a topic that was there: one that has just started may be late."""
 
 
 class TopicWatch:
@@ -30,6 +33,8 @@ class TopicWatch:
     def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
         self.states: list[tuple[int, State]] = []
         """Each with its instant on the monotonic clock, in ns."""
+        self._unknown = 0
+        """Looks in a row at which a broker did not know the topic."""
         self._servers = bootstrap_servers
         self._access = access
         self._topic = topic
@@ -43,6 +48,11 @@ class TopicWatch:
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._thread.join(_EXIT_TIMEOUT_S)
+
+    def check(self) -> None:
+        """Raise ClusterLostError when the topic was there and is gone."""
+        if self.states and self._unknown >= _GONE_LOOKS:
+            raise ClusterLostError(f"topic {self._topic!r} is gone: somebody has deleted it while load ran")
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
@@ -72,8 +82,11 @@ class TopicWatch:
         answer = await client.send(client.get_random_node(), _REQUEST([self._topic]))
         at_ns = time.monotonic_ns()
         state: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}
+        unknown = False
         for topic in answer.topics:
+            unknown = topic[0] == UnknownTopicOrPartitionError.errno
             for _, partition, leader, replicas, in_sync, *_rest in topic[-1]:
                 state[partition] = (leader if leader >= 0 else None, tuple(in_sync), tuple(replicas))
+        self._unknown = self._unknown + 1 if unknown else 0
         if state:
             self.states.append((at_ns, state))

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import itertools
 import json
 import os
 import queue
@@ -23,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import psutil
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf import daemon
@@ -31,7 +28,7 @@ from pytest_kafkaperf.clusters import ClusterSpec, distribution, provision
 from pytest_kafkaperf.clusters.broker import Process
 from pytest_kafkaperf.clusters.runs import PROPERTIES, run_folder, without_interrupt
 from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.load.names import PREFIX
+from tests.ground import LABEL, SETTLE_TIMEOUT_S, Ground, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,13 +40,10 @@ COUNT = int(os.environ.get("PYTEST_KAFKAPERF_CAMPAIGN", _FEW))
 _SEED = os.environ.get("PYTEST_KAFKAPERF_CAMPAIGN_SEED")
 SEED = int(_SEED) if _SEED else 922 if COUNT == _FEW else random.randrange(10**6)
 
-_LABEL = "pytest-kafkaperf.run"
 _SAY_TIMEOUT_S = 60
 """Until a session says that it has come to the next stage of its life."""
 _END_TIMEOUT_S = 60
 """Until a session that is to end has ended."""
-_SETTLE_TIMEOUT_S = 10
-"""Until processes that were killed are gone: nobody waits for them."""
 _PAUSE_S = 0.05
 _START_S = {"local": 4.0, "docker": 6.0}
 """About how long a start takes; a moment in it is picked at random."""
@@ -163,53 +157,6 @@ def cases(count: int, seed: int, *, docker: bool) -> Iterator[Case]:
         )
 
 
-@dataclass(frozen=True)
-class Ground:
-    """Where sessions live: a cache and a folder for temporary files that are theirs alone."""
-
-    cache: Path
-    temporary: Path
-    servers: str
-    """Brokers that the sessions do not own."""
-
-    def environment(self) -> dict[str, str]:
-        own = {distribution.CACHE_VARIABLE: str(self.cache), "TMPDIR": str(self.temporary)}
-        return {**os.environ, **own, "PYTHONUNBUFFERED": "1"}
-
-    def left(self) -> list[str]:
-        """Everything that sessions have left."""
-        return [*self._processes(), *self._files(), *self._in_docker()]
-
-    def settled(self) -> list[str]:
-        """The same, once what was killed is gone."""
-        deadline = time.monotonic() + _SETTLE_TIMEOUT_S
-        while (left := self.left()) and time.monotonic() < deadline:
-            time.sleep(_PAUSE_S)
-        return left
-
-    def brokers(self) -> list[psutil.Process]:
-        """Broker processes of sessions."""
-        return [each for each in _processes_of(self.temporary) if _command(each).endswith(PROPERTIES)]
-
-    def containers(self) -> list[Any]:
-        return [each for each in _labelled(self.cache) if hasattr(each, "kill")]
-
-    def names(self) -> set[str]:
-        """Topics and groups of runs, on the brokers that sessions do not own."""
-        return asyncio.run(_names(self.servers))
-
-    def _processes(self) -> list[str]:
-        return [f"process {each.pid}: {_command(each)[-150:]}" for each in _processes_of(self.temporary)]
-
-    def _files(self) -> list[str]:
-        runs = self.cache / "runs"
-        mine = [each for each in runs.glob("*") if each.name != ".lock"] if runs.exists() else []
-        return [f"file {each}" for each in (*mine, *self.temporary.iterdir())]
-
-    def _in_docker(self) -> list[str]:
-        return [f"{type(each).__name__} {each.name}" for each in _labelled(self.cache)]
-
-
 class Session:
     """A session as a child process, that tells of each stage of its life."""
 
@@ -222,7 +169,7 @@ class Session:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env=ground.environment(),
+            env={**os.environ, **ground.environment()},
         )
         self._words: queue.Queue[str] = queue.Queue()
         self._errors: list[str] = []
@@ -258,7 +205,7 @@ class Session:
             self.process.stdin.close()
         status = self.process.wait(_END_TIMEOUT_S)
         for reader in self._readers:
-            reader.join(_SETTLE_TIMEOUT_S)
+            reader.join(SETTLE_TIMEOUT_S)
         return status
 
     def last_words(self) -> str:
@@ -270,7 +217,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(_SETTLE_TIMEOUT_S)
+            self.process.wait(SETTLE_TIMEOUT_S)
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
@@ -288,12 +235,8 @@ class Session:
 @pytest.fixture
 def ground(kafka: distribution.Distribution, tmp_path: Path) -> Iterator[Ground]:
     """A cache with Kafka in it, an empty folder for temporary files, and somebody else's broker."""
-    cache, temporary = tmp_path / "cache", tmp_path / "tmp"
-    (cache / "kafka").mkdir(parents=True)
-    (cache / "kafka" / kafka.version).symlink_to(kafka.storage.parent)
-    temporary.mkdir()
     with provision(ClusterSpec(heap="300m"), target="local") as others:
-        yield Ground(cache, temporary, others.bootstrap_servers)
+        yield Ground.make(tmp_path, kafka, others.bootstrap_servers)
 
 
 @pytest.mark.broker
@@ -319,7 +262,7 @@ def test_a_broker_that_its_session_does_not_know_of_goes_with_the_run_folder(tmp
         wait = [sys.executable, "-c", "import sys; sys.stdin.read()", str(folder / "broker-1" / PROPERTIES)]
         unknown = subprocess.Popen(wait, stdin=subprocess.PIPE)
     with unknown:
-        assert unknown.wait(_SETTLE_TIMEOUT_S) == -signal.SIGKILL
+        assert unknown.wait(SETTLE_TIMEOUT_S) == -signal.SIGKILL
     assert [each.name for each in (tmp_path / "runs").iterdir() if each.name != ".lock"] == []
 
 
@@ -366,10 +309,10 @@ def test_a_container_that_its_session_does_not_know_of_goes_with_the_network(
     """Ctrl-C can come when the daemon has made it and the answer is on its way."""
     monkeypatch.setenv(distribution.CACHE_VARIABLE, str(tmp_path))
     with provision(ClusterSpec(heap="300m"), target="docker"), contextlib.closing(DockerClient().client) as client:
-        (known,) = (each for each in _labelled(tmp_path) if hasattr(each, "kill"))
-        client.containers.create(known.image, "true", labels={_LABEL: known.labels[_LABEL]})
-        assert len(_labelled(tmp_path)) == 3  # both, and the network
-    assert _labelled(tmp_path) == []
+        (known,) = (each for each in labelled(tmp_path) if hasattr(each, "kill"))
+        client.containers.create(known.image, "true", labels={LABEL: known.labels[LABEL]})
+        assert len(labelled(tmp_path)) == 3  # both, and the network
+    assert labelled(tmp_path) == []
 
 
 def live_through(case: Case, ground: Ground) -> list[str]:
@@ -463,48 +406,3 @@ def _on_a_broker(ground: Ground, session: Session, number: signal.Signals, word:
                 getattr(container, word)()
                 return
         session.lives_for(_PAUSE_S)
-
-
-def _processes_of(temporary: Path) -> list[psutil.Process]:
-    """Processes that were started by a session, or by what a session started: they have its environment."""
-    found = []
-    for each in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if each.environ().get("TMPDIR") == str(temporary) and each.status() != psutil.STATUS_ZOMBIE:
-                found.append(each)
-    return found
-
-
-def _command(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return " ".join(process.cmdline())
-    return ""
-
-
-def _labelled(cache: Path) -> list[Any]:
-    """Containers and networks of sessions with this cache."""
-    if daemon.look().reason is not None:
-        return []
-    with contextlib.closing(DockerClient().client) as client:
-        filters = {"label": _LABEL}
-        found = [
-            *client.containers.list(all=True, filters=filters, ignore_removed=True),
-            *client.networks.list(filters=filters),
-        ]
-    return [each for each in found if str(cache) in (_labels(each).get(_LABEL) or "")]
-
-
-def _labels(each: Any) -> dict[str, str]:
-    return each.attrs.get("Labels") or each.attrs.get("Config", {}).get("Labels") or {}
-
-
-async def _names(servers: str) -> set[str]:
-    """Topics and groups of runs."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
-    await admin.start()
-    try:
-        topics = await admin.list_topics()
-        groups = [group for group, *_ in await admin.list_consumer_groups()]
-    finally:
-        await admin.close()
-    return {name for name in itertools.chain(topics, groups) if name.startswith(PREFIX)}

@@ -114,6 +114,8 @@ def test_the_folder_is_not_made_before_something_is_saved(tmp_path: Path) -> Non
     """Looking for a baseline must leave nothing behind."""
     store = BaselineStore(tmp_path / "kafka-baselines")
     store.comparable("ci", _NODEID, _SCENARIO)
+    with store.alone():  # a run whose figures will not do
+        pass
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,0 +1,1 @@
+"""Faults in every phase of a run."""

@@ -1,0 +1,133 @@
+"""The campaign: what goes wrong in which phase of a run, and what must come of it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+CREATION, WARMUP, ROUND, DRAINING, CONFIRMATION = PHASES = (
+    "topic creation",
+    "warm-up",
+    "a round",
+    "draining",
+    "confirmation",
+)
+_IN_WRITING = ("folder read-only", "disk full", "Ctrl-C", "Ctrl-C twice", "SIGTERM")
+WRITING_BASELINE, WRITING_REPORT = "baseline write", "report write"
+WRITINGS = (
+    *((phase, fault) for phase in (WRITING_BASELINE, WRITING_REPORT) for fault in _IN_WRITING),
+    (WRITING_BASELINE, "two runs at once"),
+)
+"""Phases and faults of `test_writing`."""
+DAEMON_STOPPED = "Docker daemon stopped"
+"""The fault of `test_docker`."""
+
+PASSED, FAILED, INTERRUPTED, UNWRITTEN = 0, 1, 2, 4
+"""Exit statuses of pytest; the last one: all tests passed, and a report could not be written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One fault in one phase."""
+
+    phase: str
+    fault: str
+    where: Literal["own", "foreign", "pair"]
+    """Brokers of the run's own, one of somebody else, or two of somebody else."""
+    status: int
+    verdict: str | None
+    """None: the test has come to none."""
+    reason: str = ""
+    """What the reason that is told must match; empty: anything will do."""
+    within_s: float = 30
+    """From the fault to the end of the run."""
+    before: bool = False
+    """Whether the fault is there when the phase begins, and not once it is under way."""
+    always: bool = False
+    """Whether it is part of every run of all tests."""
+
+    def __str__(self) -> str:
+        return f"{self.phase}-{self.fault}-{self.where}".replace(" ", "_")
+
+    def check_reason(self, told: str) -> None:
+        """See that the reason is the right one; where there is no verdict, there is none."""
+        assert re.search(self.reason, told), told
+
+
+def cells() -> Iterable[Cell]:
+    """All of them, in the order of the table."""
+    yield from _brokers()
+    yield from _workers()
+    yield from _signals()
+    yield from _cluster()
+    yield from _clock()
+
+
+_invalid = functools.partial(Cell, status=FAILED, verdict="INVALID")
+_valid = functools.partial(Cell, status=PASSED, verdict="PASSED")
+
+
+def _brokers() -> Iterable[Cell]:
+    own = functools.partial(_invalid, where="own")
+    killed = functools.partial(own, fault="broker killed", reason="was ended by SIGKILL")
+    yield killed(phase=CREATION, before=True)
+    yield killed(phase=WARMUP)
+    yield killed(phase=ROUND, always=True)
+    yield killed(phase=DRAINING)
+    yield killed(phase=CONFIRMATION, reason="session 2: .*was ended by SIGKILL")
+    stopped = functools.partial(own, fault="broker stopped", within_s=75)
+    yield stopped(phase=CREATION, reason="no answer in 20 s", before=True)
+    yield stopped(phase=WARMUP, reason="no record was acknowledged for 15 s while")
+    yield stopped(phase=ROUND, reason="no record was acknowledged for 15 s while")
+    yield stopped(phase=DRAINING, reason="no record was received for 15 s while")
+    yield stopped(phase=CONFIRMATION, reason="session 2: ")
+    yield own(phase=ROUND, fault="broker stopped for 5 s", verdict="VIOLATED", reason="errors == 0")
+    full = functools.partial(own, fault="disk full", reason="exited with status|was ended by")
+    yield full(phase=CREATION, before=True, within_s=60)
+    yield full(phase=WARMUP)
+    yield full(phase=ROUND)
+
+
+def _workers() -> Iterable[Cell]:
+    died = functools.partial(_invalid, where="foreign", reason="a worker process died")
+    for phase in (WARMUP, ROUND, DRAINING, CONFIRMATION):
+        yield died(phase=phase, fault="worker killed", always=phase == DRAINING)
+    for phase in (WARMUP, ROUND, DRAINING, CONFIRMATION):
+        yield died(phase=phase, fault="worker out of memory")
+    yield died(phase=ROUND, fault="worker refused memory", reason="memory")
+
+
+def _signals() -> Iterable[Cell]:
+    ended = functools.partial(Cell, where="foreign", verdict=None)
+    for phase in PHASES:
+        yield ended(phase=phase, fault="Ctrl-C", status=INTERRUPTED, always=phase == WARMUP)
+    for phase in PHASES:
+        yield ended(phase=phase, fault="Ctrl-C twice", status=INTERRUPTED)
+    for phase in PHASES:
+        yield ended(phase=phase, fault="SIGTERM", status=-signal.SIGTERM)
+    yield ended(phase=ROUND, fault="SIGTERM", status=-signal.SIGTERM, where="own")
+
+
+def _cluster() -> Iterable[Cell]:
+    deleted = functools.partial(_invalid, where="foreign", fault="topic deleted", within_s=60)
+    for phase in (CREATION, WARMUP, ROUND, DRAINING):
+        yield deleted(phase=phase, reason="topic")
+    slower = functools.partial(_invalid, where="foreign", fault="quota set", verdict="VIOLATED", within_s=60)
+    for phase in (WARMUP, ROUND):
+        yield slower(phase=phase, reason="produce.latency.p99")
+    yield _valid(phase=DRAINING, fault="quota set", where="foreign", within_s=60)
+    for phase in (WARMUP, ROUND, DRAINING):
+        yield _valid(phase=phase, fault="leaders moved", where="pair", within_s=45)
+
+
+def _clock() -> Iterable[Cell]:
+    for fault in ("clock set ahead", "clock set back"):
+        set_at = functools.partial(_valid, fault=fault, where="own")
+        yield set_at(phase=CREATION, before=True)
+        for phase in (WARMUP, ROUND, DRAINING):
+            yield set_at(phase=phase)
+        yield set_at(phase=CONFIRMATION, status=FAILED, verdict="REGRESSED", within_s=90)

@@ -1,0 +1,98 @@
+"""What the cells of the campaign share: brokers of somebody else, a baseline that makes suspects, and the table."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, java, provision
+from pytest_kafkaperf.settings import DEFAULT_VERSION
+from tests.ground import Ground
+
+from .cells import DAEMON_STOPPED, ROUND, WRITINGS, Cell, cells
+from .project import AGAINST_BASELINE, BASELINE, SHORT, write_project
+from .table import Row, key_of, outcome_of, write
+from .terminal import Run
+
+_TABLE = os.environ.get("PYTEST_KAFKAPERF_FAULTS")
+_MAKE_TIMEOUT_S = 60
+_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class Table:
+    """The rows of this session."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, phase: str, fault: str, where: str, outcome: str, seconds: float) -> None:
+        """Add what came of a cell that holds what it states."""
+        self.rows.append(Row(phase=phase, fault=fault, where=where, outcome=outcome, seconds=seconds))
+
+    def add_run(self, cell: Cell, verdict: str | None, reason: str, seconds: float) -> None:
+        """The same of a run that has ended as it must."""
+        self.add(cell.phase, cell.fault, cell.where, outcome_of(cell.status, verdict, reason), seconds)
+
+
+@pytest.fixture(scope="session")
+def table() -> Iterator[Table]:
+    """Rows, which become a page where `PYTEST_KAFKAPERF_FAULTS` names one."""
+    rows = Table()
+    yield rows
+    if _TABLE:
+        order = [key_of(cell.phase, cell.fault, cell.where) for cell in cells()]
+        order += [key_of(ROUND, DAEMON_STOPPED, "own"), *(key_of(*one, "foreign") for one in WRITINGS)]
+        write(Path(_TABLE), rows.rows, order)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> distribution.Distribution:
+    """The default version, from the user's cache."""
+    return distribution.installed(DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
+
+
+@pytest.fixture(scope="session")
+def pair() -> Iterator[Cluster]:
+    """Two brokers of somebody else: a partition of one can be given to the other."""
+    with provision(ClusterSpec(brokers=2, heap="300m"), target="local") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def ground(kafka: distribution.Distribution, tmp_path: Path, broker: Cluster) -> Ground:
+    """Where the runs of a test live."""
+    return Ground.make(tmp_path, kafka, broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def baseline(
+    kafka: distribution.Distribution, tmp_path_factory: pytest.TempPathFactory, broker: Cluster
+) -> dict[str, object]:
+    """A baseline of the short workload, as a run has written it."""
+    folder = tmp_path_factory.mktemp("baseline")
+    ground = Ground.make(folder, kafka, broker.bootstrap_servers)
+    project = folder / "project"
+    write_project(project, SHORT, AGAINST_BASELINE)
+    on = f"--kafka-cluster={broker.bootstrap_servers}"
+    for _ in range(_ATTEMPTS):  # this machine can be too busy for the load
+        with Run(project, on, "--kafka-update-baselines", environment=ground.environment()) as run:
+            run.end(within_s=_MAKE_TIMEOUT_S)
+        if (project / BASELINE).exists():
+            break
+    found: dict[str, object] = json.loads((project / BASELINE).read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="session")
+def lofty_baseline(baseline: dict[str, object]) -> str:
+    """The same with three times the throughput: whatever is compared with it is suspect."""
+    text = json.dumps(baseline)
+    lofty = json.loads(text)
+    for one in lofty["sessions"][0]["rounds"]:
+        one["produce.throughput"] *= 3
+    return json.dumps(lofty, indent=2) + "\n"

@@ -1,0 +1,155 @@
+"""A ground for sessions that are interrupted: a cache and a folder of their own, where all that they leave is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from aiokafka.admin import AIOKafkaAdminClient
+from testcontainers.core.docker_client import DockerClient
+
+from pytest_kafkaperf import daemon
+from pytest_kafkaperf.clusters import distribution
+from pytest_kafkaperf.clusters.runs import PROPERTIES
+from pytest_kafkaperf.load.names import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LABEL = "pytest-kafkaperf.run"
+SETTLE_TIMEOUT_S = 10
+"""Until processes that were killed are gone: nobody waits for them."""
+_PAUSE_S = 0.05
+_SHARED = Path("/dev/shm")  # noqa: S108 - where Linux has shared memory
+
+
+def _shared() -> frozenset[str]:
+    return frozenset(path.name for path in _SHARED.glob("*"))
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where sessions live: a cache and a folder for temporary files that are theirs alone."""
+
+    cache: Path
+    temporary: Path
+    servers: str
+    """Brokers that the sessions do not own."""
+    shared: frozenset[str] = field(default_factory=_shared)
+    """Shared memory that was there before them."""
+
+    @classmethod
+    def make(cls, folder: Path, kafka: distribution.Distribution, servers: str) -> Ground:
+        """A new one below a folder, with Kafka in its cache."""
+        cache, temporary = folder / "cache", folder / "tmp"
+        (cache / "kafka").mkdir(parents=True)
+        (cache / "kafka" / kafka.version).symlink_to(kafka.storage.parent)
+        temporary.mkdir()
+        return cls(cache, temporary, servers)
+
+    def environment(self) -> dict[str, str]:
+        """What makes a process one of these sessions."""
+        return {distribution.CACHE_VARIABLE: str(self.cache), "TMPDIR": str(self.temporary), "PYTHONUNBUFFERED": "1"}
+
+    def left(self) -> list[str]:
+        """Everything that sessions have left."""
+        return [*self._processes(), *self._files(), *self._memory(), *self._in_docker()]
+
+    def settled(self) -> list[str]:
+        """The same, once what was killed is gone."""
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while (left := self.left()) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        return left
+
+    def brokers(self) -> list[psutil.Process]:
+        """Broker processes of sessions."""
+        return [each for each in processes_of(self.temporary) if _command(each).endswith(PROPERTIES)]
+
+    def workers(self) -> list[psutil.Process]:
+        """Worker processes of sessions."""
+        return [each for each in processes_of(self.temporary) if "spawn_main" in _command(each)]
+
+    def containers(self) -> list[Any]:
+        """Containers of sessions."""
+        return [each for each in labelled(self.cache) if hasattr(each, "kill")]
+
+    def names(self) -> set[str]:
+        """Topics and groups of runs, on the brokers that sessions do not own."""
+        return asyncio.run(_names(self.servers))
+
+    def _processes(self) -> list[str]:
+        return [f"process {each.pid}: {_command(each)[-150:]}" for each in processes_of(self.temporary)]
+
+    def _files(self) -> list[str]:
+        runs = self.cache / "runs"
+        mine = [each for each in runs.glob("*") if each.name != ".lock"] if runs.exists() else []
+        return [f"file {each}" for each in (*mine, *self.temporary.iterdir())]
+
+    def _memory(self) -> list[str]:
+        """What no process uses: others on this machine come and go."""
+        new = _shared() - self.shared
+        return [f"shared memory {name}" for name in sorted(new - set(_mapped()))] if new else []
+
+    def _in_docker(self) -> list[str]:
+        return [f"{type(each).__name__} {each.name}" for each in labelled(self.cache)]
+
+
+def processes_of(temporary: Path) -> list[psutil.Process]:
+    """Processes that were started by a session, or by what a session started: they have its environment."""
+    found = []
+    for each in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if each.environ().get("TMPDIR") == str(temporary) and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each)
+    return found
+
+
+def labelled(cache: Path) -> list[Any]:
+    """Containers and networks of sessions with this cache."""
+    if daemon.look().reason is not None:
+        return []
+    with contextlib.closing(DockerClient().client) as client:
+        filters = {"label": LABEL}
+        found = [
+            *client.containers.list(all=True, filters=filters, ignore_removed=True),
+            *client.networks.list(filters=filters),
+        ]
+    return [each for each in found if str(cache) in (_labels(each).get(LABEL) or "")]
+
+
+def _labels(each: Any) -> dict[str, str]:
+    return each.attrs.get("Labels") or each.attrs.get("Config", {}).get("Labels") or {}
+
+
+def _command(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def _mapped() -> Iterator[str]:
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            for line in maps.read_text(encoding="utf-8", errors="replace").splitlines():
+                if f"{_SHARED}{os.sep}" in line:
+                    yield line.partition(f"{_SHARED}{os.sep}")[2].removesuffix(" (deleted)")
+
+
+async def _names(servers: str) -> set[str]:
+    """Topics and groups of runs."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    await admin.start()
+    try:
+        topics = await admin.list_topics()
+        groups = [group for group, *_ in await admin.list_consumer_groups()]
+    finally:
+        await admin.close()
+    return {name for name in itertools.chain(topics, groups) if name.startswith(PREFIX)}
