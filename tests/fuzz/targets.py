@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import javaproperties
 
 from pytest_kafkaperf.access.properties import read_client_properties
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore, read_baseline, scenario_changes
+from pytest_kafkaperf.baseline import BaselineRecord, scenario_changes
 from pytest_kafkaperf.comparison import Measured
 from pytest_kafkaperf.documents import parse_document
 from pytest_kafkaperf.errors import BaselineError, ScenarioError, UnitError, UsageError
@@ -31,6 +31,7 @@ from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_comp
 from pytest_kafkaperf.reports.reading import Report, read_report
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.sizes import dump_sizes, format_sizes, parse_sizes
+from pytest_kafkaperf.store import BaselineStore, read_baseline
 from pytest_kafkaperf.threshold import describe_limit, limit_value, parse_threshold
 from pytest_kafkaperf.units import Unit, format_quantity, parse, parse_exact
 from pytest_kafkaperf.verdict import judge
@@ -92,7 +93,7 @@ def units(content: bytes) -> None:
     for unit in Unit:
         exact, value = (_read((UnitError,), parsed, text, unit) for parsed in (parse_exact, parse))
         if value is None:
-            assert exact is None or exact > 1e308
+            assert exact is None or _number(exact) > 1e308
         else:
             assert value == float(_number(exact))
             if value == 0 or _WRITTEN[0] <= value <= _WRITTEN[1]:
