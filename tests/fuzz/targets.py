@@ -90,7 +90,8 @@ def units(content: bytes) -> None:
     """Quantities, rates, sizes and keys: all that is read from a text with a unit in it."""
     text = _text(content)
     for unit in Unit:
-        exact, value = (_read((UnitError,), parsed, text, unit) for parsed in (parse_exact, parse))
+        exact = _read((UnitError,), parse_exact, text, unit)
+        value = _read((UnitError,), parse, text, unit)
         if value is None:
             assert exact is None or exact > 1e308
         else:
