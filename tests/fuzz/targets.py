@@ -46,6 +46,8 @@ _MOST_TOLD = 10_000
 """Characters of an error."""
 _INTERNAL = ("Traceback", " object at 0x", "pydantic", "recursion", "set_int_max_str_digits")
 """Words of Python's, which tell a user nothing."""
+_MOST_EXPRESSION = 300
+"""Characters of a threshold."""
 _SIX_DIGITS = 6e-6
 _WRITTEN = (1e-290, 1e300)
 """Values that six digits are left of in any unit."""
@@ -79,7 +81,8 @@ def thresholds(content: bytes) -> None:
         return
     assert parse_threshold(found.expression) == found
     described = f"{found.metric.name} {found.operator} {describe_limit(found.limit, found.metric)}"
-    if len(described) < 300:
+    nothing_left = found.relative is not None and found.relative.factor < _SIX_DIGITS
+    if len(described) <= _MOST_EXPRESSION and not nothing_left:
         again = parse_threshold(described)
         for baseline in (1.0, 1e-3, 1e9):
             values = (limit_value(one.limit, baseline) for one in (found, again))
