@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+from pytest_kafkaperf.errors import shortened
+
+_MOST_SHOWN = 1000
+"""Characters of a value."""
 _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, separators of lines, marks that turn the direction of what follows, and halves of surrogate
 pairs, which no encoding takes. Joiners of letters and of emoji stay: they are a part of what is read."""
@@ -19,9 +23,9 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def repr_of(value: object) -> str:
-    """Its repr; or what it is, where Python does not write it out."""
+    """Its repr, cut where it is long; or what it is, where Python does not write it out."""
     try:
-        return repr(value)
+        return shortened(repr(value), _MOST_SHOWN)
     except (RecursionError, ValueError):  # nested hundreds of times, or a number of thousands of digits
         return f"a value of type {type(value).__name__}, too large to show"
 

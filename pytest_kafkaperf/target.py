@@ -11,7 +11,7 @@ from pytest_kafkaperf.errors import UsageError, nearest
 _WORDS = ("auto", "local", "docker")
 _EXAMPLE = "broker1:9092,broker2:9092 or [::1]:9092"
 _MAX_PORT = 65_535
-_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+):(?P<port>\d+)")
+_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+):(?P<port>[0-9]{1,9})")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 _IMAGE = re.compile(r"[\w.:@/-]+")
 _REFERENCES = (

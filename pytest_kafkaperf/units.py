@@ -13,7 +13,7 @@ import re
 from enum import StrEnum
 from fractions import Fraction
 
-from pytest_kafkaperf.errors import UnitError
+from pytest_kafkaperf.errors import UnitError, shortened
 from pytest_kafkaperf.printable import repr_of
 
 
@@ -223,7 +223,8 @@ def _digits(value: float, digits: int) -> str:
 
 def _refusal(quantity: object, unit: Unit) -> str:
     names = f"use one of {_names(unit)}" if _SCALES[unit] else "use a number"
-    return f"cannot read {repr_of(quantity)} as {_DIMENSIONS[unit]}; {names}, for example {_EXAMPLES[unit]}"
+    shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
+    return f"cannot read {shown} as {_DIMENSIONS[unit]}; {names}, for example {_EXAMPLES[unit]}"
 
 
 _DIMENSIONS = {

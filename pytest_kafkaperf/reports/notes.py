@@ -69,7 +69,7 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _notes(result: Result, *, verbose: bool) -> Iterator[str]:
-    yield from (text.splitlines()[0] for text in result.warnings)
+    yield from (text.partition("\n")[0] for text in result.warnings)
     yield from result.notes
     for check in result.checks if result.rounds else ():
         if str(check.outcome) == "INCONCLUSIVE" or (check.rerun and str(check.outcome) == "PASSED"):

@@ -195,6 +195,14 @@ def test_unsupported_keys_are_named_without_their_values(tmp_path: Path) -> None
     ]
 
 
+def test_of_many_unsupported_keys_some_are_named(tmp_path: Path) -> None:
+    """The file may be any other: nobody reads a thousand lines of an error."""
+    text = "".join(f"some.name{number}=x\n" for number in range(1000))
+    problems = refused(tmp_path, text).split("; ")
+    assert problems[19:21] == ["'some.name19' (line 20) is not supported", "980 more are not supported"]
+    assert len(problems) == 22
+
+
 def test_what_has_no_part_in_access_is_taken_and_left(tmp_path: Path) -> None:
     """The very file that Kafka's tools read serves: with servers, with empty values, with space around them."""
     text = "bootstrap.servers=a:1,b:2\nsecurity.protocol = ssl \nssl.keystore.location=\nclient.id=\n"

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.comparison import Comparison, Measured, Paired, Rounds, Unpaired, compare, counted, pooled
+from pytest_kafkaperf.comparison import (
+    Comparison,
+    Measured,
+    Paired,
+    Rounds,
+    Unpaired,
+    compare,
+    counted,
+    pooled,
+    ratio_of,
+)
 from pytest_kafkaperf.metrics import metric
 
 P99, THROUGHPUT = metric("produce.latency.p99"), metric("produce.throughput")
@@ -29,6 +39,12 @@ def test_lower_latency_and_higher_throughput_are_both_better() -> None:
     assert isinstance(weaker, Unpaired)
     assert slower.shift == pytest.approx(math.log(2))
     assert weaker.shift == pytest.approx(math.log(2))
+
+
+def test_a_shift_beyond_floats_is_a_large_change() -> None:
+    """A baseline that was edited by hand may hold anything above zero; exp() raises an error of its own."""
+    assert ratio_of(math.log(1.3)) == pytest.approx(0.3)
+    assert ratio_of(1000) == ratio_of(200) == math.expm1(200)
 
 
 def test_a_session_is_compared_with_all_rounds_of_the_baseline() -> None:

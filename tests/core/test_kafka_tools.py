@@ -402,7 +402,26 @@ def test_a_consumers_output_that_cannot_be_is_refused(text: str, problem: str) -
     assert str(caught.value) == problem
 
 
+@pytest.mark.timeout(20)
+def test_thousands_of_rows_take_no_longer_than_their_number() -> None:
+    """An hour of detailed rows; a sum of exact fractions would take the square of it."""
+    header = ", ".join(DETAILED.split(", ")[:6])
+    rates = [50 + number % 97 + number % 9973 / 10_000 for number in range(1, 5001)]
+    rows = (
+        f"2017-01-01 00:00:00:000, 0, {total}.0, 0.5, {100 * total}, {rate:.4f}" for total, rate in enumerate(rates, 1)
+    )
+    (run,) = read_output("\n".join([header, *rows]))
+    assert run.metrics["consume.throughput"] == pytest.approx(5000 / math.fsum(1 / rate for rate in rates))
+
+
 # End to end, and anything else
+
+
+@pytest.mark.timeout(20)
+def test_a_line_without_an_end_takes_no_longer_than_its_length() -> None:
+    """It may be a binary that happens to be text; each place in it is looked at once."""
+    with pytest.raises(UsageError):
+        read_output(f"Exception {'a.' * 500_000}")
 
 
 def test_end_to_end_latency_needs_its_last_two_lines() -> None:

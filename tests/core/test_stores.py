@@ -172,6 +172,15 @@ def test_a_store_of_javas_old_kind_says_how_to_convert_it(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.timeout(20)
+def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) -> None:
+    """Looking for the end of each to the end of the file would take the square of it."""
+    (tmp_path / "torn.pem").write_text("-----BEGIN CERTIFICATE-----\n" * 200_000)
+    assert refused(tmp_path, TLS | {"ssl.truststore.location": "torn.pem"}) == (
+        "'ssl.truststore.location' torn.pem has no certificate in it; put that of the brokers' authority there"
+    )
+
+
 @pytest.mark.parametrize(
     ("properties", "problem"),
     [

@@ -47,6 +47,8 @@ _MOST_TOLD = 10_000
 """Characters of an error."""
 _INTERNAL = ("Traceback", " object at 0x", "pydantic", "recursion", "set_int_max_str_digits")
 """Words of Python's, which tell a user nothing."""
+_MOST_EXPRESSION = 300
+"""Characters of a threshold."""
 _SIX_DIGITS = 6e-6
 _WRITTEN = (1e-290, 1e300)
 """Values that six digits are left of in any unit."""
@@ -80,7 +82,8 @@ def thresholds(content: bytes) -> None:
         return
     assert parse_threshold(found.expression) == found
     described = f"{found.metric.name} {found.operator} {describe_limit(found.limit, found.metric)}"
-    if len(described) < 300:
+    nothing_left = found.relative is not None and found.relative.factor < _SIX_DIGITS
+    if len(described) <= _MOST_EXPRESSION and not nothing_left:
         again = parse_threshold(described)
         for baseline in (1.0, 1e-3, 1e9):
             values = (limit_value(one.limit, baseline) for one in (found, again))
@@ -91,7 +94,8 @@ def units(content: bytes) -> None:
     """Quantities, rates, sizes and keys: all that is read from a text with a unit in it."""
     text = _text(content)
     for unit in Unit:
-        exact, value = (_read((UnitError,), parsed, text, unit) for parsed in (parse_exact, parse))
+        exact = _read((UnitError,), parse_exact, text, unit)
+        value = _read((UnitError,), parse, text, unit)
         if value is None:
             assert exact is None or _number(exact) > 1e308
         else:
