@@ -23,7 +23,7 @@ from markdown_it import MarkdownIt
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import pytest_kafkaperf
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineStore, Stored
+from pytest_kafkaperf.baseline import BaselineRecord
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import BaselineError
 from pytest_kafkaperf.load.pool import Progress
@@ -45,6 +45,7 @@ from pytest_kafkaperf.reports.summary import summary_lines
 from pytest_kafkaperf.result import Ending, Result
 from pytest_kafkaperf.samples import is_utf8
 from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.store import BaselineStore, Stored
 from tests import results as whole
 from tests.core.results import ending, result, rounds
 
