@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,12 @@ def main() -> None:
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout.strip()
     with tempfile.TemporaryDirectory(prefix="kafkaperf-audit-") as folder:
-        answer = audit(packages, Path(folder))
+        own = installed(Path(folder))
+        # Indexes that are mirrors may not have what pip-audit asks for: then nobody is asked about the rest.
+        asked = audit(own, ["-r", _example(Path(folder)), "--no-deps", "--disable-pip"])
+        answer = None if _unknown(asked) else audit(own, ["--path", packages])
     if answer is None:
-        print("NOT AUDITED: the package index could not be asked for vulnerabilities; see above")
+        print("NOT AUDITED: the package index does not tell of vulnerabilities; see above")
         return
     skipped = [f"{each['name']} ({each['skip_reason']})" for each in answer if "skip_reason" in each]
     known = [
@@ -40,21 +44,38 @@ def main() -> None:
     sys.exit(bool(known))
 
 
-def audit(packages: str, folder: Path) -> list[dict[str, Any]] | None:
-    """What is known of the packages in a folder; None where nobody answers."""
-    own = folder / "venv/bin/python"
-    report = folder / "report.json"
+def installed(folder: Path) -> Path:
+    """The Python of an environment with pip-audit."""
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=_INSTALL_S)
+    own = folder / "venv/bin/python"
     subprocess.run([own, "-m", "pip", "install", "--quiet", "pip-audit"], check=True, timeout=_INSTALL_S)
+    return own
+
+
+def audit(own: Path, what: Sequence[str | Path]) -> list[dict[str, Any]] | None:
+    """What is known of these; None where nobody answers."""
     ignored = [part for name in IGNORED for part in ("--ignore-vuln", name)]
-    options = ["--path", packages, "--format", "json", "--output", report, "--progress-spinner", "off", *ignored]
-    try:
-        subprocess.run([own, "-m", "pip_audit", *options], check=False, timeout=_AUDIT_S)
-        answer: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["dependencies"]
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        print(f"{type(error).__name__}: {error}")
-        return None
+    with tempfile.TemporaryDirectory(prefix="kafkaperf-audit-") as folder:
+        report = Path(folder) / "report.json"
+        options = ["--format", "json", "--output", report, "--progress-spinner", "off", *ignored]
+        try:
+            subprocess.run([own, "-m", "pip_audit", *what, *options], check=False, timeout=_AUDIT_S)
+            answer: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["dependencies"]
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            print(f"{type(error).__name__}: {error}")
+            return None
     return answer
+
+
+def _example(folder: Path) -> Path:
+    """A package of which a vulnerability is known."""
+    path = folder / "example.txt"
+    path.write_text("jinja2==3.1.0\n", encoding="ascii")
+    return path
+
+
+def _unknown(asked: Sequence[Mapping[str, Any]] | None) -> bool:
+    return not any(each.get("vulns") for each in asked or ())
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ MINORS = range(11, 16)
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
 RUNS = (
-    ("tests/core", "tests/load/test_kafka.py", "tests/plugin/test_benchmark.py", "tests/plugin/test_startup.py"),
+    ("-m", "not slow", "tests/core", "tests/load/test_kafka.py", "tests/plugin/test_startup.py"),
+    ("tests/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",),
     ("examples/quickstart",),
 )
 """What pytest is given, one run each."""
