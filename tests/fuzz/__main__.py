@@ -14,7 +14,7 @@ import atheris
 with atheris.instrument_imports(include=["pytest_kafkaperf", "javaproperties"]):
     from tests.fuzz.targets import TARGETS, folders
 
-_OPTIONS = ("-timeout=10", "-max_len=4096")
+_OPTIONS = ("-timeout=10", "-max_len=4096", f"-dict={Path(__file__).with_name('words.dict')}")
 """Seconds that one input may take, and bytes of it."""
 
 
