@@ -8,7 +8,7 @@ from pytest_kafkaperf.errors import shortened
 
 _MOST_SHOWN = 1000
 """Characters of a value."""
-_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, separators of lines, marks that turn the direction of what follows, and halves of surrogate
 pairs, which no encoding takes. Joiners of letters and of emoji stay: they are a part of what is read."""
 
@@ -19,7 +19,7 @@ def printable(text: str, *, keep: str = "") -> str:
     >>> printable("a\x1b[31m\nb")
     'a\\x1b[31m\\nb'
     """
-    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else _numbered(found[0]), text)
+    return UNSEEN.sub(lambda found: found[0] if found[0] in keep else _numbered(found[0]), text)
 
 
 def repr_of(value: object) -> str:

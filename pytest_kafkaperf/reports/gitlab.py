@@ -16,6 +16,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.files import replace_file
 from pytest_kafkaperf.metrics import CATALOGUE, QUANTILES, Metric
+from pytest_kafkaperf.printable import UNSEEN
 from pytest_kafkaperf.units import Unit
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _SUFFIXES = {
     Unit.COUNT: "",
 }
 """What names end in: the base unit."""
-_ENDING = re.compile("[%#\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_ENDING = re.compile(f"[%#]|{UNSEEN.pattern}")
 _DIGITS = 4
 """GitLab compares texts, and shows them as they are: more digits are noise."""
 
@@ -99,7 +100,7 @@ def _name(name: str, unit: Unit) -> str:
 
 
 def _label(nodeid: str) -> str:
-    """By number what would end a label's line: GitLab takes what follows a number sign for a comment, in a label, too.
+    """By number what cannot be seen, or would end the label: GitLab takes what follows a number sign for a comment, in a label, too.
 
     As in addresses, and the per cent sign, too, so that no two tests get the same label.
     """

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from pydantic import SecretStr
 
@@ -169,6 +170,20 @@ def test_a_store_of_javas_old_kind_says_how_to_convert_it(tmp_path: Path) -> Non
     assert refused(tmp_path, TLS | {"ssl.truststore.location": "old.jks", "ssl.truststore.password": SECRET}) == (
         "'ssl.truststore.location' old.jks is a store of Java's own old kind (JKS); convert it: keytool "
         "-importkeystore -srckeystore OLD -destkeystore NEW.p12 -deststoretype PKCS12"
+    )
+
+
+def test_a_certificate_whose_name_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """It opens, and the order of its chain asks for the name."""
+    content = CHAIN[0].public_bytes(serialization.Encoding.DER)
+    common_name = content.index(b"\x55\x04\x03\x0c") + 3
+    odd = x509.load_der_x509_certificate(content[:common_name] + b"\x30" + content[common_name + 1 :])
+    key = serialization.load_pem_private_key(KEY.encode(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    store = pkcs12.serialize_key_and_certificates(b"me", key, odd, [CHAIN[1]], serialization.NoEncryption())
+    (tmp_path / "me.p12").write_bytes(store)
+    assert refused(tmp_path, TLS | {"ssl.keystore.location": "me.p12"}) == (
+        "'ssl.keystore.location' me.p12 has a certificate that cannot be read; export it again"
     )
 
 

@@ -6,6 +6,7 @@ corpus, to go on from, and the input that it has found.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import atheris
 with atheris.instrument_imports(include=["pytest_kafkaperf", "javaproperties"]):
     from tests.fuzz.targets import TARGETS, folders
 
-_OPTIONS = ("-timeout=10", "-max_len=4096")
+_OPTIONS = ("-timeout=10", "-max_len=4096", f"-dict={Path(__file__).with_name('words.dict')}")
 """Seconds that one input may take, and bytes of it."""
 
 
@@ -27,7 +28,15 @@ def main(arguments: list[str]) -> None:
     corpus = made / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     seeds = [str(folder) for folder in (corpus, *folders(target))]
-    atheris.Setup([sys.argv[0], *_OPTIONS, f"-artifact_prefix={made}/", *options, *seeds], TARGETS[target])
+
+    def keeping(content: bytes) -> None:
+        try:
+            TARGETS[target](content)
+        except Exception:  # not every build of libFuzzer writes it by itself
+            (made / f"broken-{hashlib.sha256(content).hexdigest()[:10]}").write_bytes(content)
+            raise
+
+    atheris.Setup([sys.argv[0], *_OPTIONS, f"-artifact_prefix={made}/", *options, *seeds], keeping)
     atheris.Fuzz()
 
 
