@@ -10,6 +10,7 @@ import contextlib
 import functools
 import gc
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -301,6 +302,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             _finish(session)
     except KeyboardInterrupt:  # held back until all is written; pytest would show a traceback
         session.exitstatus = pytest.ExitCode.INTERRUPTED
+        # The run is over: pressed again, it would break off no more than the summary.
+        config.add_cleanup(
+            functools.partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
+        )
         config.stash[_failed_writing].append("interrupted while the reports were written; they are complete")
 
 

@@ -109,7 +109,14 @@ class Admin:
             ClusterError: the cluster did not answer in time.
 
         """
-        return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
+        try:
+            return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
+        except ClusterError as error:
+            reason = error
+        with contextlib.suppress(ClusterError):
+            if self._call(self._is_unknown(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S):
+                reason = ClusterError(f"topic {topic!r} is gone: somebody has deleted it")
+        raise reason
 
     def broker_properties(self) -> dict[int, dict[str, Property]]:
         """The properties of each broker that answers, by its id and their names; none whose value it keeps secret.
@@ -218,6 +225,11 @@ class Admin:
             wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
             ends = await consumer.end_offsets(wanted)
         return {where.partition: end for where, end in ends.items()}
+
+    async def _is_unknown(self, topic: str) -> bool:
+        async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
+            (described,) = await admin.describe_topics([topic])
+        return bool(described["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
     async def _broker_properties(self) -> dict[int, dict[str, Property]]:
         async with connected(self._servers, self._access) as client:
