@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupLoadInProgressError
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf import daemon
@@ -137,7 +138,17 @@ async def _names(servers: str) -> set[str]:
     await admin.start()
     try:
         topics = await admin.list_topics()
-        groups = [group for group, *_ in await admin.list_consumer_groups()]
+        async with asyncio.timeout(SETTLE_TIMEOUT_S):
+            groups = await _groups(admin)
     finally:
         await admin.close()
     return {name for name in itertools.chain(topics, groups) if name.startswith(PREFIX)}
+
+
+async def _groups(admin: AIOKafkaAdminClient) -> list[str]:
+    """All of them; the coordinator of a cluster's first groups takes a moment to be one."""
+    while True:
+        try:
+            return [group for group, *_ in await admin.list_consumer_groups()]
+        except GroupLoadInProgressError:
+            await asyncio.sleep(_PAUSE_S)

@@ -87,7 +87,7 @@ def _brokers() -> Iterable[Cell]:
     yield stopped(phase=CONFIRMATION, reason="session 2: ")
     yield own(phase=ROUND, fault="broker stopped for 5 s", verdict="VIOLATED", reason="errors == 0")
     full = functools.partial(own, fault="disk full", reason="exited with status|was ended by")
-    yield full(phase=CREATION, before=True, within_s=60)
+    yield full(phase=CREATION, reason="no answer in 20 s|exited with status", before=True, within_s=60)
     yield full(phase=WARMUP)
     yield full(phase=ROUND)
 
