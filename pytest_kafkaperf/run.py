@@ -370,6 +370,9 @@ def _checked(
     except ClusterError as error:
         return RoundReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
     report = load()
+    if report.problems and not report.broken and admin.is_gone(topic):
+        gone = f"topic {topic!r} is gone: somebody has deleted it while load ran"
+        return dataclasses.replace(report, problems=(gone, *report.problems), broken=True)
     if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
         return report
     if scenario.output_topic is not None:

@@ -111,12 +111,17 @@ class Admin:
         """
         try:
             return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
-        except ClusterError as error:
-            reason = error
-        with contextlib.suppress(ClusterError):
-            if self._call(self._is_unknown(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S):
-                reason = ClusterError(f"topic {topic!r} is gone: somebody has deleted it")
-        raise reason
+        except ClusterError:
+            if self.is_gone(topic):
+                raise ClusterError(f"topic {topic!r} is gone: somebody has deleted it") from None
+            raise
+
+    def is_gone(self, topic: str) -> bool:
+        """Whether the cluster says that it does not know a topic that was there."""
+        try:
+            return self._call(self._is_unknown(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S)
+        except ClusterError:
+            return False
 
     def broker_properties(self) -> dict[int, dict[str, Property]]:
         """The properties of each broker that answers, by its id and their names; none whose value it keeps secret.
