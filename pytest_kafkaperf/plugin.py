@@ -303,9 +303,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     except KeyboardInterrupt:  # held back until all is written; pytest would show a traceback
         session.exitstatus = pytest.ExitCode.INTERRUPTED
         # The run is over: pressed again, it would break off no more than the summary.
-        config.add_cleanup(
-            functools.partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
-        )
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+        def listen_again() -> None:
+            signal.signal(signal.SIGINT, before)
+
+        config.add_cleanup(listen_again)
         config.stash[_failed_writing].append("interrupted while the reports were written; they are complete")
 
 
