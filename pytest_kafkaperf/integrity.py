@@ -42,7 +42,7 @@ def checked(
         before = admin.end_offsets(topic, scenario.partitions)
     except ClusterError as error:
         return RoundReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
-    report = load()
+    report = _without_topic(admin, topic, load())
     if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
         return report
     if scenario.output_topic is not None:
@@ -59,6 +59,14 @@ def checked(
         offsets = {partition: (before[partition], end) for partition, end in after.items()}
         report = dataclasses.replace(report, audit=audit(report, offsets))
     return report
+
+
+def _without_topic(admin: Admin, topic: str, report: RoundReport) -> RoundReport:
+    """The report with the reason of its problems, where that is a topic that is gone."""
+    if not report.problems or report.broken or not admin.is_gone(topic):
+        return report
+    gone = f"topic {topic!r} is gone: somebody has deleted it while load ran"
+    return dataclasses.replace(report, problems=(gone, *report.problems), broken=True)
 
 
 def run_audit(

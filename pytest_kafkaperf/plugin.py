@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -236,6 +237,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             _finish(session)
     except KeyboardInterrupt:  # held back until all is written; pytest would show a traceback
         session.exitstatus = pytest.ExitCode.INTERRUPTED
+        # The run is over: pressed again, it would break off no more than the summary.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+        def listen_again() -> None:
+            signal.signal(signal.SIGINT, before)
+
+        config.add_cleanup(listen_again)
         config.stash[_failed_writing].append("interrupted while the reports were written; they are complete")
 
 

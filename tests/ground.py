@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import itertools
 import os
+import shutil
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psutil
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupLoadInProgressError
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf import daemon
@@ -21,46 +22,47 @@ from pytest_kafkaperf.clusters.runs import PROPERTIES
 from pytest_kafkaperf.load.names import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 LABEL = "pytest-kafkaperf.run"
 SETTLE_TIMEOUT_S = 10
 """Until processes that were killed are gone: nobody waits for them."""
 _PAUSE_S = 0.05
-_SHARED = Path("/dev/shm")  # noqa: S108 - where Linux has shared memory
-
-
-def _shared() -> frozenset[str]:
-    return frozenset(path.name for path in _SHARED.glob("*"))
 
 
 @dataclass(frozen=True)
 class Ground:
-    """Where sessions live: a cache and a folder for temporary files that are theirs alone."""
+    """Where sessions live: folders for the cache, temporary files and shared memory that are theirs alone."""
 
     cache: Path
     temporary: Path
+    shared: Path
     servers: str
     """Brokers that the sessions do not own."""
-    shared: frozenset[str] = field(default_factory=_shared)
-    """Shared memory that was there before them."""
 
     @classmethod
     def make(cls, folder: Path, kafka: distribution.Distribution, servers: str) -> Ground:
         """A new one below a folder, with Kafka in its cache."""
-        cache, temporary = folder / "cache", folder / "tmp"
+        cache, temporary, shared = folder / "cache", folder / "tmp", folder / "shared"
         (cache / "kafka").mkdir(parents=True)
         (cache / "kafka" / kafka.version).symlink_to(kafka.storage.parent)
         temporary.mkdir()
-        return cls(cache, temporary, servers)
+        shared.mkdir()
+        return cls(cache, temporary, shared, servers)
 
     def environment(self) -> dict[str, str]:
         """What makes a process one of these sessions."""
         return {distribution.CACHE_VARIABLE: str(self.cache), "TMPDIR": str(self.temporary), "PYTHONUNBUFFERED": "1"}
 
+    def command(self, *words: str) -> list[str]:
+        """Those that let a program have this shared memory for its own, where we may do that."""
+        if os.geteuid() != 0 or shutil.which("unshare") is None:
+            return [*words]
+        return ["unshare", "--mount", "sh", "-c", f'mount --bind "{self.shared}" /dev/shm && exec "$@"', "sh", *words]
+
     def left(self) -> list[str]:
         """Everything that sessions have left."""
-        return [*self._processes(), *self._files(), *self._memory(), *self._in_docker()]
+        return [*self._processes(), *self._files(), *self._in_docker()]
 
     def settled(self) -> list[str]:
         """The same, once what was killed is gone."""
@@ -91,12 +93,7 @@ class Ground:
     def _files(self) -> list[str]:
         runs = self.cache / "runs"
         mine = [each for each in runs.glob("*") if each.name != ".lock"] if runs.exists() else []
-        return [f"file {each}" for each in (*mine, *self.temporary.iterdir())]
-
-    def _memory(self) -> list[str]:
-        """What no process uses: others on this machine come and go."""
-        new = _shared() - self.shared
-        return [f"shared memory {name}" for name in sorted(new - set(_mapped()))] if new else []
+        return [f"file {each}" for each in (*mine, *self.temporary.iterdir(), *self.shared.iterdir())]
 
     def _in_docker(self) -> list[str]:
         return [f"{type(each).__name__} {each.name}" for each in labelled(self.cache)]
@@ -135,21 +132,23 @@ def _command(process: psutil.Process) -> str:
     return ""
 
 
-def _mapped() -> Iterator[str]:
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):
-            for line in maps.read_text(encoding="utf-8", errors="replace").splitlines():
-                if f"{_SHARED}{os.sep}" in line:
-                    yield line.partition(f"{_SHARED}{os.sep}")[2].removesuffix(" (deleted)")
-
-
 async def _names(servers: str) -> set[str]:
     """Topics and groups of runs."""
     admin = AIOKafkaAdminClient(bootstrap_servers=servers)
     await admin.start()
     try:
         topics = await admin.list_topics()
-        groups = [group for group, *_ in await admin.list_consumer_groups()]
+        async with asyncio.timeout(SETTLE_TIMEOUT_S):
+            groups = await _groups(admin)
     finally:
         await admin.close()
     return {name for name in itertools.chain(topics, groups) if name.startswith(PREFIX)}
+
+
+async def _groups(admin: AIOKafkaAdminClient) -> list[str]:
+    """All of them; the coordinator of a cluster's first groups takes a moment to be one."""
+    while True:
+        try:
+            return [group for group, *_ in await admin.list_consumer_groups()]
+        except GroupLoadInProgressError:
+            await asyncio.sleep(_PAUSE_S)

@@ -109,7 +109,19 @@ class Admin:
             ClusterError: the cluster did not answer in time.
 
         """
-        return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
+        try:
+            return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
+        except ClusterError:
+            if self.is_gone(topic):
+                raise ClusterError(f"topic {topic!r} is gone: somebody has deleted it") from None
+            raise
+
+    def is_gone(self, topic: str) -> bool:
+        """Whether the cluster says that it does not know a topic that was there."""
+        try:
+            return self._call(self._is_unknown(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S)
+        except ClusterError:
+            return False
 
     def broker_properties(self) -> dict[int, dict[str, Property]]:
         """The properties of each broker that answers, by its id and their names; none whose value it keeps secret.
@@ -218,6 +230,11 @@ class Admin:
             wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
             ends = await consumer.end_offsets(wanted)
         return {where.partition: end for where, end in ends.items()}
+
+    async def _is_unknown(self, topic: str) -> bool:
+        async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
+            (described,) = await admin.describe_topics([topic])
+        return bool(described["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
     async def _broker_properties(self) -> dict[int, dict[str, Property]]:
         async with connected(self._servers, self._access) as client:

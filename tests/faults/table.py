@@ -59,15 +59,17 @@ class Row:
 def outcome_of(status: int, verdict: str | None, reason: str) -> str:
     """In a few words: the verdict with its reason, or how the run ended without one."""
     ending = {2: "interrupted, exit status 2", 4: "exit status 4"}.get(status)
+    if status == 1 and verdict == "PASSED":
+        ending = "and the test fails"
     if status < 0:
         ending = "ended at once"
     found = ", ".join(part for part in (verdict, ending) if part)
     return f"{found}: {reason}" if reason else found
 
 
-def write(page: Path, rows: Iterable[Row], order: Iterable[tuple[str, ...]]) -> None:
-    """Write the page: these rows, and those that it has of other cells in `order`."""
-    known = _read(page) | {row.key: row.texts for row in rows}
+def write(page: Path, row: Row, order: Iterable[tuple[str, ...]]) -> None:
+    """Write the page: this row, and those that it has of other cells in `order`."""
+    known = _read(page) | {row.key: row.texts}
     table = [known[key] for key in order if key in known]
     lines = [_HEAD, ("---",) * len(_HEAD), *table]
     text = _INTRODUCTION.format(machine=_machine()) + "".join(f"| {' | '.join(line)} |\n" for line in lines)

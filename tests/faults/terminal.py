@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import psutil
@@ -23,6 +24,8 @@ from tests.plugin.conftest import inherited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+
+    from tests.ground import Ground
 
 PHASE_TIMEOUT_S = 90
 """Until a run is in the phase that is waited for."""
@@ -61,7 +64,12 @@ class Run:
     """One run, from its start until it has ended by itself: it gets no longer than `end_timeout_s` from `end` on."""
 
     def __init__(
-        self, folder: Path, *arguments: str, holds: Collection[str] = (), environment: Mapping[str, str]
+        self,
+        folder: Path,
+        ground: Ground,
+        *arguments: str,
+        holds: Collection[str] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Start it; at gates that it `holds` it waits for `open_gate`."""
         self._folder = folder
@@ -71,10 +79,12 @@ class Run:
         self._gates = socket.create_server(("127.0.0.1", 0))
         self._controller, terminal = pty.openpty()
         port = self._gates.getsockname()[1]
+        pytest_run = ["-m", "pytest", "-p", "no:cacheprovider", "--kafka-json=report.json", *arguments]
+        gates = {"GATES": str(port), "HELD": ",".join(holds)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--kafka-json=report.json", *arguments],
+            ground.command(sys.executable, *pytest_run),
             cwd=folder,
-            env={**inherited(), "COLUMNS": _COLUMNS, **environment, "GATES": str(port), "HELD": ",".join(holds)},
+            env={**inherited(), "COLUMNS": _COLUMNS, **ground.environment(), **gates, **variables},
             stdin=subprocess.DEVNULL,
             stdout=terminal,
             stderr=terminal,

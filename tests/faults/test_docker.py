@@ -99,8 +99,7 @@ def test_a_daemon_that_stops_ends_the_run_with_the_reason(
     with contextlib.ExitStack() as stack:
         with engine.running() as daemon:
             engine.load(image_of(ClusterSpec()))
-            environment = ground.environment() | variables
-            run = stack.enter_context(Run(tmp_path / "project", "--kafka-cluster=docker", environment=environment))
+            run = stack.enter_context(Run(tmp_path / "project", ground, "--kafka-cluster=docker", variables=variables))
             run.await_shown(r"round 1/1  measuring")
             began_s = time.monotonic()
             daemon.terminate()

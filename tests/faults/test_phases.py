@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import time
 from contextlib import ExitStack
@@ -80,7 +81,7 @@ def test_a_fault_gives_its_verdict_in_time_and_leaves_nothing(
     foreign: Cluster | None = None
     if cell.where != "own":
         foreign = request.getfixturevalue("broker" if cell.where == "foreign" else "pair")
-        ground = Ground(ground.cache, ground.temporary, foreign.bootstrap_servers, ground.shared)
+        ground = dataclasses.replace(ground, servers=foreign.bootstrap_servers)
     lofty = request.getfixturevalue("lofty_baseline") if cell.phase == CONFIRMATION else None
     before = ground.names()
     for attempt in range(_ATTEMPTS):
@@ -111,15 +112,15 @@ def _run(
     if baseline is not None:
         write_baseline(project, baseline)
     arguments = [f"--kafka-cluster={'local' if foreign is None else foreign.bootstrap_servers}"]
-    environment = ground.environment()
+    variables: dict[str, str] = {}
     with ExitStack() as stack:
         if cell.fault == "disk full":
             stack.enter_context(small_disk(disk, _DISK))
             arguments.append(f"--kafka-log-dirs={disk}")
         if cell.fault.startswith("clock"):
-            environment |= clock_environment(folder)
+            variables = clock_environment(folder)
         holds = {"load"} if cell.before else set[str]()
-        run = stack.enter_context(Run(project, *arguments, holds=holds, environment=environment))
+        run = stack.enter_context(Run(project, ground, *arguments, holds=holds, variables=variables))
         scene = Scene(run=run, ground=ground, foreign=foreign, disk=disk, clock=folder / "step")
         stack.enter_context(scene.undone)
         _await_phase(cell, scene, before)

@@ -61,7 +61,7 @@ class _Place:
 
     def run(self, *holds: str) -> Run:
         cluster = f"--kafka-cluster={self.broker.bootstrap_servers}"
-        return Run(self.project, cluster, *self.arguments, holds=holds, environment=self.ground.environment())
+        return Run(self.project, self.ground, cluster, *self.arguments, holds=holds)
 
     def scene(self, run: Run) -> Scene:
         return Scene(run=run, ground=self.ground, foreign=self.broker, disk=Path(), clock=Path())
@@ -175,7 +175,7 @@ def test_two_runs_that_add_to_one_baseline_at_once_are_both_in_it(
         runs = []
         for name in ("one", "other"):
             write_project(tmp_path / name, SHORT, LIMITS)
-            run = Run(tmp_path / name, *arguments, holds={"load"}, environment=ground.environment())
+            run = Run(tmp_path / name, ground, *arguments, holds={"load"})
             runs.append(stack.enter_context(run))
         for run in runs:
             run.await_gate("load")
