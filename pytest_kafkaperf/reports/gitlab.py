@@ -100,8 +100,8 @@ def _name(name: str, unit: Unit) -> str:
 
 
 def _label(nodeid: str) -> str:
-    """By number what cannot be seen, or would end the label: GitLab takes what follows a number sign for a comment, in a label, too.
+    """By number, as in addresses, what cannot be seen, and what GitLab takes for the beginning of a comment: `#`.
 
-    As in addresses, and the per cent sign, too, so that no two tests get the same label.
+    The per cent sign, too, so that no two tests get the same label.
     """
     return _ENDING.sub(lambda found: quote(found[0], errors="surrogatepass"), nodeid)

@@ -27,12 +27,13 @@ def main(arguments: list[str]) -> None:
     made = Path(".fuzz", target)
     corpus = made / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
-    seeds = [str(folder) for folder in (corpus, *folders(target))]
+    alone = any(not option.startswith("-") for option in options)  # files to run once
+    seeds = [] if alone else [str(folder) for folder in (corpus, *folders(target))]
 
     def keeping(content: bytes) -> None:
         try:
             TARGETS[target](content)
-        except Exception:  # not every build of libFuzzer writes it by itself
+        except Exception:  # libFuzzer does not always come to write it
             (made / f"broken-{hashlib.sha256(content).hexdigest()[:10]}").write_bytes(content)
             raise
 
