@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterable
 from typing import Any
 
 _MOST_LEVELS = 50
@@ -13,7 +15,7 @@ def parse_document(content: bytes | str) -> Any:
     """Read JSON.
 
     Raises:
-        ValueError: it is none, or nested too deeply; the text says which.
+        ValueError: it is none, nested too deeply, or has numbers that are none; the text says which.
 
     """
     try:
@@ -24,18 +26,21 @@ def parse_document(content: bytes | str) -> Any:
         raise
     except ValueError:
         raise ValueError("a number in it has thousands of digits") from None
-    level = [document]
+    level: list[tuple[str, Any]] = [("", document)]
     for _ in range(_MOST_LEVELS):
-        level = [item for each in level for item in _items(each)]
+        for place, each in level:
+            if isinstance(each, float) and not math.isfinite(each):
+                raise ValueError(f"{place.removeprefix('.') or 'it'}={each}: input should be a finite number")
+        level = [(f"{place}.{name}", item) for place, each in level for name, item in _items(each)]
         if not level:
             return document
     raise ValueError(f"it is nested more than {_MOST_LEVELS} levels deep")
 
 
-def _items(each: Any) -> list[Any]:
+def _items(each: Any) -> Iterable[tuple[object, Any]]:
     match each:
         case dict():
-            return list(each.values())
+            return each.items()
         case list():
-            return each
-    return []
+            return enumerate(each)
+    return ()

@@ -221,11 +221,11 @@ def _session(**changes: Any) -> dict[str, Any]:
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": float("nan")}])]),
-            "sessions.0.rounds.0.errors=nan: input should be a finite number",
+            "not JSON: sessions.0.rounds.0.errors=nan: input should be a finite number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": float("inf")}])]),
-            "sessions.0.rounds.0.errors=inf: input should be a finite number",
+            "not JSON: sessions.0.rounds.0.errors=inf: input should be a finite number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": -1}])]),

@@ -19,6 +19,8 @@ def test_json_is_read() -> None:
         ("", "Expecting value: line 1 column 1 (char 0)"),
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         ("1" * 5000, "a number in it has thousands of digits"),
+        ('{"a": [0, NaN]}', "a.1=nan: input should be a finite number"),
+        ("-1e999", "it=-inf: input should be a finite number"),
         ("[" * 100_000, "it is nested too deeply"),
         ("[" * 51 + "]" * 51, "it is nested more than 50 levels deep"),
         ('{"a":' * 51 + "1" + "}" * 51, "it is nested more than 50 levels deep"),

@@ -111,8 +111,8 @@ def test_what_went_wrong_in_it_is_told() -> None:
         ),
         (
             '{"publishRate": [NaN]}',
-            "this is JSON, and no result of OpenMessaging Benchmark: publishRate.0=nan: input should be a finite "
-            "number; give the file that the benchmark wrote, as it is",
+            "this begins as JSON does and is none: publishRate.0=nan: input should be a finite number; a result of "
+            "OpenMessaging Benchmark is needed",
         ),
         (
             '{"publishRate": [0.0]}',
