@@ -42,7 +42,9 @@ def checked(
         before = admin.end_offsets(topic, scenario.partitions)
     except ClusterError as error:
         return RoundReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
-    report = _without_topic(admin, topic, load())
+    report = load()
+    if report.problems:
+        report = _without_topic(admin, topic, report)
     if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
         return report
     if scenario.output_topic is not None:
@@ -52,7 +54,7 @@ def checked(
     try:
         after = _settled_ends(admin, topic, before, report.expected_growth())
     except ClusterError:
-        return report
+        return _without_topic(admin, topic, report)
     growth = {partition: end - before[partition] for partition, end in after.items()}
     report = dataclasses.replace(report, log_growth=growth)
     if report.in_doubt:
@@ -62,8 +64,8 @@ def checked(
 
 
 def _without_topic(admin: Admin, topic: str, report: RoundReport) -> RoundReport:
-    """The report with the reason of its problems, where that is a topic that is gone."""
-    if not report.problems or report.broken or not admin.is_gone(topic):
+    """The report with the reason of what went wrong, where that is a topic that is gone."""
+    if report.broken or not admin.is_gone(topic):
         return report
     gone = f"topic {topic!r} is gone: somebody has deleted it while load ran"
     return dataclasses.replace(report, problems=(gone, *report.problems), broken=True)

@@ -68,7 +68,7 @@ def cells() -> Iterable[Cell]:
 
 
 _invalid = functools.partial(Cell, status=FAILED, verdict="INVALID")
-_valid = functools.partial(Cell, status=PASSED, verdict="PASSED")
+_valid = functools.partial(Cell, status=PASSED, verdict="PASSED", within_s=60)
 
 
 def _brokers() -> Iterable[Cell]:
@@ -115,7 +115,7 @@ def _cluster() -> Iterable[Cell]:
     deleted = functools.partial(_invalid, where="foreign", fault="topic deleted", within_s=60)
     for phase in (CREATION, WARMUP, ROUND, DRAINING):
         yield deleted(phase=phase, reason="topic .* is gone: somebody has deleted it")
-    slower = functools.partial(_invalid, where="foreign", fault="quota set", verdict="VIOLATED", within_s=60)
+    slower = functools.partial(_invalid, where="foreign", fault="quota set", verdict="VIOLATED", within_s=90)
     for phase in (WARMUP, ROUND):
         yield slower(phase=phase, reason="produce.latency.p99")
     yield _valid(phase=DRAINING, fault="quota set", where="foreign", within_s=60)
