@@ -228,8 +228,7 @@ _NEEDED = "a report that --kafka-json has written is needed"
         ({**report(), "schema": 0}, "report {path} is damaged: schema=0: input should be 1; " + _NEEDED),
         (
             report(case(rounds=[{"metrics": {"errors": float("nan")}}])),
-            "{path} is no JSON: tests.0.rounds.0.metrics.errors=nan: input should be a finite number; "
-            + _NEEDED,
+            "{path} is no JSON: tests.0.rounds.0.metrics.errors=nan: input should be a finite number; " + _NEEDED,
         ),
         (
             report(case(nodeid=5)),
