@@ -50,8 +50,7 @@ UNREACHABLE = "127.0.0.1:1"
 LOOK_S = 0.2
 """Between two looks at all processes."""
 ERROR_WITHIN_S = 60
-"""Several runs at once, each with every output there is: alone none takes half of it."""
-"""15 s of waiting for the cluster, and pytest's own start on a busy machine."""
+"""15 s of waiting for the cluster, and the starts of several runs at once on a busy machine."""
 
 TESTS = """
 import asyncio
