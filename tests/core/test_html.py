@@ -98,11 +98,9 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("missing", "named"), [({"plotly"}, "plotly"), ({"jinja2", "plotly"}, "jinja2 and plotly")], ids=str
-)
+@pytest.mark.parametrize(("missing", "named"), [(["plotly"], "plotly"), (["jinja2", "plotly"], "jinja2 and plotly")])
 def test_what_is_not_installed_is_said_before_any_load(
-    missing: set[str], named: str, monkeypatch: pytest.MonkeyPatch
+    missing: list[str], named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not after an hour of it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else object())
