@@ -39,7 +39,12 @@ class Log:
     """End offsets of a topic of two partitions, one pair a question; the last one stays. An error is raised."""
 
     ends: list[tuple[int, int] | ClusterError]
+    gone: bool = False
     asked: int = 0
+
+    def is_gone(self, topic: str) -> bool:
+        assert topic == "topic"
+        return self.gone
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         assert (topic, partitions) == ("topic", 2)
@@ -134,6 +139,14 @@ def test_a_cluster_that_is_lost_ends_the_run_before_a_round_and_not_after_it() -
 
     assert (before.broken, before.problems, before.workers) == (True, (str(lost),), ())
     assert (after.broken, after.log_growth, after.audit, after.acknowledged()) == (False, None, None, {0: 30, 1: 30})
+
+
+def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
+    """Nobody would find it in what clients say of it; its records are nowhere to be compared with."""
+    told = checked(Log([(0, 0), ClusterError("no answer")], gone=True), Auditor(), report())
+
+    assert told.broken
+    assert told.problems == ("topic 'topic' is gone: somebody has deleted it while load ran",)
 
 
 @dataclass(slots=True)
