@@ -311,7 +311,7 @@ def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) 
     assert [faults(one) for one in rounds] == [[], []]
     for one in rounds:
         assert set(scenario.metrics()) - set(one.metrics) <= {"recovery"}
-        assert one.metrics["produce.throughput"] == pytest.approx(2000, rel=0.05)
+        assert one.metrics["produce.throughput"] == pytest.approx(2000, rel=0.1)
         assert (one.metrics["lost"], one.metrics["duplicated"], one.metrics["errors"]) == (0, 0, 0)
         assert 0 < one.metrics["e2e.latency.p50"] < 0.5
         assert one.metrics["lag.max"] < 1000
