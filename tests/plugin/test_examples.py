@@ -97,6 +97,3 @@ def test_an_experiment_runs(tmp_path: Path, nodeid: str) -> None:
     run = copied("experiments", tmp_path).run("--kafka-cluster=local", "--kafka-rounds=1", nodeid)
     assert run.status == pytest.ExitCode.OK, run.out
     assert set(run.verdicts.values()) == {"PASSED"}
-    if nodeid == "test_placement.py":
-        near, far = (run.report["tests"][place]["metrics"]["produce.throughput"]["median"] for place in (0, 2))
-        assert far < near
