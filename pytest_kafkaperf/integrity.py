@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.load.admin import TopicGoneError
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.board import now_ns
 from pytest_kafkaperf.load.ledger import MAX_NAMED
@@ -43,8 +44,8 @@ def checked(
     except ClusterError as error:
         return RoundReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
     report = load()
-    if report.problems:
-        report = _without_topic(admin, topic, report)
+    if report.problems and not report.broken and admin.is_gone(topic):
+        report = _without_topic(topic, report)
     if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
         return report
     if scenario.output_topic is not None:
@@ -53,8 +54,8 @@ def checked(
         return _audited(admin, topic, before, report, audit)
     try:
         after = _settled_ends(admin, topic, before, report.expected_growth())
-    except ClusterError:
-        return _without_topic(admin, topic, report)
+    except ClusterError as error:
+        return _without_topic(topic, report) if isinstance(error, TopicGoneError) else report
     growth = {partition: end - before[partition] for partition, end in after.items()}
     report = dataclasses.replace(report, log_growth=growth)
     if report.in_doubt:
@@ -63,10 +64,8 @@ def checked(
     return report
 
 
-def _without_topic(admin: Admin, topic: str, report: RoundReport) -> RoundReport:
-    """The report with the reason of what went wrong, where that is a topic that is gone."""
-    if report.broken or not admin.is_gone(topic):
-        return report
+def _without_topic(topic: str, report: RoundReport) -> RoundReport:
+    """The report with the reason of what went wrong: the topic is gone."""
     gone = f"topic {topic!r} is gone: somebody has deleted it while load ran"
     return dataclasses.replace(report, problems=(gone, *report.problems), broken=True)
 

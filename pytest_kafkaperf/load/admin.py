@@ -54,6 +54,10 @@ class Property:
     """Whether somebody gave it another value than its default."""
 
 
+class TopicGoneError(ClusterError):
+    """A topic that was there, and that its cluster does not know any more."""
+
+
 class Admin:
     """What a test needs of the cluster besides load; connects for each call."""
 
@@ -106,14 +110,14 @@ class Admin:
         """The offset after the last record, by partition.
 
         Raises:
-            ClusterError: the cluster did not answer in time.
+            ClusterError: the cluster did not answer in time; TopicGoneError: it says that there is no such topic.
 
         """
         try:
             return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
         except ClusterError:
             if self.is_gone(topic):
-                raise ClusterError(f"topic {topic!r} is gone: somebody has deleted it") from None
+                raise TopicGoneError(f"topic {topic!r} is gone: somebody has deleted it") from None
             raise
 
     def is_gone(self, topic: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +12,7 @@ import pytest
 from pytest_kafkaperf import integrity
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.load.admin import TopicGoneError
 from pytest_kafkaperf.round_report import Audit, RoundReport
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.worker_report import Produced, WorkerReport
@@ -143,10 +145,14 @@ def test_a_cluster_that_is_lost_ends_the_run_before_a_round_and_not_after_it() -
 
 def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
     """Nobody would find it in what clients say of it; its records are nowhere to be compared with."""
-    told = checked(Log([(0, 0), ClusterError("no answer")], gone=True), Auditor(), report())
+    told = checked(Log([(0, 0), TopicGoneError("no such topic")]), Auditor(), report())
+    unread = dataclasses.replace(report(), problems=("records were not read",))
+    told_first = checked(Log([(0, 0)], gone=True), Auditor(), unread)
 
     assert told.broken
     assert told.problems == ("topic 'topic' is gone: somebody has deleted it while load ran",)
+    assert told_first.broken
+    assert told_first.problems == (*told.problems, "records were not read")
 
 
 @dataclass(slots=True)
