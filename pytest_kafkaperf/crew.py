@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -33,6 +34,11 @@ class Crew:
     def is_open(self) -> bool:
         """Whether a measurement may say how many are needed."""
         return self.producing is None and self.scheduler is None
+
+
+def cores() -> int:
+    """Those of this machine: for so many workers of a kind there is a place."""
+    return os.cpu_count() or 1
 
 
 def parse_crew(text: str | None) -> Crew:

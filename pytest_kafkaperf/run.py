@@ -11,7 +11,6 @@ import dataclasses
 import datetime
 import functools
 import itertools
-import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.actions import Acting, Action
 from pytest_kafkaperf.clusters.watcher import Watcher
-from pytest_kafkaperf.crew import Crew
+from pytest_kafkaperf.crew import Crew, cores
 from pytest_kafkaperf.division import shares
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.integrity import REPLICATION_TIMEOUT_S, checked, run_audit
@@ -260,7 +259,7 @@ def _running(
 def _places(crew: Crew) -> Iterator[tuple[int, OpenPlace]]:
     """For how many workers of a kind there is a place, and where."""
     if crew.scheduler is None:
-        yield os.cpu_count() or 1, Processes
+        yield cores(), Processes
         return
     from pytest_kafkaperf.load.dask import DaskWorkers  # noqa: PLC0415 - an extra, which nobody else needs
 

@@ -7,10 +7,9 @@ production takes no more of it than of the rounds that follow.
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.crew import Crew
+from pytest_kafkaperf.crew import Crew, cores
 from pytest_kafkaperf.division import decided, undecidable
 from pytest_kafkaperf.rate import peak_rate
 from pytest_kafkaperf.run import run_scenario
@@ -30,7 +29,7 @@ _DURATION_S = 1.0
 
 def needs_trial(scenario: Scenario, crew: Crew) -> bool:
     """Whether a trial is to say how many workers the scenario gets."""
-    return crew.is_open and undecidable(scenario, _cores()) is None
+    return crew.is_open and undecidable(scenario, cores()) is None
 
 
 def sized(scenario: Scenario, crew: Crew, cluster: Cluster, *, on_progress: Callable[[int, Progress], None]) -> Crew:
@@ -42,11 +41,11 @@ def sized(scenario: Scenario, crew: Crew, cluster: Cluster, *, on_progress: Call
     """
     if not crew.is_open:
         return crew
-    reason = undecidable(scenario, _cores())
+    reason = undecidable(scenario, cores())
     if reason is not None:
         return dataclasses.replace(crew, reason=reason)
     (trial,) = run_scenario(tried(scenario), cluster, crew=Crew(producing=1, consuming=1), on_progress=on_progress)
-    return decided(scenario, trial.shares, _cores())
+    return decided(scenario, trial.shares, cores())
 
 
 def tried(scenario: Scenario) -> Scenario:
@@ -59,7 +58,3 @@ def tried(scenario: Scenario) -> Scenario:
         "rounds": 1,
     }
     return scenario.model_copy(update=update)
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
