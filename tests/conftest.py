@@ -1,14 +1,27 @@
-"""What tests need of the machine."""
+"""What tests need of the machine, and what they bear of it."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
 
 from pytest_kafkaperf import daemon
 
+_RERUNS = 2
+
+# The same examples in every run, fewer of them while somebody waits, and no folder left behind.
+_EXAMPLES = 150 if os.environ.get("CI") else 30
+settings.register_profile("kafkaperf", deadline=None, max_examples=_EXAMPLES, derandomize=True, database=None)
+settings.load_profile("kafkaperf")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need Docker where there is none, and say why."""
+    """Skip tests that need Docker where there is none, and say why; try those with load again that fail."""
+    for item in items:
+        if item.get_closest_marker("broker"):
+            item.add_marker(pytest.mark.flaky(reruns=_RERUNS))
     in_need = [item for item in items if item.get_closest_marker("docker")]
     if not in_need:
         return

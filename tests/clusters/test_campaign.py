@@ -241,6 +241,7 @@ def ground(kafka: distribution.Distribution, tmp_path: Path) -> Iterator[Ground]
 
 @pytest.mark.broker
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.timeout(max(300, COUNT * 60))
 def test_nothing_is_left_whatever_happens_whenever(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
     """Months of runs on one machine: what goes wrong in one must cost the next one nothing."""

@@ -26,7 +26,15 @@ _OWNED = [
         brokers,
         security,
         id=f"{provider}-{brokers}-{security or 'plaintext'}",
-        marks=[pytest.mark.docker] if provider == "docker" else [],
+        marks=[
+            *([pytest.mark.docker] if provider == "docker" else []),
+            # Each provider, number of brokers and protocol is in one of the two that always run.
+            *(
+                []
+                if (provider, brokers, security) in (("local", 3, None), ("docker", 1, SECURED))
+                else [pytest.mark.extended]
+            ),
+        ],
     )
     for provider in ("local", "docker")
     for brokers in (1, 3)

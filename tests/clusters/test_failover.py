@@ -20,7 +20,9 @@ STARTED_S = 11.0
 """The controller has given the killed one up by then (6 s): one that starts before may be back unseen."""
 
 
-@pytest.mark.parametrize("provider", ["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.parametrize(
+    "provider", ["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended])]
+)
 def test_a_broker_that_is_killed_and_comes_back_loses_nothing_and_shows(provider: str) -> None:
     """Three brokers, three replicas, acks=all, idempotence: the promise of Kafka, and what keeping it costs."""
     spec = ClusterSpec.of({"brokers": 3, "heap": "300m", "jmx": True, "config": {"broker.session.timeout.ms": 6000}})
@@ -62,7 +64,9 @@ def test_a_broker_that_is_killed_and_comes_back_loses_nothing_and_shows(provider
     assert ran.brokers["first_s"] == ran.series["produce"]["first_s"]
 
 
-@pytest.mark.parametrize("provider", ["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.parametrize(
+    "provider", ["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended])]
+)
 def test_a_paused_broker_stalls_the_load_for_as_long(provider: str) -> None:
     """No connection breaks and no leader moves: only time passes."""
     scenario = Scenario.of({"rate": 200, "duration": 4, "warmup": 2, "rounds": 1})

@@ -288,7 +288,10 @@ def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.9.1", "4.0.1", "4.1.1", "4.2.1"])
+@pytest.mark.parametrize(
+    "version",
+    ["3.9.1", *(pytest.param(version, marks=pytest.mark.extended) for version in ("4.0.1", "4.1.1", "4.2.1"))],
+)
 def test_another_version_is_run_where_one_is_named(
     version: str, kafka: distribution.Distribution, monkeypatch: pytest.MonkeyPatch
 ) -> None:

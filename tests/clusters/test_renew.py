@@ -23,7 +23,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 SHORT = Scenario.of({"duration": "1 s", "warmup": "200 ms", "rounds": 1, "record_size": "1 KiB", "acks": 1})
 
 
-@pytest.mark.parametrize("provider", ["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.parametrize(
+    "provider", [pytest.param("local", marks=pytest.mark.extended), pytest.param("docker", marks=pytest.mark.docker)]
+)
 def test_brokers_start_anew_and_what_was_set_up_stays(
     provider: str, quota: Callable[..., AbstractContextManager[None]]
 ) -> None:

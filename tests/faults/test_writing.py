@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_written_is_told_and_the_old_one_survives_whole(
     table.add(place.phase, fault, "foreign", outcome_of(status, verdict_in(run.report), reason), seconds)
 
 
-@pytest.mark.faults
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("fault", "status"), [("Ctrl-C", INTERRUPTED), ("Ctrl-C twice", INTERRUPTED), ("SIGTERM", -signal.SIGTERM)]
 )
@@ -161,7 +161,7 @@ def test_a_run_that_is_ended_while_it_writes_leaves_a_whole_file(
     table.add(place.phase, fault, "foreign", outcome_of(status, None, kept), seconds)
 
 
-@pytest.mark.faults
+@pytest.mark.extended
 def test_two_runs_that_add_to_one_baseline_at_once_are_both_in_it(
     tmp_path: Path, baseline: dict[str, object], broker: Cluster, ground: Ground, table: Table
 ) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import psutil
 import pytest
-from hypothesis import settings
 
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
 from pytest_kafkaperf.load.admin import Admin
@@ -29,9 +28,6 @@ from pytest_kafkaperf.worker_report import Consumed, Produced
 from tests.proxy import ProxiedBroker, proxied_broker
 
 from .topic_log import Log, read_log
-
-settings.register_profile("load", deadline=None, max_examples=150, derandomize=True, database=None)
-settings.load_profile("load")
 
 OnProgress = Callable[[int, Progress], None]
 

@@ -386,7 +386,9 @@ def test_several_shares_go_to_one_worker_with_one_thread(broker: Cluster, tmp_pa
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("nanny", [False, True], ids=["no-nanny", "nanny"])
+@pytest.mark.parametrize(
+    "nanny", [pytest.param(False, id="no-nanny"), pytest.param(True, id="nanny", marks=pytest.mark.extended)]
+)
 def test_a_worker_that_is_killed_makes_its_round_invalid(broker: Cluster, tmp_path: Path, *, nanny: bool) -> None:
     """It is named, nothing hangs, its load ends with it and is run nowhere else; the next round has those left."""
     with dask(tmp_path) as workers:

@@ -46,7 +46,7 @@ def test_two_saves_are_compared(project: Project, on_broker: str) -> None:
     """By its own command, and as a histogram."""
     project.test(FINE)
     for name in ("before", "after"):
-        saved = project.run_steadily(on_broker, f"--benchmark-save={name}", "--benchmark-histogram=pictures/all")
+        saved = project.run(on_broker, f"--benchmark-save={name}", "--benchmark-histogram=pictures/all")
         assert saved.status == pytest.ExitCode.OK, saved.out
     compared = subprocess.run(
         [sys.executable, "-m", "pytest_benchmark", "compare", "--columns=ops,rounds"],

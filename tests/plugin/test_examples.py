@@ -85,11 +85,16 @@ def test_every_experiment_is_collected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "nodeid",
     [
-        "test_placement.py",
         "test_durability.py",
-        "test_socket_buffers.py::test_socket_buffers[16-1 KiB]",
-        "test_consumers.py::test_consumers[2]",
-        "test_failover.py",
+        *(
+            pytest.param(nodeid, marks=pytest.mark.extended)
+            for nodeid in (
+                "test_placement.py",
+                "test_socket_buffers.py::test_socket_buffers[16-1 KiB]",
+                "test_consumers.py::test_consumers[2]",
+                "test_failover.py",
+            )
+        ),
     ],
 )
 def test_an_experiment_runs(tmp_path: Path, nodeid: str) -> None:
