@@ -8,28 +8,20 @@ worker, and its ratio to the one with 1 M records.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import shutil
 import sys
-import threading
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import psutil
 import rich.box
 from children import ChildError, run_together
+from resident import WORKER, Sampler
 from rich.console import Console
 from rich.table import Table
 from workloads import ACKS, BATCH_BYTES, LINGER_MS, PARTITIONS
 
 from pytest_kafkaperf.clusters import ClusterSpec, distribution, provision
 from pytest_kafkaperf.units import Unit, format_quantity
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
 
 COUNTS = (1_000_000, 10_000_000, 50_000_000)
 RECORD_BYTES = 100
@@ -45,36 +37,6 @@ _KEEP_LITTLE = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20)
 """By partition. Only where nobody reads: what a slow consumer has not read must stay."""
 _DISK_RATIO = 1.5
 """Of what the records themselves take, for headers and for the topic that is being deleted."""
-
-
-@dataclass(slots=True)
-class Sampler:
-    """Samples the resident memory of the workers below this process, for the length of a block."""
-
-    peaks: dict[int, int] = field(default_factory=dict)
-    """Bytes by process id."""
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread = field(init=False)
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        workers: dict[int, psutil.Process] = {}
-        while not self._over.wait(_SAMPLE_S):
-            for process in psutil.Process().children(recursive=True):
-                with contextlib.suppress(psutil.Error):  # it may just have ended
-                    if process.pid not in workers and any("spawn_main" in part for part in process.cmdline()):
-                        workers[process.pid] = process
-            for pid, process in workers.items():
-                with contextlib.suppress(psutil.Error):
-                    self.peaks[pid] = max(self.peaks.get(pid, 0), process.memory_info().rss)
 
 
 def peak_bytes(servers: str, *, records: int, consumers: int) -> int:
@@ -98,9 +60,9 @@ def peak_bytes(servers: str, *, records: int, consumers: int) -> int:
     }
     script = str(Path(__file__).parent / "run_ours.py")
     timeout_s = _START_TIMEOUT_S + records / _RECORDS_BY_SECOND
-    with Sampler() as sampler:
+    with Sampler(WORKER, _SAMPLE_S) as sampler:
         run_together([[sys.executable, script, servers, json.dumps(scenario)]], timeout_s=timeout_s)
-    return max(sampler.peaks.values())
+    return max(map(max, sampler.samples.values()))
 
 
 def main() -> int:

@@ -69,6 +69,8 @@ def cells() -> Iterable[Cell]:
 
 _invalid = functools.partial(Cell, status=FAILED, verdict="INVALID")
 _valid = functools.partial(Cell, status=PASSED, verdict="PASSED", within_s=60)
+_slow = functools.partial(Cell, status=FAILED, verdict="REGRESSED", reason="confirmed on 3 fresh sessions", within_s=90)
+"""Slower than its baseline before the fault, and after."""
 
 
 def _brokers() -> Iterable[Cell]:
@@ -90,6 +92,8 @@ def _brokers() -> Iterable[Cell]:
     yield full(phase=CREATION, reason="no answer in 20 s|exited with status", before=True, within_s=60)
     yield full(phase=WARMUP)
     yield full(phase=ROUND)
+    yield full(phase=DRAINING)
+    yield full(phase=CONFIRMATION, reason="session 2: .*(exited with status|was ended by)")
 
 
 def _workers() -> Iterable[Cell]:
@@ -115,12 +119,15 @@ def _cluster() -> Iterable[Cell]:
     deleted = functools.partial(_invalid, where="foreign", fault="topic deleted", within_s=60)
     for phase in (CREATION, WARMUP, ROUND, DRAINING):
         yield deleted(phase=phase, reason="topic .* is gone: somebody has deleted it")
+    yield deleted(phase=CONFIRMATION, reason="session 2: .*topic .* is gone: somebody has deleted it")
     slower = functools.partial(_invalid, where="foreign", fault="quota set", verdict="VIOLATED", within_s=90)
-    for phase in (WARMUP, ROUND):
+    for phase in (CREATION, WARMUP, ROUND):
         yield slower(phase=phase, reason="produce.latency.p99")
     yield _valid(phase=DRAINING, fault="quota set", where="foreign", within_s=60)
-    for phase in (WARMUP, ROUND, DRAINING):
+    yield _slow(phase=CONFIRMATION, fault="quota set", where="foreign", within_s=200)
+    for phase in (CREATION, WARMUP, ROUND, DRAINING):
         yield _valid(phase=phase, fault="leaders moved", where="pair", within_s=45)
+    yield _slow(phase=CONFIRMATION, fault="leaders moved", where="pair")
 
 
 def _clock() -> Iterable[Cell]:
@@ -129,4 +136,4 @@ def _clock() -> Iterable[Cell]:
         yield set_at(phase=CREATION, before=True)
         for phase in (WARMUP, ROUND, DRAINING):
             yield set_at(phase=phase)
-        yield set_at(phase=CONFIRMATION, status=FAILED, verdict="REGRESSED", within_s=90)
+        yield _slow(phase=CONFIRMATION, fault=fault, where="own")

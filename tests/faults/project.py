@@ -11,7 +11,10 @@ from .terminal import GATES
 ENVIRONMENT = "faults"
 BASELINE = Path("kafka-baselines") / ENVIRONMENT / "test_load.py" / "test_load.json"
 
-LIMITS = ("errors == 0", "lost == 0", "produce.latency.p99 <= 2 s", "produce.throughput >= 500 records/s")
+LIMITS = ("errors == 0", "lost == 0", "produce.latency.p99 <= 10 s", "produce.throughput >= 100 records/s")
+"""A machine that others share keeps them; clocks that are wrong by an hour, and brokers that hang, do not."""
+TIGHT = ("errors == 0", "lost == 0", "produce.latency.p99 <= 2 s")
+"""What a quota breaks."""
 AGAINST_BASELINE = ("produce.throughput >= baseline - 10%",)
 
 _ANY: dict[str, Any] = {"rate": 1000, "record_size": 100, "partitions": 2, "duration": 4, "warmup": 2, "rounds": 1}

@@ -29,6 +29,7 @@ from .project import (
     PACED,
     SHORT,
     SLOWLY_DRAINED,
+    TIGHT,
     reason_in,
     verdict_in,
     write_baseline,
@@ -100,7 +101,8 @@ def _run(
     fields = MANY_PARTITIONS if cell.phase == CREATION and not cell.before else _WORKLOADS[cell.phase]
     if cell.phase != DRAINING:
         fields = fields | _MORE.get(cell.fault, {})
-    write_project(project, fields, LIMITS if baseline is None else AGAINST_BASELINE)
+    limits = TIGHT if cell.fault == "quota set" else LIMITS
+    write_project(project, fields, limits if baseline is None else AGAINST_BASELINE)
     if baseline is not None:
         write_baseline(project, baseline)
     arguments = [f"--kafka-cluster={'local' if foreign is None else foreign.bootstrap_servers}"]

@@ -1,0 +1,213 @@
+"""Whether half an hour of load is as sound as ten seconds of it: `python benchmarks/endurance.py`.
+
+A pytest run as a user has it: paced load on three local brokers, three replicas, a consumer group of two, one round.
+What must hold, each seen from outside of what is measured:
+
+- Memory is flat: the median resident memory of pytest and of each worker in the last tenth of the run, against that in
+  the tenth that follows the first one.
+- Due times do not drift against the clock: an independent client reads the first and the last seconds of the topic.
+  Each record's due time (its tag) is where the rate puts it; and from there to the wall clock at which it was sent (its
+  timestamp, in whole ms) it is as long at the end as in the beginning, but for what the two clocks of this machine,
+  monotonic and wall, have drifted apart meanwhile.
+- Each record of the window has been read once and gave one sample of end-to-end latency.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from resident import WORKER, Sampler
+
+from pytest_kafkaperf.clusters import ClusterSpec, provision
+from pytest_kafkaperf.load.admin import Admin
+from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.units import Unit, parse
+
+DURATION = "30 min"
+RATE = 2000
+PARTITIONS = 6
+TOPIC = "endurance"
+FLAT_RATIO = 1.1
+"""More than this is growth."""
+DRIFT_S = 0.001
+READ_RATIO = 1 / 30
+"""Of the run, at its beginning and at its end, are read."""
+MEMORY_RATIO = 0.1
+NS_PER_S = 1_000_000_000
+
+_SAMPLE_S = 0.5
+_SPARE_S = 120
+"""For the start and the end of the run."""
+_READ_TIMEOUT_S = 300
+
+_TEST = """
+import pytest
+
+@pytest.mark.kafka_scenario(
+    topic={topic!r}, rate={rate}, record_size=200, duration={duration}, warmup="5 s", rounds=1,
+    consumers=2,
+)
+@pytest.mark.kafka_threshold("lost == 0", "duplicated == 0", "errors == 0")
+def test_endurance(kafka_perf):
+    kafka_perf()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One record of the window, as an independent client has read it."""
+
+    index: int
+    due_ns: int
+    """Of this machine's monotonic clock."""
+    sent_ms: int
+    """Of its wall clock."""
+
+
+def main() -> int:
+    """Measure and print; 1 where something does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--duration", default=DURATION, help=f"of the load (default: {DURATION})")
+    parser.add_argument("--rate", type=int, default=RATE, help=f"records a second (default: {RATE})")
+    options = parser.parse_args()
+    duration_s = parse(options.duration, Unit.SECONDS)
+    print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
+    with provision(ClusterSpec(brokers=3, heap="400m"), target="local") as cluster:
+        shape = Scenario.of({"partitions": PARTITIONS, "replication_factor": 3})
+        Admin(cluster.bootstrap_servers, cluster.access).create_topic(TOPIC, shape)
+        apart_ns = _clocks_apart_ns()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Sampler("-m pytest", _SAMPLE_S) as ours,
+            Sampler(WORKER, _SAMPLE_S) as workers,
+        ):
+            (one,) = _run(Path(folder), cluster.bootstrap_servers, rate=options.rate, duration_s=duration_s)
+        apart_ns = _clocks_apart_ns() - apart_ns
+        first, last = asyncio.run(_read(cluster.bootstrap_servers, duration_s * READ_RATIO))
+    held = [
+        *(_show_memory("pytest", samples) for samples in ours.samples.values()),
+        *(_show_memory("worker", samples) for samples in workers.samples.values()),
+        _show_drift(first, last, rate=options.rate, apart_ns=apart_ns),
+        _show_counts(one, expected=round(options.rate * duration_s)),
+    ]
+    return int(not all(held))
+
+
+def _run(folder: Path, servers: str, *, rate: int, duration_s: float) -> list[dict[str, Any]]:
+    """The rounds of a pytest run, as its JSON report has them."""
+    (folder / "test_endurance.py").write_text(
+        _TEST.format(topic=TOPIC, rate=rate, duration=duration_s), encoding="utf-8"
+    )
+    report = folder / "report.json"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout=0"]
+    command += [f"--kafka-cluster={servers}", "--kafka-preheat=0 s", f"--kafka-json={report}"]
+    ended = subprocess.run(  # noqa: S603 - pytest, on a file of this benchmark
+        command, cwd=folder, timeout=duration_s + _SPARE_S, check=False, capture_output=True, text=True
+    )
+    if ended.returncode:
+        sys.exit(ended.stdout + ended.stderr)
+    (test,) = json.loads(report.read_text(encoding="utf-8"))["tests"]
+    rounds: list[dict[str, Any]] = test["rounds"]
+    return rounds
+
+
+def _clocks_apart_ns() -> int:
+    return statistics.median_low(time.time_ns() - time.monotonic_ns() for _ in range(1001))
+
+
+async def _read(servers: str, seconds: float) -> tuple[list[Sent], list[Sent]]:
+    """What was sent in the first seconds of the window, and in its last."""
+    async with asyncio.timeout(_READ_TIMEOUT_S):
+        consumer = AIOKafkaConsumer(bootstrap_servers=servers)
+        await consumer.start()
+        try:
+            places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+            consumer.assign(places)
+            begun = await consumer.beginning_offsets(places)
+            ended = await consumer.end_offsets(places)
+            (opened,) = [await _sent_at(consumer, place, begun[place]) for place in places[:1]]
+            closed = max([await _sent_at(consumer, place, ended[place] - 1) for place in places])
+            first = await _between(consumer, dict(begun), ended, until_ms=opened + round(seconds * 1000))
+            found = await consumer.offsets_for_times(dict.fromkeys(places, closed - round(seconds * 1000)))
+            begun = {place: at.offset for place, at in found.items() if at is not None}
+            last = await _between(consumer, begun, ended, until_ms=closed)
+        finally:
+            await consumer.stop()
+    return first, last
+
+
+async def _sent_at(consumer: Any, place: TopicPartition, offset: int) -> int:
+    consumer.seek(place, offset)
+    timestamp: int = (await consumer.getone(place)).timestamp
+    return timestamp
+
+
+async def _between(
+    consumer: Any, begun: dict[TopicPartition, int], ended: dict[TopicPartition, int], *, until_ms: int
+) -> list[Sent]:
+    """Records from these offsets on that were sent by then; those of the warm-up are left out."""
+    found = []
+    for place, offset in begun.items():
+        consumer.seek(place, offset)
+    left = {place for place in begun if begun[place] < ended[place]}
+    while left:
+        for place, records in (await consumer.getmany(*left, timeout_ms=1000)).items():
+            found += [_sent(record.value, record.timestamp) for record in records if record.timestamp <= until_ms]
+            if records[-1].timestamp > until_ms or records[-1].offset + 1 >= ended[place]:
+                left.discard(place)
+    return [one for one in found if one.index >= 0]
+
+
+def _sent(value: bytes, timestamp_ms: int) -> Sent:
+    return Sent(index=int.from_bytes(value[10:16], signed=True), due_ns=int.from_bytes(value[:8]), sent_ms=timestamp_ms)
+
+
+def _show_memory(name: str, samples: list[int]) -> bool:
+    """Whether the memory of one process is flat."""
+    some = max(1, round(len(samples) * MEMORY_RATIO))
+    before, after = statistics.median(samples[some : 2 * some] or samples), statistics.median(samples[-some:])
+    mib = 1 << 20
+    print(f" {name}: {before / mib:.1f} MiB, at the end {after / mib:.1f} MiB ({after / before:.3f}x)")
+    return after <= FLAT_RATIO * before
+
+
+def _show_drift(first: list[Sent], last: list[Sent], *, rate: int, apart_ns: int) -> bool:
+    """Whether due times are where the rate puts them, and as far from the clock at the end as in the beginning."""
+    origin = min(first, key=lambda one: one.index)
+    off_ns = max(
+        abs(one.due_ns - origin.due_ns - (one.index - origin.index) * NS_PER_S // rate) for one in (*first, *last)
+    )
+    delays = [statistics.median(one.sent_ms * 1_000_000 - one.due_ns for one in some) for some in (first, last)]
+    drift_s = (delays[1] - delays[0] - apart_ns) / NS_PER_S
+    passed_s = (last[-1].due_ns - origin.due_ns) / NS_PER_S
+    looked = f"{len(first):,} and {len(last):,} records, {passed_s:.0f} s apart"
+    print(f" due times: at most {off_ns} ns from the rate's, of {looked}")
+    print(f" against the clock: {drift_s * 1e6:+.0f} us (clocks drifted {apart_ns / 1000:+.0f} us apart)")
+    return off_ns <= 1 and abs(drift_s) < DRIFT_S
+
+
+def _show_counts(one: dict[str, Any], *, expected: int) -> bool:
+    """Whether each record of the window was read, and timed, once."""
+    sent = sum(share["sent"] for share in one["workers"])
+    read = sum(share["received"] for share in one["workers"])
+    problems = [*one["problems"], *one["warnings"]]
+    print(f" records: {sent:,} sent, {read:,} read and timed, {expected:,} due; {'; '.join(problems) or 'no problem'}")
+    p50_ms, p99_ms = (one["metrics"][f"e2e.latency.{name}"] * 1000 for name in ("p50", "p99"))
+    print(f" end to end: p50 {p50_ms:.2f} ms, p99 {p99_ms:.1f} ms")
+    return sent == read == expected and not one["problems"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
