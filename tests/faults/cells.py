@@ -98,9 +98,9 @@ def _brokers() -> Iterable[Cell]:
 
 def _workers() -> Iterable[Cell]:
     died = functools.partial(_invalid, where="foreign", reason="a worker process died")
-    for phase in (WARMUP, ROUND, DRAINING, CONFIRMATION):
+    for phase in PHASES:
         yield died(phase=phase, fault="worker killed", always=phase == DRAINING)
-    for phase in (WARMUP, ROUND, DRAINING, CONFIRMATION):
+    for phase in PHASES:
         yield died(phase=phase, fault="worker out of memory")
 
 

@@ -172,6 +172,31 @@ def test_a_run_that_measured_nothing_has_its_reports(project: Project, github: d
     assert "not measured (error)" in summary
 
 
+TWICE = """
+import itertools
+
+runs = itertools.count()
+
+@pytest.mark.kafka_scenario(records=500, warmup=0, rounds=1, partitions=1)
+def test_twice(kafka_perf):
+    kafka_perf()
+    assert next(runs), "not the first time"
+"""
+
+
+@pytest.mark.broker
+def test_of_a_test_that_another_plugin_repeats_the_last_run_counts(project: Project, on_broker: str) -> None:
+    """In each report; that there was one before is said."""
+    run = project.test(TWICE).run(on_broker, "--reruns=1")
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_twice": "PASSED"}), run.out
+    (test,) = run.report["tests"]
+    assert "this test ran again: before, it was PASSED" in test["notes"]
+    assert test["outcome"] == "passed"
+    names = [each.attrib["name"] for each in run.junit.iter("property")]
+    assert names.count("kafka_verdict") == 1
+    assert len(names) == len({*names})
+
+
 def test_a_run_without_perf_tests_tells_github_nothing(project: Project, github: dict[str, Any]) -> None:
     """The plugin is installed in runs that have nothing to do with it."""
     run = project.test("def test_other(): ...").run("--kafka-markdown=summary.md", **github)
