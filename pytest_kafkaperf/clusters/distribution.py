@@ -23,7 +23,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.clusters import jars
-from pytest_kafkaperf.clusters.pins import file_name, pinned, sha256
+from pytest_kafkaperf.clusters.pins import file_name, pinned, refuse_other, sha256
 from pytest_kafkaperf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -133,14 +133,13 @@ def _refuse_changed(found: Distribution, folder: Path) -> None:
     pins = {file_name(name): expected for name, expected in pinned(jars.coordinate(found.version)).items()}
     for path, noted in found.sums.items():
         by_pin = bool(pins) and path in found.classpath
-        expected = pins.get(path.name, "no jar of that name") if by_pin else noted
-        is_now = sha256(path)
-        if is_now != expected:
-            source = "is pinned in pytest-kafkaperf" if by_pin else "was noted when it was new"
-            raise ClusterError(
-                f"{path.name} of Kafka {found.version} has changed, and is not run: its SHA-256 is {is_now}, and "
-                f"{expected} {source}. Find out what has changed {path}; to fetch all of it anew, delete {folder}"
-            )
+        refuse_other(
+            path,
+            pins.get(path.name, "no jar of that name") if by_pin else noted,
+            source="is pinned in pytest-kafkaperf" if by_pin else "was noted when it was new",
+            what=f"of Kafka {found.version} has changed",
+            advice=f"Find out what has changed {path}; to fetch all of it anew, delete {folder}",
+        )
 
 
 def _install(folder: Path, version: str, java: Java) -> None:

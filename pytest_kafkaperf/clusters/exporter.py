@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.clusters import jars
-from pytest_kafkaperf.clusters.pins import file_name, pinned, sha256
+from pytest_kafkaperf.clusters.pins import file_name, pinned, refuse_other
 from pytest_kafkaperf.errors import ClusterError
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
@@ -65,12 +65,12 @@ def jar(cache: Path) -> Path:
     path = cache / "agents" / file_name(COORDINATE)
     if not _is_whole(path):
         _fetch(path, cache)
-    found, expected = sha256(path), pinned(COORDINATE)[COORDINATE]
-    if found != expected:
-        raise ClusterError(
-            f"{path.name} has changed, and is not run: its SHA-256 is {found}, and {expected} is pinned in "
-            f"pytest-kafkaperf. Find out what has changed {path}; to fetch it anew, delete it"
-        )
+    refuse_other(
+        path,
+        pinned(COORDINATE)[COORDINATE],
+        what="has changed",
+        advice=f"Find out what has changed {path}; to fetch it anew, delete it",
+    )
     return path
 
 
