@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from pytest_kafkaperf.errors import ClusterLostError
-from pytest_kafkaperf.load.kafka import AIOKafkaClient, metadata
+from pytest_kafkaperf.load.kafka import AIOKafkaClient, close, metadata
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.access import Access
@@ -73,9 +73,7 @@ class TopicWatch:
                         await self._look(client)
                 await asyncio.to_thread(self._closing.wait, _INTERVAL_S)
         finally:
-            with contextlib.suppress(KafkaError, OSError, TimeoutError):
-                async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                    await client.close()
+            await close(client)
 
     async def _look(self, client: Any) -> None:
         """Ask any broker that answers; the cluster's own view comes with the answer."""

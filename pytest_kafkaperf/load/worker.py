@@ -19,7 +19,7 @@ from pytest_kafkaperf.load.batches import BatchProducer
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
 from pytest_kafkaperf.load.clients import REQUEST_TIMEOUT_S, make_consumer, make_producer
 from pytest_kafkaperf.load.consuming import Consumer
-from pytest_kafkaperf.load.kafka import adapt
+from pytest_kafkaperf.load.kafka import adapt, close
 from pytest_kafkaperf.load.keyed import KeyedProducer
 from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.own import Own
@@ -44,7 +44,6 @@ _START_TIMEOUT_S = 90
 _SETTLE_MARGIN_S = 5
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
-_CLOSE_TIMEOUT_S = 2
 
 T = TypeVar("T")
 
@@ -156,7 +155,7 @@ class _Worker:
             yield
         finally:
             clients = [*writers.values(), *(client for _, client in readers)]
-            await asyncio.gather(*map(_stop, clients), return_exceptions=True)
+            await asyncio.gather(*map(close, clients), return_exceptions=True)
 
     async def _start_writer(self, client: Any) -> None:
         await client.start()
@@ -333,11 +332,6 @@ async def _connect(starting: Coroutine[Any, Any, None], name: str, servers: str)
         raise LoadError(f"{name} could not connect to {servers} within {_CONNECT_TIMEOUT_S} s") from None
     except (KafkaError, OSError, ValueError) as error:
         raise LoadError(f"{name} could not connect to {servers}: {type(error).__name__}: {error}") from None
-
-
-async def _stop(client: Any) -> None:
-    async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-        await client.stop()
 
 
 async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
