@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from pytest_kafkaperf.errors import ClusterLostError
 from pytest_kafkaperf.load.kafka import AIOKafkaClient, close, metadata
+from pytest_kafkaperf.load.obstacles import gone
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.access import Access
@@ -52,7 +53,7 @@ class TopicWatch:
     def check(self) -> None:
         """Raise ClusterLostError when the topic was there and is gone."""
         if self.states and self._unknown >= _GONE_LOOKS:
-            raise ClusterLostError(f"topic {self._topic!r} is gone: somebody has deleted it while load ran")
+            raise ClusterLostError(gone(self._topic))
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
