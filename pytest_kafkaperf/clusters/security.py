@@ -5,16 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import SecretStr
 
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters.certificates import Certificates, certificates
 from pytest_kafkaperf.clusters.properties import CLIENT
-
-Kind = Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"]
-KINDS: tuple[str, ...] = get_args(Kind)
 
 USER = "kafkaperf"
 """Whom clients log in as."""
@@ -37,7 +34,7 @@ class Security:
 
     @classmethod
     def make(cls, kind: str, hosts: Sequence[str]) -> Security:
-        """Make credentials, and certificates for the brokers at `hosts`."""
+        """Make credentials, and certificates for the brokers at `hosts`; `kind` is the spec's `security`."""
         return cls(
             scram="sasl_scram" in kind,
             plain="sasl_plain" in kind,
