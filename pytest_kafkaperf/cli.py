@@ -18,7 +18,6 @@ from typing import Never
 
 from pytest_kafkaperf.baseline import BaselineRecord
 from pytest_kafkaperf.collection import file_of
-from pytest_kafkaperf.comparison import counted
 from pytest_kafkaperf.environment import default_environment_key, differences
 from pytest_kafkaperf.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.imports import Source, notes_on, origin, read_source, rounds_of
@@ -29,7 +28,7 @@ from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_comp
 from pytest_kafkaperf.reports.reading import read_report
 from pytest_kafkaperf.store import BaselineStore, read_baseline
 from pytest_kafkaperf.target import read_target
-from pytest_kafkaperf.units import Unit, parse
+from pytest_kafkaperf.units import Unit, counted, parse
 
 _STANDARD_INPUT = "-"
 _NOT_DONE = 2

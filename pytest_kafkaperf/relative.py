@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pytest_kafkaperf.comparison import Comparison, Paired, Unpaired, counted, exceeds, pooled, ratio_of, sign_of
+from pytest_kafkaperf.comparison import Comparison, Paired, Unpaired, exceeds, pooled, ratio_of, sign_of
 from pytest_kafkaperf.confirmation import Fresh, can_decide
 from pytest_kafkaperf.finding import Finding, Verdict
 from pytest_kafkaperf.metrics import Metric
 from pytest_kafkaperf.threshold import Relative
-from pytest_kafkaperf.units import format_ratio
+from pytest_kafkaperf.units import counted, format_ratio
 
 ALPHA = Fraction(1, 100)
 """A difference is beyond noise when its p is below this.

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.curve import Curve
 from pytest_kafkaperf.rate import Rate
+from pytest_kafkaperf.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 _INT64_ROOM = 1 << 62
 
 

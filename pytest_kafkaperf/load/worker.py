@@ -28,8 +28,9 @@ from pytest_kafkaperf.load.producing import Producer, Window
 from pytest_kafkaperf.load.reading import reader_of
 from pytest_kafkaperf.load.single import RecordProducer
 from pytest_kafkaperf.scenario import RECORDS_TIMEOUT_S, Scenario
-from pytest_kafkaperf.schedule import NS_PER_S, Schedule
+from pytest_kafkaperf.schedule import Schedule
 from pytest_kafkaperf.series import Series
+from pytest_kafkaperf.units import NS_PER_S
 from pytest_kafkaperf.worker_report import WorkerReport
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import Row, failure_beside, remark_of, rows_of, short
 from pytest_kafkaperf.result import summary
+from pytest_kafkaperf.units import counted
 from pytest_kafkaperf.values import format_field
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _folded(result: Result) -> str:
     scenario = ", ".join(f"{name}={format_field(name, getattr(result.scenario, name))}" for name in result.sources)
     place = f"{cluster.provider}, Kafka {cluster.version or 'of unknown version'}"
     lines = [
-        f"{place}; {len(result.rounds)} rounds, {len(result.trials)} session{'s' * (len(result.trials) != 1)}",
+        f"{place}; {counted(len(result.rounds), 'round')}, {counted(len(result.trials), 'session')}",
         f"scenario: {scenario or 'defaults'}",
         *(f"warning: {each}" for each in result.warnings),
     ]

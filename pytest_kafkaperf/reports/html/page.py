@@ -34,7 +34,7 @@ from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import row_of
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.sweeps import find_sweeps
-from pytest_kafkaperf.units import format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.units import counted, format_percent, format_quantity, format_ratio
 from pytest_kafkaperf.values import format_field
 from pytest_kafkaperf.verdict import Check
 
@@ -264,16 +264,12 @@ def _totals(result: Result) -> str:
     further = len(result.trials) - 1
     side = next(iter(standard(result)), None)
     parts = [
-        _counted(len(result.rounds), "round"),
-        _counted(further, "fresh session") if further else "",
-        f"{side.name} of {_counted(len(side.sessions), 'session')}" if side and result.reference is None else "",
+        counted(len(result.rounds), "round"),
+        counted(further, "fresh session") if further else "",
+        f"{side.name} of {counted(len(side.sessions), 'session')}" if side and result.reference is None else "",
         "a reference beside it" if side and result.reference is not None else "",
     ]
     return ", ".join(filter(None, parts))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _scenario(result: Result) -> list[tuple[str, str, str]]:
