@@ -189,5 +189,10 @@ def ratio_of(shift: float) -> float:
     return math.expm1(min(shift, _MOST_SHIFT))
 
 
+def change_of(subject: Metric, shift: float) -> float:
+    """A shift on the scale where larger is worse, as a ratio of the metric itself: +0.3 when the value rose by 30 %."""
+    return ratio_of(sign_of(subject) * shift)
+
+
 _MOST_SHIFT = 200.0
 """A factor of 10**86: a floating-point number still, as its multiples are."""

@@ -7,7 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.comparison import sign_of
+from pytest_kafkaperf.comparison import change_of
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.files import replace_file
 from pytest_kafkaperf.metrics import CATALOGUE
@@ -142,17 +142,17 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def _calibrated(name: str, found: Calibrated) -> dict[str, Any]:
     """Deviations and changes as ratios, the changes in the metric's direction."""
-    sign = sign_of(CATALOGUE[name])
+    subject = CATALOGUE[name]
     return {
         "sessions": found.sessions,
         "noise_within": found.noise.within,
         "noise_between": found.noise.between,
         "noise_between_assumed": found.noise.assumed,
-        "tolerance": math.expm1(sign * found.tolerance),
+        "tolerance": change_of(subject, found.tolerance),
         "suspects": found.suspects,
         "false_alarms": found.alarms,
         "splits": found.splits,
-        "detectable": _number(math.expm1(sign * found.detectable)),
+        "detectable": change_of(subject, found.detectable) if math.isfinite(found.detectable) else None,
     }
 
 

@@ -7,7 +7,6 @@ import collections
 import hashlib
 import importlib.resources
 import itertools
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ import markupsafe
 import plotly.offline
 
 from pytest_kafkaperf.collection import without_folders
-from pytest_kafkaperf.comparison import sign_of
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.printable import printable
@@ -31,10 +29,10 @@ from pytest_kafkaperf.reports.html.charts import TEMPLATE, Chart, standard
 from pytest_kafkaperf.reports.html.figures import charts_of
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.notes import names_of
-from pytest_kafkaperf.reports.rows import row_of
+from pytest_kafkaperf.reports.rows import calibration_cells, row_of
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.sweeps import find_sweeps
-from pytest_kafkaperf.units import counted, format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.units import counted, format_quantity, format_ratio
 from pytest_kafkaperf.values import format_field
 from pytest_kafkaperf.verdict import Check
 
@@ -233,16 +231,8 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _calibrated(name: str, found: Calibrated) -> tuple[str, list[tuple[str, str]]]:
-    sign = sign_of(CATALOGUE[name])
-    least = format_ratio(math.expm1(sign * found.detectable)) if math.isfinite(found.detectable) else _DASH
-    return name, [
-        ("within", format_percent(found.noise.within)),
-        ("between", format_percent(found.noise.between) + ("?" if found.noise.assumed else "")),
-        ("limit", format_ratio(math.expm1(sign * found.tolerance))),
-        ("suspect", f"{found.suspects} of {found.sessions}"),
-        ("false alarms", f"{found.alarms} of {found.splits}" if found.splits else _DASH),
-        ("finds from", least),
-    ]
+    titles = {"finds": "finds from"}  # as with limits: here is room for it
+    return name, [(titles.get(title, title), cell or _DASH) for title, cell in calibration_cells(name, found).items()]
 
 
 def _why(result: Result) -> Iterator[tuple[str, str]]:
