@@ -26,6 +26,7 @@ from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.comparing import Outcome, compare_reports
 from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
 from pytest_kafkaperf.reports.reading import read_report
+from pytest_kafkaperf.settings import DEFAULT_BASELINES
 from pytest_kafkaperf.store import BaselineStore, read_baseline
 from pytest_kafkaperf.target import read_target
 from pytest_kafkaperf.units import Unit, counted, parse
@@ -89,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool; - is standard input")
     command.add_argument("--baseline", required=True, metavar="TEST", help=f"whose baseline, such as {_EXAMPLE}")
     command.add_argument(
-        "--baselines", type=Path, default=Path("kafka-baselines"), metavar="DIR", help="default: kafka-baselines"
+        "--baselines", type=Path, default=Path(DEFAULT_BASELINES), metavar="DIR", help=f"default: {DEFAULT_BASELINES}"
     )
     command.add_argument("--environment", metavar="NAME", help="as --kafka-environment; default: this machine's")
     command.add_argument(
