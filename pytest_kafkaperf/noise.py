@@ -23,7 +23,7 @@ from pytest_kafkaperf.ranks import spared, spared_pairs
 
 POWER = 0.8
 """How often a worsening must be found to count as detectable: the usual convention for the power of a test."""
-_FEWEST_SESSIONS = 3
+FEWEST_SESSIONS = 3
 """That show noise between sessions: two give one difference, which is near zero every few times by chance."""
 _MOST_RUNS, _FEWEST_RUNS = 1000, 400
 """Of the rule, on drawn noise: the power is right to about 0.02, and the change to a few per cent of itself."""
@@ -67,7 +67,7 @@ class Noise:
         means = [statistics.fmean(group) for group in groups]
         pairs = list(zip(groups, means, strict=True))
         own = math.fsum((value - mean) ** 2 for group, mean in pairs for value in group) / (rounds - len(groups))
-        assumed = len(groups) < _FEWEST_SESSIONS
+        assumed = len(groups) < FEWEST_SESSIONS
         shared = own
         if not assumed:
             centre = math.fsum(itertools.chain(*groups)) / rounds

@@ -16,7 +16,7 @@ from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import Row, failure_beside, remark_of, rows_of, short
-from pytest_kafkaperf.result import summary
+from pytest_kafkaperf.result import standard_of, summary
 from pytest_kafkaperf.units import counted
 from pytest_kafkaperf.values import format_field
 
@@ -130,8 +130,7 @@ def _fitting(blocks: Sequence[str], left: int) -> tuple[list[str], int]:
 
 
 def _rank(result: Result, ending: Ending | None) -> tuple[bool, int]:
-    fails = result.verdict.fails if ending is None else ending.fails
-    return not fails, -list(Verdict).index(result.verdict)
+    return not _fails(result.verdict, ending), -list(Verdict).index(result.verdict)
 
 
 def _headline(results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending]) -> str:
@@ -148,13 +147,13 @@ def _headline(results: Sequence[Result], endings: Mapping[str, Ending], unmeasur
     )
 
 
-def _fails(result: Result, endings: Mapping[str, Ending]) -> bool:
-    ending = endings.get(result.nodeid)
-    return result.verdict.fails if ending is None else ending.fails
+def _fails(verdict: Verdict, ending: Ending | None) -> bool:
+    """For pytest, as far as it has told how the test ended."""
+    return verdict.fails if ending is None else ending.fails
 
 
 def _sign(ending: Ending | None, verdict: Verdict) -> str:
-    if verdict.fails if ending is None else ending.fails:
+    if _fails(verdict, ending):
         return "❌"
     return "⚠️" if verdict.fails or verdict is Verdict.INCONCLUSIVE else "✅"
 
@@ -197,7 +196,11 @@ def _table_line(cells: Sequence[str]) -> str:
 
 
 def _has_reasons(result: Result, endings: Mapping[str, Ending]) -> bool:
-    return _fails(result, endings) or result.verdict.fails or result.verdict is Verdict.INCONCLUSIVE
+    return (
+        _fails(result.verdict, endings.get(result.nodeid))
+        or result.verdict.fails
+        or result.verdict is Verdict.INCONCLUSIVE
+    )
 
 
 def _reasons(result: Result, ending: Ending | None) -> str:
@@ -206,13 +209,12 @@ def _reasons(result: Result, ending: Ending | None) -> str:
         for check in result.checks
         if check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE
     ]
-    standard = "baseline" if result.reference is None else "reference"
     lines = [
         *map(text, result.problems),
         *undecided,
         *map(text, result.notes),
         *map(text, failure_beside(result, ending)),
-        *(f"changed against the {standard}: {code(each)}" for each in result.changed),
+        *(f"changed against the {standard_of(result)}: {code(each)}" for each in result.changed),
         *(f"advice, not a limit: {text(describe_advice(one))}" for one in result.advice),
     ]
     return _section(_told(result, ending), result.nodeid, lines)

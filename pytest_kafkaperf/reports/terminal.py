@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.printable import printable
+from pytest_kafkaperf.printable import ascii_of, printable
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import Row, calibration_cells, remark_of, rows_of
 from pytest_kafkaperf.steps import Outcome
@@ -196,7 +196,7 @@ def _bar(value: float | None, all_values: Sequence[float], *, ascii_only: bool) 
 
 
 def _plain(text: str, *, ascii_only: bool) -> str:
-    return text.replace("µ", "u").replace("±", "+-").encode("ascii", "replace").decode() if ascii_only else text
+    return ascii_of(text) if ascii_only else text
 
 
 def _print(what: RenderableType, *, width: int, colour: bool) -> str:

@@ -30,6 +30,7 @@ from pytest_kafkaperf.reports.html.figures import charts_of
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import calibration_cells, row_of
+from pytest_kafkaperf.result import standard_of
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.sweeps import find_sweeps
 from pytest_kafkaperf.units import counted, format_quantity, format_ratio
@@ -176,7 +177,7 @@ def _test(result: Result, run: Run) -> dict[str, Any]:
         "scenario": _scenario(result),
         "defaults": _defaults(result),
         "fingerprint": _fingerprint(result, run),
-        "standard": "reference" if result.reference is not None else "baseline",
+        "standard": standard_of(result),
         "totals": _totals(result),
         "command": command_for(
             result,
@@ -239,8 +240,7 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     """Kind and text, what matters most first."""
     yield from (("problem", text) for text in result.problems)
     if result.changed:
-        standard = "the baseline" if result.reference is None else "the reference"
-        yield "changed", f"against {standard}: {', '.join(result.changed).replace(' -> ', ' → ')}"
+        yield "changed", f"against the {standard_of(result)}: {', '.join(result.changed).replace(' -> ', ' → ')}"
     yield from (("warning", text) for text in result.warnings)
     yield from (("note", text) for text in result.notes)
     for one in result.advice:
