@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import Schedule
-from pytest_kafkaperf.units import NS_PER_S, Unit, counted, format_quantity
+from pytest_kafkaperf.schedule import window_s
+from pytest_kafkaperf.units import Unit, counted, format_quantity
 
 SETUP_S = 2.0
 """Of a test: topic and workers, until the first round begins."""
@@ -97,11 +97,10 @@ def cost_of(scenario: Scenario, *, fewest: int, whole: bool = False) -> Cost:
     its time. `whole` says that the length must stay for another reason, such as something that is done in a round at a
     certain time.
     """
-    length_s = _length_s(scenario)
     cuttable = scenario.duration is not None and not isinstance(scenario.rate, tuple) and not whole
     return Cost(
         warmup_s=scenario.warmup,
-        length_s=length_s,
+        length_s=window_s(scenario),
         shortest_s=_shortest_s(scenario.duration) if cuttable and scenario.duration is not None else None,
         rounds=scenario.rounds,
         fewest=min(fewest, scenario.rounds),
@@ -180,14 +179,6 @@ def unconfirmed_text(needed_s: float, *, left_s: float) -> str:
         f"another fresh session would take {_seconds(needed_s)}, and {_seconds(max(left_s, 0))} of the time budget "
         "were left for it; raise --kafka-time-budget"
     )
-
-
-def _length_s(scenario: Scenario) -> float | None:
-    if scenario.duration is not None:
-        return scenario.duration
-    if scenario.records is None or scenario.rate is None:
-        return None
-    return Schedule.of(scenario.rate, start_ns=0).due_ns(scenario.records) / NS_PER_S
 
 
 def _shortest_s(duration_s: float) -> float:

@@ -18,8 +18,9 @@ from pytest_kafkaperf.errors import ClusterLostError, LoadError
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
 from pytest_kafkaperf.load.processes import DIED, Processes
-from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.round_report import Audit, RoundReport
+from pytest_kafkaperf.schedule import window_s
 from pytest_kafkaperf.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from pytest_kafkaperf.load.producing import Producer, Window
 from pytest_kafkaperf.load.reading import reader_of
 from pytest_kafkaperf.load.single import RecordProducer
 from pytest_kafkaperf.scenario import RECORDS_TIMEOUT_S, Scenario
-from pytest_kafkaperf.schedule import Schedule
+from pytest_kafkaperf.schedule import window_s
 from pytest_kafkaperf.series import Series
 from pytest_kafkaperf.units import NS_PER_S
 from pytest_kafkaperf.worker_report import WorkerReport
@@ -67,13 +67,6 @@ def settle_timeout_s(scenario: Scenario) -> float:
     """Bound of waiting for the fate of what was sent."""
     request_ms: int = scenario.producer_config.get("request_timeout_ms", REQUEST_TIMEOUT_S * 1000)
     return request_ms / 1000 + _SETTLE_MARGIN_S
-
-
-def window_s(scenario: Scenario) -> float | None:
-    """Length of the window; None where it ends with its last record, whenever that is."""
-    if scenario.duration is not None or scenario.records is None or scenario.rate is None:
-        return scenario.duration
-    return Schedule.of(scenario.rate, start_ns=0).due_ns(scenario.records) / NS_PER_S
 
 
 def longest_s(scenario: Scenario) -> float:
