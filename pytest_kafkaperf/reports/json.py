@@ -8,8 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.comparison import change_of
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.files import replace_file
+from pytest_kafkaperf.files import write_report
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.result import summary
 
@@ -60,10 +59,8 @@ def write_json(
         "tests": [_test(result, endings.get(result.nodeid)) for result in results],
         "unmeasured": [_unmeasured(each) for each in endings.values() if each.nodeid not in measured],
     }
-    try:
-        replace_file(path, f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode())
-    except OSError as error:
-        raise UsageError(f"--kafka-json={path}: cannot write the report: {error.strerror or error}") from None
+    content = f"{json.dumps(document, indent=2, allow_nan=False)}\n"
+    write_report(path, content.encode(), option="json", what="report")
 
 
 def _test(result: Result, ending: Ending | None) -> dict[str, Any]:

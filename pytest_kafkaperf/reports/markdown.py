@@ -8,8 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.files import replace_file
+from pytest_kafkaperf.files import write_report
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.printable import printable
@@ -49,10 +48,7 @@ def write_markdown(path: Path, results: Sequence[Result], endings: Mapping[str, 
         UsageError: the file cannot be written; names it and the reason.
 
     """
-    try:
-        replace_file(path, markdown(results, endings).encode())
-    except OSError as error:
-        raise UsageError(f"--kafka-markdown={path}: cannot write the summary: {error.strerror or error}") from None
+    write_report(path, markdown(results, endings).encode(), option="markdown", what="summary")
 
 
 def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_bytes: int = LIMIT_BYTES) -> str:
