@@ -298,6 +298,12 @@ def _properties(text: str | None) -> dict[str, str]:
 
 
 def _whole(given: Mapping[str, str], name: str, *, least: int) -> int | None:
+    """An option that is a number.
+
+    Raises:
+        UsageError: it is none, or less than that.
+
+    """
     text = given.get(name)
     if text is None:
         return None
@@ -307,6 +313,12 @@ def _whole(given: Mapping[str, str], name: str, *, least: int) -> int | None:
 
 
 def _seconds(given: Mapping[str, str], name: str, *, least: int) -> float | None:
+    """An option that is a time, in seconds.
+
+    Raises:
+        UsageError: it is none, or less than that.
+
+    """
     text = given.get(name)
     if text is None:
         return None

@@ -224,7 +224,8 @@ def _format(partial: Path, classpath: list[Path], version: str, java: Java) -> N
         )
     except subprocess.TimeoutExpired:
         raise ClusterError(
-            f"formatting the data folder of Kafka {version} took more than {_FORMAT_TIMEOUT_S} s"
+            f"formatting the data folder of Kafka {version} with {java.description} ({java.path}) took more than "
+            f"{_FORMAT_TIMEOUT_S} s; try again when the machine has less to do, or set JAVA_HOME to another Java"
         ) from None
     if done.returncode != 0:
         said = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
