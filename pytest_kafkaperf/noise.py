@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.confirmation import SESSIONS
-from pytest_kafkaperf.ranks import spared, spared_pairs
+from pytest_kafkaperf.ranks import critical_rank_sums, critical_us
 
 POWER = 0.8
 """How often a worsening must be found to count as detectable: the usual convention for the power of a test."""
@@ -99,7 +99,7 @@ def detectable(
     drawn = [min(size, _MOST_ROUNDS) for size in baseline or ()]
     known, some = sum(drawn), min(rounds, _MOST_ROUNDS)
     deciding = SESSIONS * some if confirmed else some
-    extreme = spared_pairs(deciding, alpha) if baseline is None else spared(deciding, known, alpha)
+    extreme = critical_rank_sums(deciding, alpha) if baseline is None else critical_us(deciding, known, alpha)
     if not extreme:
         return math.inf
     runs = max(_FEWEST_RUNS, min(_DIFFERENCES // max(1, (some + 2 * deciding) * known), _MOST_RUNS))
