@@ -32,6 +32,7 @@ from pytest_kafkaperf.target import read_target
 from pytest_kafkaperf.units import Unit, counted, parse
 
 _STANDARD_INPUT = "-"
+_DONE = 0
 _NOT_DONE = 2
 """Exit status where nothing could be imported, shown or compared."""
 _MAX_BYTES = 64 * 2**20
@@ -50,12 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status."""
     try:
         given = _parser().parse_args(arguments)
-        lines, status = given.run(given, Paper.here())
+        printed: _Printed = given.run(given, Paper.here())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
         return _NOT_DONE
+    lines, status = printed
     _print(lines)
-    return int(status)
+    return status
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -153,7 +155,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
         *render_metrics(rounds, paper, names=CATALOGUE),
         *(line for note in notes for line in render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
-    ], False
+    ], _DONE
 
 
 def _provider(cluster: str) -> str:
@@ -199,7 +201,7 @@ def _show(given: argparse.Namespace, paper: Paper) -> _Printed:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"cannot read baseline {path}: {error.strerror}") from None
         lines += ["", *render_baseline(record, path, paper)]
-    return lines[1:], False
+    return lines[1:], _DONE
 
 
 def _files(path: Path) -> list[Path]:
@@ -225,7 +227,7 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Printed:
         lines += render_note(f"changed: {', '.join(changed)}", paper)
     for test in outcome.tests:
         lines += ["", *render_compared(test, paper)]
-    status = outcome.fails if outcome.tests else _NOT_DONE
+    status = int(outcome.fails) if outcome.tests else _NOT_DONE
     return [*lines, *_unmatched(outcome)], status
 
 

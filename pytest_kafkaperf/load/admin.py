@@ -19,7 +19,7 @@ from pytest_kafkaperf.load.calls import call
 from pytest_kafkaperf.load.coordinators import LATER, dismiss
 from pytest_kafkaperf.load.grants import Operation, Resource, refusal
 from pytest_kafkaperf.load.kafka import admin as requests
-from pytest_kafkaperf.load.kafka import close, connected, metadata
+from pytest_kafkaperf.load.kafka import ask_for_topics, close, connected
 from pytest_kafkaperf.load.names import PREFIX, stale_groups, stale_topics
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ def _of_each(synonyms: Iterable[tuple[str, str | None, int]]) -> list[tuple[str 
 
 async def visible_topics(client: Any) -> list[str]:
     """All topics that this client may see."""
-    answer = await client.send(client.get_random_node(), metadata.MetadataRequest(allow_auto_topic_creation=False))
+    answer = await client.send(client.get_random_node(), ask_for_topics())
     return [topic["topic"] for topic in answer.to_object()["topics"]]
 
 

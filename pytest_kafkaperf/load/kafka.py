@@ -66,6 +66,7 @@ __all__ = [
     "admin",
     "allow_in_flight",
     "api",
+    "ask_for_topics",
     "close",
     "connected",
     "control_record",
@@ -271,6 +272,8 @@ def encode(records: Iterable[tuple[bytes | None, bytes]], headers: Headers, batc
 
 
 _GET_RUNNING_LOOP = util.get_running_loop
+ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
+"""A request for metadata; no topic is created by being asked about."""
 
 
 def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords]) -> None:
@@ -287,7 +290,7 @@ def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords])
     fetcher.MemoryRecords = partition_records.reader
     conn.AIOKafkaConnection = Connection
     conn.READER_LIMIT = _READER_LIMIT
-    client.MetadataRequest = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
+    client.MetadataRequest = ask_for_topics
     batches = scenario.client == "batch"
     util.get_running_loop = asyncio.get_running_loop if batches else _GET_RUNNING_LOOP
     producer.Sender = Sender if batches else sender.Sender

@@ -1,6 +1,7 @@
 """What would go wrong under load, seen before it starts: each problem with what was asked for and what to do.
 
-Every request is bounded and changes nothing. What a broker does not tell, or does not tell this client, is no problem.
+Every request is bounded, and changes nothing: only the first transactional id of a run that has one is known to the
+cluster from then on. What a broker does not tell, or does not tell this client, is no problem.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from pytest_kafkaperf.errors import ClusterLostError
-from pytest_kafkaperf.load.kafka import AIOKafkaClient, close, metadata
+from pytest_kafkaperf.load.kafka import AIOKafkaClient, ask_for_topics, close
 from pytest_kafkaperf.load.obstacles import gone
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.brokers.partitions import State
 
 _INTERVAL_S = 1.0
-_REQUEST = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
 _ANSWER_TIMEOUT_S = 2
 """Bound of one look; the next one may ask another broker."""
 _EXIT_TIMEOUT_S = 5
@@ -78,7 +76,7 @@ class TopicWatch:
 
     async def _look(self, client: Any) -> None:
         """Ask any broker that answers; the cluster's own view comes with the answer."""
-        answer = await client.send(client.get_random_node(), _REQUEST([self._topic]))
+        answer = await client.send(client.get_random_node(), ask_for_topics([self._topic]))
         at_ns = time.monotonic_ns()
         state: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}
         unknown = False

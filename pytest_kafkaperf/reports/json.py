@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.verdict import Check
 
 SCHEMA = 1
+"""Version of the report."""
 
 
 def write_json(
