@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.access import Access
+from pytest_kafkaperf.access import Access, secret_lines
 from pytest_kafkaperf.clusters.certificates import Certificates, certificates
 from pytest_kafkaperf.clusters.properties import CLIENT
 
@@ -88,9 +88,9 @@ class Security:
 
     def redact(self, text: str) -> str:
         """The text without the secrets of this cluster."""
-        hidden = [self.password.get_secret_value(), self.admin_password.get_secret_value()]
+        hidden = [*self.access.secrets(), *self.admin.secrets()]
         if self.certificates is not None:
-            hidden += [line for line in self.certificates.key.get_secret_value().splitlines() if "--" not in line]
+            hidden += secret_lines(self.certificates.key.get_secret_value())
         for secret in hidden:
             text = text.replace(secret, "***")
         return text
