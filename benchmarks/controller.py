@@ -35,11 +35,11 @@ from pytest_kafkaperf.measurement import fold
 from pytest_kafkaperf.pace import Overhead, Pace
 from pytest_kafkaperf.round_report import RoundReport
 from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Series
 from pytest_kafkaperf.session import Session
 from pytest_kafkaperf.settings import Settings, read_settings
 from pytest_kafkaperf.store import BaselineStore
+from pytest_kafkaperf.units import NS_PER_S
 from pytest_kafkaperf.worker_report import Consumed, Produced, WorkerReport
 
 if TYPE_CHECKING:

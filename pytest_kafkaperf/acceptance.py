@@ -11,12 +11,11 @@ from pytest_kafkaperf.comparison import (
     Comparison,
     Measured,
     Rounds,
+    change_of,
     compare,
     exceeds,
     flaw_of,
     pooled,
-    ratio_of,
-    sign_of,
 )
 from pytest_kafkaperf.confirmation import SESSIONS
 from pytest_kafkaperf.finding import Verdict
@@ -93,7 +92,7 @@ def ratchet_obstacle(
         if threshold.relative is None or len(sessions) < len(compared):
             continue
         if _is_worse(sessions):
-            change = ratio_of(sign_of(threshold.metric) * pooled(sessions).shift)
+            change = change_of(threshold.metric, pooled(sessions).shift)
             return f"{threshold.metric.name} got worse, by {format_ratio(change)} against it"
         gained = gained or _is_better(sessions, threshold.relative.log_tolerance)
     return None if gained else "on fresh sessions nothing was better by more than its tolerance, beyond noise"

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pytest_kafkaperf.comparison import Comparison, Measured, Rounds, Unpaired, compare, logs, ratio_of, sign_of
+from pytest_kafkaperf.comparison import Comparison, Measured, Rounds, Unpaired, change_of, compare, logs
 from pytest_kafkaperf.confirmation import holm
 from pytest_kafkaperf.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.ranks import hodges_lehmann
@@ -82,7 +82,7 @@ class _Move:
             metric=self.subject.name,
             observed=self.observed,
             baseline=self.baseline,
-            change=ratio_of(sign_of(self.subject) * self.shift),
+            change=change_of(self.subject, self.shift),
             better=self.shift < 0,
             p=float(self.p),
         )

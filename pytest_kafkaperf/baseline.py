@@ -23,7 +23,7 @@ from pydantic import (
     model_serializer,
 )
 
-from pytest_kafkaperf.documents import parse_document
+from pytest_kafkaperf.documents import MAX_PROBLEM, MAX_SCHEMA, parse_document
 from pytest_kafkaperf.errors import BaselineError, shortened
 from pytest_kafkaperf.fields import explain
 from pytest_kafkaperf.scenario import Scenario
@@ -33,10 +33,6 @@ _SCHEMA = 1
 """Version of the file format; a file of a later one is refused and left as it is."""
 MAX_SESSIONS = 10
 """Sessions that `append` keeps."""
-_MAX_PROBLEM = 300
-"""Characters of what is wrong with a file; a file may be wrong in every line."""
-_MAX_SCHEMA = 20
-"""Digits of a file's version."""
 HOW_TO_MAKE = "make one with --kafka-update-baselines"
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
 
@@ -158,7 +154,7 @@ class BaselineRecord(BaseModel):
         try:
             return cls.model_validate(record)
         except ValidationError as error:
-            problem = shortened(explain(error), _MAX_PROBLEM)
+            problem = shortened(explain(error), MAX_PROBLEM)
             raise BaselineError(f"the figures of {nodeid} cannot become a baseline: {problem}; run it again") from None
 
 
@@ -232,7 +228,7 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
         raise _damaged(path, f"a JSON object was expected, not {type(data).__name__}")
     version = data.get("schema")
     if isinstance(version, int) and version > _SCHEMA:
-        shown = shortened(str(version), _MAX_SCHEMA)
+        shown = shortened(str(version), MAX_SCHEMA)
         raise BaselineError(
             f"baseline {path} is of schema {shown}, and this version of pytest-kafkaperf reads up to {_SCHEMA}; "
             "upgrade pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
@@ -250,7 +246,7 @@ def format_baseline(record: BaselineRecord) -> bytes:
 
 
 def _damaged(path: Path, problem: str) -> BaselineError:
-    return BaselineError(f"baseline {path} is damaged: {shortened(problem, _MAX_PROBLEM)}; {HOW_TO_REPAIR}")
+    return BaselineError(f"baseline {path} is damaged: {shortened(problem, MAX_PROBLEM)}; {HOW_TO_REPAIR}")
 
 
 def _change(name: str, before: Any, now: Any) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import NS_PER_S, Schedule
-from pytest_kafkaperf.units import Unit, format_quantity
+from pytest_kafkaperf.schedule import window_s
+from pytest_kafkaperf.units import Unit, counted, format_quantity
 
 SETUP_S = 2.0
 """Of a test: topic and workers, until the first round begins."""
@@ -97,11 +97,10 @@ def cost_of(scenario: Scenario, *, fewest: int, whole: bool = False) -> Cost:
     its time. `whole` says that the length must stay for another reason, such as something that is done in a round at a
     certain time.
     """
-    length_s = _length_s(scenario)
     cuttable = scenario.duration is not None and not isinstance(scenario.rate, tuple) and not whole
     return Cost(
         warmup_s=scenario.warmup,
-        length_s=length_s,
+        length_s=window_s(scenario),
         shortest_s=_shortest_s(scenario.duration) if cuttable and scenario.duration is not None else None,
         rounds=scenario.rounds,
         fewest=min(fewest, scenario.rounds),
@@ -116,7 +115,7 @@ def plan(costs: Sequence[Cost], *, left_s: float) -> Plan | str:
     first, *others = costs
     if first.least_s > left_s + _SAME_S:
         return (
-            f"not run: {_rounds(first.fewest)} that can decide would take {_seconds(first.least_s)}, and "
+            f"not run: {counted(first.fewest, 'round')} that can decide would take {_seconds(first.least_s)}, and "
             f"{_seconds(max(left_s, 0))} of the time budget were left; raise --kafka-time-budget, or run fewer tests"
         )
     spare_s = left_s - math.fsum(cost.least_s for cost in costs)
@@ -162,7 +161,7 @@ def cut_text(cost: Cost, *, rounds: int, length_s: float | None) -> str | None:
 
     `length_s` is the plan's.
     """
-    number = f"cut to {rounds} of {_rounds(cost.rounds)}" if rounds < cost.rounds else ""
+    number = f"cut to {rounds} of {counted(cost.rounds, 'round')}" if rounds < cost.rounds else ""
     if length_s is not None and cost.length_s is not None:
         length = f"of {_seconds(length_s)} instead of {_seconds(cost.length_s)}"
         number = f"{number}, {length}," if number else f"cut to rounds {length}"
@@ -171,7 +170,7 @@ def cut_text(cost: Cost, *, rounds: int, length_s: float | None) -> str | None:
 
 def undecided_text(rounds: int, fewest: int) -> str:
     """Why a test with so few rounds is not judged."""
-    return f"{_rounds(rounds)} ran in the time budget, and {fewest} can decide; raise --kafka-time-budget"
+    return f"{counted(rounds, 'round')} ran in the time budget, and {fewest} can decide; raise --kafka-time-budget"
 
 
 def unconfirmed_text(needed_s: float, *, left_s: float) -> str:
@@ -180,14 +179,6 @@ def unconfirmed_text(needed_s: float, *, left_s: float) -> str:
         f"another fresh session would take {_seconds(needed_s)}, and {_seconds(max(left_s, 0))} of the time budget "
         "were left for it; raise --kafka-time-budget"
     )
-
-
-def _length_s(scenario: Scenario) -> float | None:
-    if scenario.duration is not None:
-        return scenario.duration
-    if scenario.records is None or scenario.rate is None:
-        return None
-    return Schedule.of(scenario.rate, start_ns=0).due_ns(scenario.records) / NS_PER_S
 
 
 def _shortest_s(duration_s: float) -> float:
@@ -206,10 +197,6 @@ def _cut(cost: Cost, share_s: float) -> tuple[int, float | None]:
 
 BROKEN_OFF_TEXT = "a fresh session took longer than the time budget had left, and does not count; raise it"
 """Why there were no more of them."""
-
-
-def _rounds(number: int) -> str:
-    return f"{number} round{'s' if number != 1 else ''}"
 
 
 def _seconds(value_s: float) -> str:

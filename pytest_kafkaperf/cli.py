@@ -18,7 +18,6 @@ from typing import Never
 
 from pytest_kafkaperf.baseline import BaselineRecord
 from pytest_kafkaperf.collection import file_of
-from pytest_kafkaperf.comparison import counted
 from pytest_kafkaperf.environment import default_environment_key, differences
 from pytest_kafkaperf.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.imports import Source, notes_on, origin, read_source, rounds_of
@@ -27,11 +26,13 @@ from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.comparing import Outcome, compare_reports
 from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
 from pytest_kafkaperf.reports.reading import read_report
+from pytest_kafkaperf.settings import DEFAULT_BASELINES
 from pytest_kafkaperf.store import BaselineStore, read_baseline
 from pytest_kafkaperf.target import read_target
-from pytest_kafkaperf.units import Unit, parse
+from pytest_kafkaperf.units import Unit, counted, parse
 
 _STANDARD_INPUT = "-"
+_DONE = 0
 _NOT_DONE = 2
 """Exit status where nothing could be imported, shown or compared."""
 _MAX_BYTES = 64 * 2**20
@@ -50,12 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status."""
     try:
         given = _parser().parse_args(arguments)
-        lines, status = given.run(given, Paper.here())
+        printed: _Printed = given.run(given, Paper.here())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
         return _NOT_DONE
+    lines, status = printed
     _print(lines)
-    return int(status)
+    return status
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -90,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool; - is standard input")
     command.add_argument("--baseline", required=True, metavar="TEST", help=f"whose baseline, such as {_EXAMPLE}")
     command.add_argument(
-        "--baselines", type=Path, default=Path("kafka-baselines"), metavar="DIR", help="default: kafka-baselines"
+        "--baselines", type=Path, default=Path(DEFAULT_BASELINES), metavar="DIR", help=f"default: {DEFAULT_BASELINES}"
     )
     command.add_argument("--environment", metavar="NAME", help="as --kafka-environment; default: this machine's")
     command.add_argument(
@@ -153,7 +155,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
         *render_metrics(rounds, paper, names=CATALOGUE),
         *(line for note in notes for line in render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
-    ], False
+    ], _DONE
 
 
 def _provider(cluster: str) -> str:
@@ -199,7 +201,7 @@ def _show(given: argparse.Namespace, paper: Paper) -> _Printed:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"cannot read baseline {path}: {error.strerror}") from None
         lines += ["", *render_baseline(record, path, paper)]
-    return lines[1:], False
+    return lines[1:], _DONE
 
 
 def _files(path: Path) -> list[Path]:
@@ -225,7 +227,7 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Printed:
         lines += render_note(f"changed: {', '.join(changed)}", paper)
     for test in outcome.tests:
         lines += ["", *render_compared(test, paper)]
-    status = outcome.fails if outcome.tests else _NOT_DONE
+    status = int(outcome.fails) if outcome.tests else _NOT_DONE
     return [*lines, *_unmatched(outcome)], status
 
 

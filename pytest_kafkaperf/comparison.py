@@ -23,7 +23,7 @@ from pytest_kafkaperf.ranks import (
     shift_interval,
     signed_rank_p,
 )
-from pytest_kafkaperf.units import format_quantity
+from pytest_kafkaperf.units import counted, format_quantity
 
 Rounds = Sequence[Mapping[str, float]]
 """Metrics by name, in base units, one mapping a round."""
@@ -189,10 +189,10 @@ def ratio_of(shift: float) -> float:
     return math.expm1(min(shift, _MOST_SHIFT))
 
 
+def change_of(subject: Metric, shift: float) -> float:
+    """A shift on the scale where larger is worse, as a ratio of the metric itself: +0.3 when the value rose by 30 %."""
+    return ratio_of(sign_of(subject) * shift)
+
+
 _MOST_SHIFT = 200.0
 """A factor of 10**86: a floating-point number still, as its multiples are."""
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 round`, `5 rounds`."""
-    return f"{number} {noun}{'s' if number != 1 else ''}"

@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass
 
 from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.target import HOST, MAX_PORT
 
 _MAX_WORKERS = 1000
 _SCHEME = "dask://"
 _DEFAULT_PORT = 8786
-_MAX_PORT = 65_535
-_SCHEDULER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+)(:(?P<port>\d{1,5}))?", re.ASCII)
+_SCHEDULER = re.compile(rf"{HOST}(:(?P<port>\d{{1,5}}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,6 @@ def parse_crew(text: str | None) -> Crew:
             "dask://scheduler:8786 or dask://[::1]:8786"
         )
     port = int(found["port"] or _DEFAULT_PORT)
-    if not 1 <= port <= _MAX_PORT:
-        raise UsageError(f"--kafka-workers={text}: port {port} is not one of 1 to {_MAX_PORT}")
+    if not 1 <= port <= MAX_PORT:
+        raise UsageError(f"--kafka-workers={text}: port {port} is not one of 1 to {MAX_PORT}")
     return Crew(scheduler=f"{found['host']}:{port}", reason=f"--kafka-workers={word}")

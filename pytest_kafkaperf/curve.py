@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.rate import Segment
-
-_NS_PER_S = 1_000_000_000
+from pytest_kafkaperf.units import NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +47,8 @@ class Curve:
             if segment.seconds is None:
                 pieces.append(_flat(segment.end, now_ns, due))
                 break
-            length_ns = round(segment.seconds * _NS_PER_S)
-            more = (Fraction(segment.start) + Fraction(segment.end)) / 2 * length_ns / _NS_PER_S
+            length_ns = round(segment.seconds * NS_PER_S)
+            more = (Fraction(segment.start) + Fraction(segment.end)) / 2 * length_ns / NS_PER_S
             pieces.append(_line(segment, (now_ns, now_ns + length_ns), (due, due + more)))
             now_ns, due = now_ns + length_ns, due + more
         else:
@@ -109,7 +108,7 @@ class _Piece:
         return self.anchor_ns + self.sign * np.rint(elapsed_ns).astype(np.int64)
 
     def due_by(self, offset_ns: int) -> int:
-        elapsed_s = self.sign * (offset_ns - self.anchor_ns) / _NS_PER_S
+        elapsed_s = self.sign * (offset_ns - self.anchor_ns) / NS_PER_S
         records = elapsed_s * (self.rate + self.slope * elapsed_s / 2)
         return self.whole + math.floor(self.part + self.sign * records)
 
@@ -123,7 +122,7 @@ def _flat(rate: float, anchor_ns: int, due: Fraction) -> _Piece:
 
 
 def _line(segment: Segment, limits_ns: tuple[int, int], dues: tuple[Fraction, Fraction]) -> _Piece:
-    slope = abs(segment.end - segment.start) * _NS_PER_S / (limits_ns[1] - limits_ns[0])
+    slope = abs(segment.end - segment.start) * NS_PER_S / (limits_ns[1] - limits_ns[0])
     if segment.start <= segment.end:
         return _anchored(limits_ns[0], dues[0], rate=segment.start, slope=slope, sign=1)
     return _anchored(limits_ns[1], dues[1], rate=segment.end, slope=slope, sign=-1)

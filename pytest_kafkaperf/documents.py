@@ -7,6 +7,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+MAX_PROBLEM = 300
+"""Characters of what is wrong with one that are shown: it may be wrong in every line."""
+MAX_SCHEMA = 20
+"""Digits of its version that are shown."""
 _MOST_LEVELS = 50
 """Of ours none has more than 10. Deeper ones can be read, and then neither shown nor written by what calls itself."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kafkaperf.errors import shortened
 from pytest_kafkaperf.result import Ending
 
 if TYPE_CHECKING:
@@ -40,4 +41,4 @@ def _reason(report: pytest.TestReport) -> str:
         text = str(report.longrepr[-1])
     else:
         text = report.longreprtext if crash is None else str(crash.message)
-    return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}..."
+    return shortened(text, _MOST_REASON)

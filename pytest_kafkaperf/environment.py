@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.errors import UsageError, shortened
 
 # Patterns are compiled where they are used: the header of every pytest run loads this module.
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
@@ -26,6 +26,8 @@ _RESERVED = r"(?is)(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?"
 _MAX_KEY = 100
 _MAX_CPU = 40
 """Characters of the CPU's name in a key."""
+_MAX_SHOWN = 40
+"""Characters of a refused name that are shown."""
 _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
 """Parts of a CPU's name that tell no model from another."""
 _MEANING = (
@@ -85,10 +87,9 @@ def environment_key(name: str) -> str:
 
     """
     if not is_safe_name(name):
-        shown = name if len(name) <= _MAX_CPU else f"{name[:_MAX_CPU]}..."
         raise UsageError(
-            f"environment {shown!r} is not a safe folder name; use at most 100 letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit, for example 'ci-large'"
+            f"environment {shortened(name, _MAX_SHOWN)!r} is not a safe folder name; use at most 100 letters, digits, "
+            "'.', '_' and '-', beginning with a letter or digit, for example 'ci-large'"
         )
     return name
 

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.errors import UsageError
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -46,6 +48,19 @@ def replace_file(path: Path, content: bytes) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def write_report(path: Path, content: bytes, *, option: str, what: str) -> None:
+    """Put a report where an option says.
+
+    Raises:
+        UsageError: it cannot be written; names the option, the file and the reason.
+
+    """
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        raise UsageError(f"--kafka-{option}={path}: cannot write the {what}: {error.strerror or error}") from None
 
 
 @contextlib.contextmanager

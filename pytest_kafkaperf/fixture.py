@@ -89,7 +89,7 @@ class KafkaPerf:
         node, session = self._node, self._session
         if self._finished:
             pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
-        reason = ""
+        problem = None
         try:
             case = declared(self._case)
             if self._benchmark is not None and self._benchmark[0].disabled:
@@ -99,10 +99,11 @@ class KafkaPerf:
                 watch = line.update if line else _ignore
                 result = session.run(case, as_cluster(self._cluster), watch, actions, later=self._later)
         except KafkaPerfError as error:
-            reason = str(error)
+            problem = str(error)
         finally:  # what was measured stands in every report, also when its baseline could not be written
             add_properties(node, session.results)
-        _fail_on(reason)  # out here, for pytest would show the error before it, too
+        if problem is not None:
+            raise failed(problem)
         self._finished = True
         if self._benchmark is not None:
             tell(result, *self._benchmark)
@@ -112,7 +113,9 @@ class KafkaPerf:
 
 def conclude(result: Result, session: Session) -> None:
     """Let a test end as its verdict says."""
-    _fail_on(failure_of(result, strict=session.settings.strict))
+    failure = failure_of(result, strict=session.settings.strict)
+    if failure is not None:
+        pytest.fail(failure, pytrace=False)
     if not result.rounds:  # no time was left, and the rest of the test has nothing to look at
         pytest.skip("; ".join(result.notes))
 
@@ -126,9 +129,9 @@ def add_properties(item: pytest.Item, results: Sequence[Result]) -> None:
     item.user_properties[:] = [*(each for each in item.user_properties if each not in before), *found]
 
 
-def _fail_on(reason: str | None) -> None:
-    if reason:
-        pytest.fail(printable(reason, keep="\t\n"), pytrace=False)
+def failed(problem: str) -> BaseException:
+    """What fails a test by an error's text; raised where the error is caught, pytest would show that before it, too."""
+    return pytest.fail.Exception(printable(problem, keep="\t\n"), pytrace=False)
 
 
 def _ignore(*_: Any) -> None:

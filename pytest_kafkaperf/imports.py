@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.baseline import Imported
-from pytest_kafkaperf.comparison import counted
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.kafka_tools import read_output
 from pytest_kafkaperf.kafka_tools.runs import Run
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.openmessaging import read_result
+from pytest_kafkaperf.units import counted
 
 _BINARY = "it is binary or not UTF-8, and the text that a tool prints is needed, in UTF-8"
 _UNLIKE_RATIO = 2

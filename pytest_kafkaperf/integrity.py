@@ -12,6 +12,7 @@ from pytest_kafkaperf.load.admin import TopicGoneError
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.board import now_ns
 from pytest_kafkaperf.load.ledger import MAX_NAMED
+from pytest_kafkaperf.load.obstacles import gone
 from pytest_kafkaperf.round_report import Audit, RoundReport
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ def checked(
 
 def _without_topic(topic: str, report: RoundReport) -> RoundReport:
     """The report with the reason of what went wrong: the topic is gone."""
-    gone = f"topic {topic!r} is gone: somebody has deleted it while load ran"
-    return dataclasses.replace(report, problems=(gone, *report.problems), broken=True)
+    return dataclasses.replace(report, problems=(gone(topic), *report.problems), broken=True)
 
 
 def run_audit(

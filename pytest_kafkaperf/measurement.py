@@ -14,10 +14,9 @@ from pytest_kafkaperf.metrics import CATALOGUE, LOAD_METRICS, QUANTILES
 from pytest_kafkaperf.recovery import dip, recovery_s
 from pytest_kafkaperf.round import Round, Share
 from pytest_kafkaperf.round_report import Audit, RoundReport
-from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Curves
 from pytest_kafkaperf.series import merged as merged_series
-from pytest_kafkaperf.units import Unit, format_quantity
+from pytest_kafkaperf.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.worker_report import Consumed, Produced, WorkerReport
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.confirmation import SESSIONS
-from pytest_kafkaperf.ranks import spared, spared_pairs
+from pytest_kafkaperf.ranks import critical_rank_sums, critical_us
 
 POWER = 0.8
 """How often a worsening must be found to count as detectable: the usual convention for the power of a test."""
-_FEWEST_SESSIONS = 3
+FEWEST_SESSIONS = 3
 """That show noise between sessions: two give one difference, which is near zero every few times by chance."""
 _MOST_RUNS, _FEWEST_RUNS = 1000, 400
 """Of the rule, on drawn noise: the power is right to about 0.02, and the change to a few per cent of itself."""
@@ -67,7 +67,7 @@ class Noise:
         means = [statistics.fmean(group) for group in groups]
         pairs = list(zip(groups, means, strict=True))
         own = math.fsum((value - mean) ** 2 for group, mean in pairs for value in group) / (rounds - len(groups))
-        assumed = len(groups) < _FEWEST_SESSIONS
+        assumed = len(groups) < FEWEST_SESSIONS
         shared = own
         if not assumed:
             centre = math.fsum(itertools.chain(*groups)) / rounds
@@ -99,7 +99,7 @@ def detectable(
     drawn = [min(size, _MOST_ROUNDS) for size in baseline or ()]
     known, some = sum(drawn), min(rounds, _MOST_ROUNDS)
     deciding = SESSIONS * some if confirmed else some
-    extreme = spared_pairs(deciding, alpha) if baseline is None else spared(deciding, known, alpha)
+    extreme = critical_rank_sums(deciding, alpha) if baseline is None else critical_us(deciding, known, alpha)
     if not extreme:
         return math.inf
     runs = max(_FEWEST_RUNS, min(_DIFFERENCES // max(1, (some + 2 * deciding) * known), _MOST_RUNS))

@@ -14,14 +14,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
-from pytest_kafkaperf.documents import parse_document
+from pytest_kafkaperf.documents import MAX_PROBLEM, parse_document
 from pytest_kafkaperf.errors import UsageError, shortened
 from pytest_kafkaperf.fields import explain
 from pytest_kafkaperf.kafka_tools.runs import Run
 
 TOOL = "OpenMessaging Benchmark"
-_MAX_PROBLEM = 300
-"""Characters of what is wrong with a file."""
 _PARTS = {"Avg": "mean", "50pct": "p50", "95pct": "p95", "99pct": "p99", "999pct": "p99.9", "Max": "max"}
 _FAMILIES = {
     "aggregatedPublishLatency": ("produce.latency", 1000),
@@ -63,7 +61,7 @@ def read_result(text: str) -> Run:
     try:
         found = _Result.model_validate(data).model_dump()
     except ValidationError as error:
-        problem = shortened(explain(error), _MAX_PROBLEM)
+        problem = shortened(explain(error), MAX_PROBLEM)
         raise UsageError(f"this is JSON, and no result of {TOOL}: {problem}; {_hint(data)}") from None
     metrics = _rates(found) | _latencies(found)
     if not metrics:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
 OPTIONS: dict[str, tuple[str, str]] = {
     "cluster": (
         "auto|local|docker|HOST:PORT[,...]",
@@ -58,6 +63,7 @@ SWITCHES = {
     "compat": "print each round as kafka-producer-perf-test and kafka-consumer-perf-test would",
     "jmx": "let brokers that are started tell of their work, through the JMX exporter: broker.handlers.idle, ...",
 }
+UPDATE_OPTION = "--kafka-update-baselines"
 UPDATE = (
     "all|new|improved|append",
     (
@@ -65,8 +71,36 @@ UPDATE = (
         "got better beyond noise), append (add this session; the newest 10 are kept)"
     ),
 )
-"""`--kafka-update-baselines`, whose mode may be left out."""
+"""Of `UPDATE_OPTION`, whose mode may be left out."""
 REFERENCE_CONFIG = ("NAME=VALUE", "a broker property of the reference, such as num.io.threads=1; again for each")
 """`--kafka-reference-config`, which may be given again."""
 THRESHOLDS = "limits for every test that has those metrics"
 """`kafka_thresholds`, of the ini file alone, one a line."""
+
+
+def declare(parser: pytest.Parser) -> None:
+    """Make them known to pytest, each also as an ini key."""
+    group = parser.getgroup("kafkaperf", "Kafka performance regression tests")
+    for name, (metavar, text) in OPTIONS.items():
+        group.addoption(f"--kafka-{name}", metavar=metavar, default=None, help=text)
+        parser.addini(_key(name), text, default="")
+    metavar, text = UPDATE
+    group.addoption(UPDATE_OPTION, nargs="?", const="all", default=None, metavar=metavar, help=text)
+    parser.addini("kafka_update_baselines", text, default="")
+    metavar, text = REFERENCE_CONFIG
+    group.addoption("--kafka-reference-config", action="append", default=None, metavar=metavar, help=text)
+    parser.addini("kafka_reference_config", text, type="linelist", default=[])
+    for name, text in SWITCHES.items():
+        group.addoption(f"--kafka-{name}", action="store_true", default=None, help=text)
+        parser.addini(_key(name), text, type="bool", default=False)
+    parser.addini("kafka_thresholds", THRESHOLDS, type="linelist", default=[])
+
+
+def given(config: pytest.Config) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the command line says and what the ini file does, by the options' names without `--kafka-`."""
+    names = [*OPTIONS, *SWITCHES, "update-baselines", "reference-config"]
+    return {name: config.getoption(_key(name)) for name in names}, {name: config.getini(_key(name)) for name in names}
+
+
+def _key(name: str) -> str:
+    return f"kafka_{name.replace('-', '_')}"

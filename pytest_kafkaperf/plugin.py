@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kafkaperf.collection import Collection, file_of
-from pytest_kafkaperf.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
+from pytest_kafkaperf.options import MARKERS, UPDATE_OPTION, declare, given
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.result import Ending
     from pytest_kafkaperf.session import Session
     from pytest_kafkaperf.settings import Settings
-
-_UPDATE = "--kafka-update-baselines"
 
 _settings = pytest.StashKey["Settings"]()
 _session = pytest.StashKey["Session"]()
@@ -43,27 +41,14 @@ _annotations = pytest.StashKey[list[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare every option, each also as an ini key."""
-    group = parser.getgroup("kafkaperf", "Kafka performance regression tests")
-    for name, (metavar, text) in OPTIONS.items():
-        group.addoption(f"--kafka-{name}", metavar=metavar, default=None, help=text)
-        parser.addini(f"kafka_{name.replace('-', '_')}", text, default="")
-    metavar, text = UPDATE
-    group.addoption(_UPDATE, nargs="?", const="all", default=None, metavar=metavar, help=text)
-    parser.addini("kafka_update_baselines", text, default="")
-    metavar, text = REFERENCE_CONFIG
-    group.addoption("--kafka-reference-config", action="append", default=None, metavar=metavar, help=text)
-    parser.addini("kafka_reference_config", text, type="linelist", default=[])
-    for name, text in SWITCHES.items():
-        group.addoption(f"--kafka-{name}", action="store_true", default=None, help=text)
-        parser.addini(f"kafka_{name.replace('-', '_')}", text, type="bool", default=False)
-    parser.addini("kafka_thresholds", THRESHOLDS, type="linelist", default=[])
+    declare(parser)
 
 
 def pytest_load_initial_conftests(args: list[str]) -> None:
     """Let the update option stand before a path, which argparse would take for its value."""
     for position, argument in enumerate(args):
-        if argument == _UPDATE:
-            args[position] = f"{_UPDATE}=all"
+        if argument == UPDATE_OPTION:
+            args[position] = f"{UPDATE_OPTION}=all"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -168,16 +153,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf_session: Session) -> Cluster:
     """The cluster of the `kafka_cluster` marker; override this fixture to bring your own."""
     from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
+    from pytest_kafkaperf.fixture import failed  # noqa: PLC0415
 
-    if _case not in request.node.stash:  # a test that wants a cluster and no load
-        problem = _read_case(request.node)
-        if problem is not None:
-            pytest.fail(problem, pytrace=False)
-    try:
-        return _kafkaperf_session.cluster(request.node.stash[_case].spec)
-    except KafkaPerfError as error:
-        reason = str(error)
-    pytest.fail(reason, pytrace=False)  # out here, for pytest would show the error before it, too
+    # A test that wants a cluster and no load was not read at collection.
+    problem = None if _case in request.node.stash else _read_case(request.node)
+    if problem is None:
+        try:
+            return _kafkaperf_session.cluster(request.node.stash[_case].spec)
+        except KafkaPerfError as error:
+            problem = str(error)
+    raise failed(problem)
 
 
 @pytest.fixture
@@ -306,11 +291,9 @@ def _read_settings(config: pytest.Config) -> Settings:
     from pytest_kafkaperf.errors import UsageError  # noqa: PLC0415
     from pytest_kafkaperf.settings import read_settings  # noqa: PLC0415
 
-    names = [*OPTIONS, *SWITCHES, "update-baselines", "reference-config"]
     try:
         settings = read_settings(
-            {name: config.getoption(f"kafka_{name.replace('-', '_')}") for name in names},
-            {name: config.getini(f"kafka_{name.replace('-', '_')}") for name in names},
+            *given(config),
             config.getini("kafka_thresholds"),
             invocation_folder=config.invocation_params.dir,
             root=config.rootpath,
@@ -341,12 +324,13 @@ def _open_session(config: pytest.Config) -> Session:
 
 def _session_or_fail(config: pytest.Config) -> Session:
     from pytest_kafkaperf.errors import KafkaPerfError  # noqa: PLC0415
+    from pytest_kafkaperf.fixture import failed  # noqa: PLC0415
 
     try:
         return _open_session(config)
     except KafkaPerfError as error:
-        reason = str(error)
-    pytest.fail(reason, pytrace=False)  # out here, for pytest would show the error before it, too
+        problem = str(error)
+    raise failed(problem)
 
 
 @contextlib.contextmanager

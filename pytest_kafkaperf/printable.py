@@ -22,6 +22,11 @@ def printable(text: str, *, keep: str = "") -> str:
     return UNSEEN.sub(lambda found: found[0] if found[0] in keep else _numbered(found[0]), text)
 
 
+def ascii_of(text: str) -> str:
+    """Text of ours for a terminal that knows no other: what it lacks is spelt out, or a question mark."""
+    return text.replace("µ", "u").replace("±", "+-").encode("ascii", "replace").decode()
+
+
 def repr_of(value: object) -> str:
     """Its repr, cut where it is long; or what it is, where Python does not write it out."""
     try:

@@ -93,8 +93,8 @@ def least_signed_p(pairs: int) -> Fraction:
     return Fraction(1, 2**pairs)
 
 
-def spared(current: int, baseline: int, alpha: Fraction) -> int:
-    """How many values of Mann and Whitney's U, from the largest down, have an exact p below `alpha`.
+def critical_us(current: int, baseline: int, alpha: Fraction) -> int:
+    """The size of the critical region: how many values of U, from the largest down, have an exact p below `alpha`.
 
     The counts of splits by U are the coefficients of the Gaussian binomial.
     """
@@ -108,8 +108,11 @@ def spared(current: int, baseline: int, alpha: Fraction) -> int:
     return _below(ways, alpha * math.comb(current + baseline, current))
 
 
-def spared_pairs(pairs: int, alpha: Fraction) -> int:
-    """The same of the sum of positive ranks: the counts of signs by it are those of sets of ranks with that sum."""
+def critical_rank_sums(pairs: int, alpha: Fraction) -> int:
+    """The same of the sum of positive ranks.
+
+    The counts of signs by it are those of sets of ranks with that sum.
+    """
     most = pairs * (pairs + 1) // 4
     ways = [1] + [0] * most
     for rank in range(1, pairs + 1):
@@ -135,7 +138,7 @@ def shift_interval(larger: Sequence[float], smaller: Sequence[float]) -> tuple[f
     """
     if 2 * least_p(len(larger), len(smaller)) > 1 - _LEAST_LEVEL:
         return None
-    left_out = max(1, spared(len(larger), len(smaller), (1 - _LEVEL) / 2))
+    left_out = max(1, critical_us(len(larger), len(smaller), (1 - _LEVEL) / 2))
     return _between(sorted(above - below for above in larger for below in smaller), left_out)
 
 
@@ -146,7 +149,7 @@ def pairs_interval(differences: Sequence[float]) -> tuple[float, float] | None:
     """
     if 2 * least_signed_p(len(differences)) > 1 - _LEAST_LEVEL:
         return None
-    left_out = max(1, spared_pairs(len(differences), (1 - _LEVEL) / 2))
+    left_out = max(1, critical_rank_sums(len(differences), (1 - _LEVEL) / 2))
     means = sorted((first + second) / 2 for first, second in itertools.combinations_with_replacement(differences, 2))
     return _between(means, left_out)
 

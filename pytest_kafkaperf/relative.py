@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pytest_kafkaperf.comparison import Comparison, Paired, Unpaired, counted, exceeds, pooled, ratio_of, sign_of
+from pytest_kafkaperf.comparison import Comparison, Paired, Unpaired, change_of, exceeds, pooled
 from pytest_kafkaperf.confirmation import Fresh, can_decide
 from pytest_kafkaperf.finding import Finding, Verdict
 from pytest_kafkaperf.metrics import Metric
 from pytest_kafkaperf.threshold import Relative
-from pytest_kafkaperf.units import format_ratio
+from pytest_kafkaperf.units import counted, format_ratio
 
 ALPHA = Fraction(1, 100)
 """A difference is beyond noise when its p is below this.
@@ -68,11 +68,6 @@ def judge_relative(
     (comparison,) = comparisons
     suspicion = None if stage is None else _suspect(limit, subject, comparison)
     return suspicion or _decide(limit, subject, comparison)
-
-
-def change_of(subject: Metric, shift: float) -> float:
-    """A shift on the scale where larger is worse, as a ratio: +0.3 when the value rose by 30 %."""
-    return ratio_of(sign_of(subject) * shift)
 
 
 def _by_ratio(

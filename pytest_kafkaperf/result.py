@@ -183,6 +183,11 @@ class Ending:
         return self.outcome in ("failed", "error")
 
 
+def standard_of(result: Result) -> Literal["baseline", "reference"]:
+    """What a test is compared with."""
+    return "baseline" if result.reference is None else "reference"
+
+
 def summary(name: str, values: list[float]) -> float:
     """One figure for all rounds of a metric: the sum of counts, else the median."""
     return sum(values) if CATALOGUE[name].summed else statistics.median(values)

@@ -23,9 +23,9 @@ from pytest_kafkaperf.crew import Crew, cores
 from pytest_kafkaperf.division import shares
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.integrity import REPLICATION_TIMEOUT_S, checked, run_audit
-from pytest_kafkaperf.load import audit as auditing
 from pytest_kafkaperf.load.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.load.assignment import Assignment
+from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.names import SUFFIX_BYTES, group_names, round_name, run_name
 from pytest_kafkaperf.load.pool import READY_TIMEOUT_S, OpenPlace, WorkerPool
 from pytest_kafkaperf.load.preflight import Names, Preflight
@@ -280,7 +280,7 @@ def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
 def _over(scenario: Scenario, turns: int) -> datetime.datetime:
     """When a run that begins now is over at the latest, by the bounds of all that it waits for."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
-    round_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + auditing.TIMEOUT_S
+    round_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=turns * scenario.rounds * round_s)
 
 

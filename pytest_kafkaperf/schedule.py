@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.curve import Curve
 from pytest_kafkaperf.rate import Rate
+from pytest_kafkaperf.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
+if TYPE_CHECKING:
+    from pytest_kafkaperf.scenario import Scenario
+
 _INT64_ROOM = 1 << 62
 
 
@@ -74,6 +77,13 @@ class Schedule:
         while self.due_ns(index - 1) > instant_ns:
             index -= 1
         return index
+
+
+def window_s(scenario: Scenario) -> float | None:
+    """Length of a round's window; None where it ends with its last record, whenever that is."""
+    if scenario.duration is not None or scenario.records is None or scenario.rate is None:
+        return scenario.duration
+    return Schedule.of(scenario.rate, start_ns=0).due_ns(scenario.records) / NS_PER_S
 
 
 def exact_rate(records_per_s: float) -> Fraction:

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 from fractions import Fraction
 
-from pytest_kafkaperf.comparison import Measured, Paired, Rounds, compare, logs, no_ratio, ratio_of, sign_of
+from pytest_kafkaperf.comparison import Measured, Paired, Rounds, change_of, compare, logs, no_ratio, ratio_of, sign_of
 from pytest_kafkaperf.metrics import Metric
 from pytest_kafkaperf.noise import Noise, detectable, detectable_absolute
 from pytest_kafkaperf.threshold import Extreme, Threshold
@@ -34,13 +34,13 @@ def detectable_change(
         return None if beyond is None or threshold.operator == "==" else ratio_of(towards * beyond)
     least = _shift(threshold.relative.log_tolerance, subject, session, baseline, confirmed=confirmed, alpha=alpha)
     if least is None or not isinstance(threshold.limit, Extreme):
-        return None if least is None else ratio_of(sign_of(subject) * least)
+        return None if least is None else change_of(subject, least)
     known = _level(subject, session, baseline)
     if beyond is None or known is None or threshold.limit.absolute.value <= 0:
         return None
     until = sign_of(subject) * math.log(threshold.limit.absolute.value) - known + beyond
     decides = max if threshold.limit.takes_one(threshold.operator) else min
-    return ratio_of(sign_of(subject) * max(0.0, decides(least, until)))
+    return change_of(subject, max(0.0, decides(least, until)))
 
 
 def _shift(

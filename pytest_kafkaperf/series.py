@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.histogram import OCTAVES, buckets_of, middles_ns, smallest
+from pytest_kafkaperf.units import NS_PER_S
 
 MAX_INTERVALS = 600
-_SECOND_NS = 10**9
 _SUBBUCKET_BITS = 6
 
 Nanoseconds = npt.NDArray[np.int64]
@@ -160,15 +160,14 @@ class Series:
     def _places(self, instants_ns: Nanoseconds) -> tuple[int, int, npt.NDArray[np.int64]]:
         """Which of the kept intervals the instants are in, and where between these each of them is; makes room."""
         first, last = (
-            (int(end) - self.start_ns) // (self.interval_s * _SECOND_NS)
-            for end in (instants_ns.min(), instants_ns.max())
+            (int(end) - self.start_ns) // (self.interval_s * NS_PER_S) for end in (instants_ns.min(), instants_ns.max())
         )
         doublings = self._cover(first, last + 1)
         first, last = first >> doublings, last >> doublings
         if first == last:  # as nearly always
             places = np.zeros(instants_ns.shape, dtype=np.int64)
         else:
-            interval_ns = self.interval_s * _SECOND_NS
+            interval_ns = self.interval_s * NS_PER_S
             places = (instants_ns - (self.start_ns + first * interval_ns)) // interval_ns
         return first - self.first, last + 1 - self.first, places
 

@@ -21,6 +21,8 @@ DEFAULT_VERSION = "4.3.1"
 """The Kafka that is started where none is named: the newest that resolves."""
 UPDATE_MODES = ("all", "new", "improved", "append")
 """What `--kafka-update-baselines` knows."""
+DEFAULT_BASELINES = "kafka-baselines"
+"""The folder of baselines, below the root folder."""
 _PREHEAT_S = 6.0
 """After it, rounds on brokers that were just started are as fast as later ones."""
 
@@ -143,11 +145,10 @@ def read_settings(
     written = {name: _text(value) for name, value in ini.items() if value not in ("", False, [])}
     either = {**written, **given}
 
-    def path(name: str, default: str | None) -> Path | None:
+    def path(name: str) -> Path | None:
         if name in given:
             return invocation_folder / given[name]
-        text = written.get(name, default)
-        return None if text is None else root / text
+        return root / written[name] if name in written else None
 
     def paths(name: str) -> tuple[Path, ...]:
         start = invocation_folder if name in given else root
@@ -174,10 +175,10 @@ def read_settings(
         root=root,
         cluster=parse_target(either.get("cluster", "auto")),
         workers=_workers(either.get("workers")),
-        client_config=path("client-config", None),
+        client_config=path("client-config"),
         metrics_urls=_urls(either.get("metrics-url")),
         log_dirs=paths("log-dirs"),
-        baselines=path("baselines", "kafka-baselines") or root,
+        baselines=path("baselines") or root / DEFAULT_BASELINES,
         update=update,
         environment=None if environment is None else environment_key(environment),
         strict="strict" in either,
@@ -185,17 +186,17 @@ def read_settings(
         confirm="no-confirm" not in either,
         reference=reference,
         reference_config=_properties(either.get("reference-config")),
-        reference_client_config=path("reference-client-config", None),
+        reference_client_config=path("reference-client-config"),
         reference_seed=_whole(either, "reference-seed", least=0),
         calibrate=calibrate,
         time_budget_s=_seconds(either, "time-budget", least=1),
         prune="prune-baselines" in either,
-        json=path("json", None),
-        markdown=path("markdown", None),
-        gitlab_metrics=path("gitlab-metrics", None),
-        html=path("html", None),
+        json=path("json"),
+        markdown=path("markdown"),
+        gitlab_metrics=path("gitlab-metrics"),
+        html=path("html"),
         compat="compat" in either,
-        history=path("history", None),
+        history=path("history"),
         thresholds=tuple(thresholds),
     )
 
@@ -297,6 +298,12 @@ def _properties(text: str | None) -> dict[str, str]:
 
 
 def _whole(given: Mapping[str, str], name: str, *, least: int) -> int | None:
+    """An option that is a number.
+
+    Raises:
+        UsageError: it is none, or less than that.
+
+    """
     text = given.get(name)
     if text is None:
         return None
@@ -306,6 +313,12 @@ def _whole(given: Mapping[str, str], name: str, *, least: int) -> int | None:
 
 
 def _seconds(given: Mapping[str, str], name: str, *, least: int) -> float | None:
+    """An option that is a time, in seconds.
+
+    Raises:
+        UsageError: it is none, or less than that.
+
+    """
     text = given.get(name)
     if text is None:
         return None

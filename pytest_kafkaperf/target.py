@@ -10,10 +10,12 @@ from pytest_kafkaperf.errors import UsageError, nearest
 
 _WORDS = ("auto", "local", "docker")
 _EXAMPLE = "broker1:9092,broker2:9092 or [::1]:9092"
-_MAX_PORT = 65_535
-_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+):(?P<port>[0-9]{1,9})")
-_VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
-_IMAGE = re.compile(r"[\w.:@/-]+")
+MAX_PORT = 65_535
+HOST = r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+)"
+"""A name, an IPv4 address, or an IPv6 address in brackets."""
+_SERVER = re.compile(rf"{HOST}:(?P<port>[0-9]{{1,9}})")
+VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
+IMAGE = re.compile(r"[\w.:@/-]+")
 _REFERENCES = (
     "local[:VERSION], docker[:IMAGE] and HOST:PORT[,HOST:PORT...], such as local:4.0.0, "
     "docker:apache/kafka:4.0.0 or broker1:9092"
@@ -118,11 +120,11 @@ def parse_reference(text: str) -> Reference:
     word = text.strip()
     kind, _, rest = word.partition(":")
     match kind:
-        case "local" if not rest or _VERSION.fullmatch(rest):
+        case "local" if not rest or VERSION.fullmatch(rest):
             return Reference(target=kind, version=rest or None)
         case "local":
             raise UsageError(f"--kafka-reference={text}: a Kafka version has three numbers, such as local:4.0.0")
-        case "docker" if not rest or (_IMAGE.fullmatch(rest) and not rest.isdigit()):
+        case "docker" if not rest or (IMAGE.fullmatch(rest) and not rest.isdigit()):
             return Reference(target=kind, image=rest or None)
         case "docker":
             raise UsageError(
@@ -144,8 +146,8 @@ def _server(server: str, given: str) -> str:
     found = _SERVER.fullmatch(server)
     if found is None:
         raise UsageError(f"{given}: {_what_is_wrong(server)}")
-    if not 1 <= int(found["port"]) <= _MAX_PORT:
-        raise UsageError(f"{given}: port {found['port']} of {server!r} is not one of 1 to {_MAX_PORT}")
+    if not 1 <= int(found["port"]) <= MAX_PORT:
+        raise UsageError(f"{given}: port {found['port']} of {server!r} is not one of 1 to {MAX_PORT}")
     return server
 
 

@@ -16,6 +16,9 @@ from fractions import Fraction
 from pytest_kafkaperf.errors import UnitError, shortened
 from pytest_kafkaperf.printable import repr_of
 
+NS_PER_S = 1_000_000_000
+"""Instants and the distances between them are whole nanoseconds."""
+
 
 class Unit(StrEnum):
     """A base unit; its value is what reports and files call it."""
@@ -163,6 +166,11 @@ def format_ratio(change: float) -> str:
 def format_percent(ratio: float) -> str:
     """Write a ratio that is no change: `6.5 %`."""
     return f"{ratio * 100:.1f} %"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 round`, `5 rounds`."""
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 @functools.lru_cache(maxsize=1000)  # tests of one session say much the same

@@ -13,20 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.comparison import (
-    Comparison,
-    Measured,
-    Rounds,
-    compare,
-    counted,
-    flaw_of,
-    no_ratio,
-    pooled,
-)
+from pytest_kafkaperf.comparison import Comparison, Measured, Rounds, change_of, compare, flaw_of, no_ratio, pooled
 from pytest_kafkaperf.confirmation import Fresh, holm
 from pytest_kafkaperf.finding import Finding, Verdict
 from pytest_kafkaperf.metrics import Metric
-from pytest_kafkaperf.relative import ALPHA, Stage, change_of, judge_relative
+from pytest_kafkaperf.relative import ALPHA, Stage, judge_relative
 from pytest_kafkaperf.sensitivity import detectable_change
 from pytest_kafkaperf.threshold import (
     Absolute,
@@ -40,7 +31,7 @@ from pytest_kafkaperf.threshold import (
     holds,
     limit_value,
 )
-from pytest_kafkaperf.units import format_quantity
+from pytest_kafkaperf.units import counted, format_quantity
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.baseline import BaselineRounds

@@ -101,8 +101,7 @@ class Access:
         if password:
             found |= {password, escaped(password)}
         if key:
-            lines = (line for line in key.splitlines() if not line.startswith("-----"))
-            found |= {key, *(line for line in lines if len(line) >= _LEAST_SECRET_LINE)}
+            found |= {key, *secret_lines(key)}
         return tuple(sorted(found, key=lambda text: (-len(text), text)))
 
     @property
@@ -112,6 +111,12 @@ class Access:
     @property
     def _uses_login(self) -> bool:
         return self.protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+
+def secret_lines(key: str) -> list[str]:
+    """The lines of a private key, PEM, that must never be shown."""
+    lines = (line for line in key.splitlines() if not line.startswith("-----"))
+    return [line for line in lines if len(line) >= _LEAST_SECRET_LINE]
 
 
 def _revealed(secret: SecretStr | None) -> str | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pytest_kafkaperf.units import NS_PER_S
+
 MAX_EVENTS = 6
 """How many texts `events` gives at most."""
 _MAX_NAMED = 5
 """How many partitions or brokers are named one by one."""
-_SECOND_NS = 10**9
 
 State = Mapping[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]]
 """By partition: its leader or None, the replicas in sync, all replicas."""
@@ -89,5 +90,5 @@ def _many(noun: str, members: Sequence[int] | set[int]) -> str:
 
 
 def _instant(at_ns: int, start_ns: int) -> str:
-    at_s = (at_ns - start_ns) / _SECOND_NS
+    at_s = (at_ns - start_ns) / NS_PER_S
     return f"{at_s:.1f} s" if at_s >= 0 else f"{-at_s:.1f} s before the start"

@@ -10,11 +10,11 @@ import numpy as np
 
 from pytest_kafkaperf.brokers.figures import PARTS, REQUESTS, Sample
 from pytest_kafkaperf.brokers.tracks import WATCHED, Floats, Nanoseconds, Track, Tracks, tracks_of
+from pytest_kafkaperf.units import NS_PER_S
 
 MAX_INTERVALS = 600
 """Curves that would be longer take intervals of 2, 4, ... seconds."""
 
-_SECOND_NS = 10**9
 _FEW_REQUESTS = 1e-6
 """Less than this is a rounding error of the interpolation, not a request."""
 
@@ -105,15 +105,15 @@ class Readings:
         cores, brokers = self._most("machine_cores", (start_ns, end_ns)), self._rate("cpu_s", (start_ns, end_ns))
         if machine is None or session is None or cores is None or brokers is None or end_ns <= start_ns:
             return None
-        ours = session + brokers + workers_s / ((end_ns - start_ns) / _SECOND_NS)
+        ours = session + brokers + workers_s / ((end_ns - start_ns) / NS_PER_S)
         return max(0.0, machine - ours), round(cores)
 
     def curves(self, *, start_ns: int, first_ns: int, end_ns: int) -> BrokerCurves:
         """All of it over time, from `first_ns` to `end_ns`, by a clock that shows 0 at `start_ns`."""
         interval_s = 1
-        while end_ns - first_ns > MAX_INTERVALS * interval_s * _SECOND_NS:
+        while end_ns - first_ns > MAX_INTERVALS * interval_s * NS_PER_S:
             interval_s *= 2
-        interval_ns = interval_s * _SECOND_NS
+        interval_ns = interval_s * NS_PER_S
         first, stop = (first_ns - start_ns) // interval_ns, -((start_ns - end_ns) // interval_ns)
         edges_ns = start_ns + np.arange(first, stop + 1, dtype=np.int64) * interval_ns
         curves = {str(broker): _curves(tracks, edges_ns) for broker, tracks in self.tracks.items()}
@@ -135,7 +135,7 @@ class Readings:
         end_ns = min(window[1], max(int(track.at_ns[-1]) for track in tracks))
         if end_ns <= begin_ns:
             return None
-        return sum(track.rise(*window) for track in tracks) / ((end_ns - begin_ns) / _SECOND_NS)
+        return sum(track.rise(*window) for track in tracks) / ((end_ns - begin_ns) / NS_PER_S)
 
     def _most(self, figure: str, window: tuple[int, int]) -> float | None:
         """The most of all together."""
@@ -159,14 +159,14 @@ class Readings:
 
 def _seconds_of(start_ns: int, end_ns: int) -> Nanoseconds:
     """A window cut into seconds, the last of them perhaps shorter."""
-    return np.append(np.arange(start_ns, end_ns, _SECOND_NS, dtype=np.int64), end_ns)
+    return np.append(np.arange(start_ns, end_ns, NS_PER_S, dtype=np.int64), end_ns)
 
 
 def _use(tracks: Tracks, start_ns: int, end_ns: int) -> Use:
     cpu, memory = tracks.get("cpu_s"), tracks.get("memory_bytes")
     edges_ns = _seconds_of(start_ns, end_ns)
     if edges_ns.size > 2:  # noqa: PLR2004 - a first second that is whole: the shorter one at the end is left out
-        edges_ns = edges_ns[: 1 + (end_ns - start_ns) // _SECOND_NS]
+        edges_ns = edges_ns[: 1 + (end_ns - start_ns) // NS_PER_S]
     cores = _rates(cpu, np.array([start_ns, end_ns])) if cpu else []
     return Use(
         cpu_cores=_most(cores),
@@ -191,7 +191,7 @@ def _idle_ratios(tracks: Tracks, edges_ns: Nanoseconds) -> list[float | None]:
 
 
 def _rates(track: Track, edges_ns: Nanoseconds) -> list[float | None]:
-    covered_s = track.covered_ns(edges_ns) / _SECOND_NS
+    covered_s = track.covered_ns(edges_ns) / NS_PER_S
     rises = track.rises(edges_ns)
     return _listed(np.divide(rises, covered_s, out=np.full(rises.shape, np.nan), where=covered_s > 0))
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.brokers.figures import FIGURES, PARTS, REQUESTS, Sample
+from pytest_kafkaperf.units import NS_PER_S
 
-_SECOND_NS = 10**9
 _HELD_NS = 1_500_000_000
 """How long what a gauge showed is taken to go on; there is a reading a second."""
 _GAP_NS = 2_500_000_000
@@ -117,4 +117,4 @@ def _watch(readings: dict[str, list[tuple[int, float]]], at_ns: int, *, again: b
     """
     known = readings.setdefault(WATCHED, [])
     before_ns, before_s = known[-1] if known else (at_ns, 0.0)
-    known.append((at_ns, before_s + (0.0 if again else (at_ns - before_ns) / _SECOND_NS)))
+    known.append((at_ns, before_s + (0.0 if again else (at_ns - before_ns) / NS_PER_S)))

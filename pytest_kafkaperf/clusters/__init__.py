@@ -9,7 +9,7 @@ Importing this package loads no provider: jgo, docker, aiokafka and psutil come 
 from __future__ import annotations
 
 import dataclasses
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
@@ -46,21 +46,21 @@ def provision(
 
     """
     check(target, client_properties, metrics_urls)
-    match read_target(target):
-        case Local():
-            from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - psutil, filelock: not on import
+    with ExitStack() as stack:
+        match read_target(target):
+            case Local():
+                from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - psutil, filelock: not on import
 
-            with local.start(spec) as cluster:
-                yield with_config(cluster)
-        case Docker():
-            from pytest_kafkaperf.clusters import docker  # noqa: PLC0415 - as above
+                cluster = stack.enter_context(local.start(spec))
+            case Docker():
+                from pytest_kafkaperf.clusters import docker  # noqa: PLC0415 - as above
 
-            with docker.start(spec) as cluster:
-                yield with_config(cluster)
-        case External(servers):
-            from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - as above
+                cluster = stack.enter_context(docker.start(spec))
+            case External(servers):
+                from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - as above
 
-            yield with_config(reach(spec, servers, client_properties, metrics_urls))
+                cluster = reach(spec, servers, client_properties, metrics_urls)
+        yield with_config(cluster)
 
 
 def not_started(spec: ClusterSpec, target: str) -> Cluster:

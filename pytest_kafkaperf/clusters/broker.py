@@ -9,15 +9,14 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pytest_kafkaperf.clusters.fleet import STOP_TIMEOUT_S, TAIL_LINES, last_words
 from pytest_kafkaperf.clusters.probes import ExporterProbe, Probe, ProcessProbe
 from pytest_kafkaperf.clusters.runs import without_interrupt
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 
-_STOP_TIMEOUT_S = 30
-"""For an orderly end, in which a broker hands its partitions over; then it is killed."""
 _KILL_TIMEOUT_S = 10
 _TAIL_BYTES = 16 * 1024
-_TAIL_LINES = 20
+"""Of the log, that its last lines are looked for in."""
 
 
 class Process:
@@ -70,7 +69,12 @@ class Process:
             )
 
     def stop(self, *, kill: bool) -> None:
-        """End its group; nothing happens where it has ended."""
+        """End its group; nothing happens where it has ended.
+
+        Raises:
+            ClusterError: it did not end, even killed.
+
+        """
         process = self._process
         if process is None or process.poll() is not None:
             return
@@ -78,13 +82,12 @@ class Process:
             if not kill:
                 os.killpg(process.pid, signal.SIGTERM)
                 os.killpg(process.pid, signal.SIGCONT)  # a stopped process takes SIGTERM only once it goes on
-                process.wait(_STOP_TIMEOUT_S)
+                process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             pass
         finally:  # after Ctrl-C in the wait, too
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait(_KILL_TIMEOUT_S)
+                self._kill(process)
 
     def pause(self) -> None:
         """Stop it by SIGSTOP."""
@@ -110,7 +113,8 @@ class Process:
         """
         status = None if self._process is None else self._process.poll()
         if status is not None:
-            raise ClusterLostError(f"{self._name} (pid {self.pid}) {_how_it_ended(status)}; {self._last_words()}")
+            words = last_words(self.log_tail())
+            raise ClusterLostError(f"{self._name} (pid {self.pid}) {_how_it_ended(status)}; {words}")
 
     def probes(self) -> Sequence[Probe]:
         """Its process, and its exporter where it has one."""
@@ -125,11 +129,17 @@ class Process:
                 text = file.read().decode("utf-8", errors="replace")
         except FileNotFoundError:
             return ""
-        return self._redact("\n".join(text.splitlines()[-_TAIL_LINES:]))
+        return self._redact("\n".join(text.splitlines()[-TAIL_LINES:]))
 
-    def _last_words(self) -> str:
-        tail = self.log_tail()
-        return f"the end of its log:\n{tail}" if tail else "its log is empty"
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            process.wait(_KILL_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise ClusterError(
+                f"{self._name} (pid {process.pid}) did not end within {_KILL_TIMEOUT_S} s after SIGKILL: the system "
+                "holds it, as it does where a disk does not answer"
+            ) from None
 
     def _signal(self, number: signal.Signals) -> None:
         self.check()

@@ -7,6 +7,8 @@ Layout below the cache folder, all of it relative, so that it can be copied to a
     kafka/4.3.1/storage/         what Kafka's own `kafka-storage format` writes
     kafka/4.3.1.lock             held while a session fetches that version
     kafka/4.3.1.partial/         what that session has so far; removed by the next one
+
+What else is fetched into the cache is fetched as these are, by one session at a time (`fetching`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +26,11 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.clusters import jars
-from pytest_kafkaperf.clusters.pins import file_name, pinned, sha256
+from pytest_kafkaperf.clusters.pins import file_name, pinned, refuse_other, sha256
 from pytest_kafkaperf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytest_kafkaperf.clusters.java import Java
 
@@ -63,6 +66,30 @@ def cache_folder() -> Path:
     return Path(named).absolute() if named else Path(platformdirs.user_cache_dir("pytest-kafkaperf"))
 
 
+@contextmanager
+def fetching(path: Path, what: str, *, cache: Path, timeout_s: int) -> Iterator[None]:
+    """Keep other sessions from fetching the same to this path of the cache, whose folder is made where it is missing.
+
+    Raises:
+        ClusterError: another session fetches it for longer than `timeout_s`, or the cache cannot be written.
+
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=timeout_s):
+            yield
+    except Timeout:
+        raise ClusterError(
+            f"another session has been fetching {what} for {timeout_s} s and still holds {lock}; end it and try again"
+        ) from None
+    except OSError as error:
+        raise ClusterError(
+            f"{what} cannot be written to the cache {cache}: {error}; "
+            f"make room or name another folder by the environment variable {CACHE_VARIABLE}"
+        ) from error
+
+
 def is_installed(version: str) -> bool:
     """Whether this version is in the user's cache, complete."""
     return _read(cache_folder() / "kafka" / version, version) is not None
@@ -84,24 +111,11 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
 
 
 def _fetched(folder: Path, version: str, java: Java) -> Distribution:
-    lock = folder.with_name(f"{version}.lock")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=_OTHER_SESSION_TIMEOUT_S):
-            found = _read(folder, version)  # another session may have been first
-            if found is None:
-                _install(folder, version, java)
-                found = _read(folder, version)
-    except Timeout:
-        raise ClusterError(
-            f"another session has been fetching Kafka {version} for {_OTHER_SESSION_TIMEOUT_S} s "
-            f"and still holds {lock}; end it and try again"
-        ) from None
-    except OSError as error:
-        raise ClusterError(
-            f"Kafka {version} cannot be written to the cache {folder.parents[1]}: {error}; "
-            f"make room or name another folder by the environment variable {CACHE_VARIABLE}"
-        ) from error
+    with fetching(folder, f"Kafka {version}", cache=folder.parents[1], timeout_s=_OTHER_SESSION_TIMEOUT_S):
+        found = _read(folder, version)  # another session may have been first
+        if found is None:
+            _install(folder, version, java)
+            found = _read(folder, version)
     if found is None:  # pragma: no cover - only where someone deletes what was just written
         raise ClusterError(f"Kafka {version} vanished from {folder} while it was being written; try again")
     return found
@@ -133,14 +147,13 @@ def _refuse_changed(found: Distribution, folder: Path) -> None:
     pins = {file_name(name): expected for name, expected in pinned(jars.coordinate(found.version)).items()}
     for path, noted in found.sums.items():
         by_pin = bool(pins) and path in found.classpath
-        expected = pins.get(path.name, "no jar of that name") if by_pin else noted
-        is_now = sha256(path)
-        if is_now != expected:
-            source = "is pinned in pytest-kafkaperf" if by_pin else "was noted when it was new"
-            raise ClusterError(
-                f"{path.name} of Kafka {found.version} has changed, and is not run: its SHA-256 is {is_now}, and "
-                f"{expected} {source}. Find out what has changed {path}; to fetch all of it anew, delete {folder}"
-            )
+        refuse_other(
+            path,
+            pins.get(path.name, "no jar of that name") if by_pin else noted,
+            source="is pinned in pytest-kafkaperf" if by_pin else "was noted when it was new",
+            what=f"of Kafka {found.version} has changed",
+            advice=f"Find out what has changed {path}; to fetch all of it anew, delete {folder}",
+        )
 
 
 def _install(folder: Path, version: str, java: Java) -> None:
@@ -211,7 +224,8 @@ def _format(partial: Path, classpath: list[Path], version: str, java: Java) -> N
         )
     except subprocess.TimeoutExpired:
         raise ClusterError(
-            f"formatting the data folder of Kafka {version} took more than {_FORMAT_TIMEOUT_S} s"
+            f"formatting the data folder of Kafka {version} with {java.description} ({java.path}) took more than "
+            f"{_FORMAT_TIMEOUT_S} s; try again when the machine has less to do, or set JAVA_HOME to another Java"
         ) from None
     if done.returncode != 0:
         said = "\n".join((done.stdout + done.stderr).splitlines()[-20:])

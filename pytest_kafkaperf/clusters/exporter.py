@@ -9,10 +9,9 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from pytest_kafkaperf.clusters import jars
-from pytest_kafkaperf.clusters.pins import file_name, pinned, sha256
+from pytest_kafkaperf.clusters.distribution import fetching
+from pytest_kafkaperf.clusters.pins import file_name, pinned, refuse_other
 from pytest_kafkaperf.errors import ClusterError
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
@@ -64,13 +63,15 @@ def jar(cache: Path) -> Path:
     """
     path = cache / "agents" / file_name(COORDINATE)
     if not _is_whole(path):
-        _fetch(path, cache)
-    found, expected = sha256(path), pinned(COORDINATE)[COORDINATE]
-    if found != expected:
-        raise ClusterError(
-            f"{path.name} has changed, and is not run: its SHA-256 is {found}, and {expected} is pinned in "
-            f"pytest-kafkaperf. Find out what has changed {path}; to fetch it anew, delete it"
-        )
+        with fetching(path, "the JMX exporter", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
+            if not _is_whole(path):  # another session may have been first
+                _install(path)
+    refuse_other(
+        path,
+        pinned(COORDINATE)[COORDINATE],
+        what="has changed",
+        advice=f"Find out what has changed {path}; to fetch it anew, delete it",
+    )
     return path
 
 
@@ -85,27 +86,9 @@ def option(jar: Path | str, config_path: Path | str, port: int, *, host: str = "
     return f"-javaagent:{jar}={host}:{port}:{config_path}"
 
 
-def url(port: int, *, host: str = "127.0.0.1") -> str:
-    """Where an agent with this configuration gives its figures."""
-    return f"http://{host}:{port}/metrics?{'&'.join(f'name[]={name}' for name in _NAMES)}"
-
-
-def _fetch(path: Path, cache: Path) -> None:
-    lock = path.with_name(f"{path.name}.lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=_OTHER_SESSION_TIMEOUT_S):
-            if not _is_whole(path):  # another session may have been first
-                _install(path)
-    except Timeout:
-        raise ClusterError(
-            f"another session has been fetching the JMX exporter for {_OTHER_SESSION_TIMEOUT_S} s "
-            f"and still holds {lock}; end it and try again"
-        ) from None
-    except OSError as error:
-        raise ClusterError(
-            f"the JMX exporter cannot be written to the cache {cache}: {error}; make room or name another folder"
-        ) from error
+def url(port: int) -> str:
+    """Where an agent with this configuration gives its figures, seen from this machine."""
+    return f"http://127.0.0.1:{port}/metrics?{'&'.join(f'name[]={name}' for name in _NAMES)}"
 
 
 def _install(path: Path) -> None:

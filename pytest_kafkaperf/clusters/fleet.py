@@ -10,6 +10,16 @@ from typing import Protocol
 from pytest_kafkaperf.clusters.probes import Probe
 from pytest_kafkaperf.errors import UsageError
 
+STOP_TIMEOUT_S = 30
+"""For an orderly end, in which a broker hands its partitions over; then it is killed."""
+TAIL_LINES = 20
+"""Of a broker's log, that an error shows."""
+
+
+def last_words(tail: str) -> str:
+    """What an error says of a log, given its end."""
+    return f"the end of its log:\n{tail}" if tail else "its log is empty"
+
 
 class Server(Protocol):
     """One broker, as a process or as a container. Its data outlives a stop."""

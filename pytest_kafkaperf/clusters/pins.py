@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_kafkaperf.errors import ClusterError
+
 FILE = Path(__file__).with_name("pins.json")
 
 
@@ -33,3 +35,19 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def refuse_other(
+    path: Path, expected: str, *, what: str, advice: str, source: str = "is pinned in pytest-kafkaperf"
+) -> None:
+    """Refuse a file whose SHA-256 is another one; `what` says what is wrong with it then, `source` who expects it.
+
+    Raises:
+        ClusterError: names both, where the expected one is from, and what to do.
+
+    """
+    found = sha256(path)
+    if found != expected:
+        raise ClusterError(
+            f"{path.name} {what}, and is not run: its SHA-256 is {found}, and {expected} {source}. {advice}"
+        )

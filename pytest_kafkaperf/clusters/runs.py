@@ -1,4 +1,4 @@
-"""Run folders: what one local cluster has on disk, gone with its session, or swept up by the next one.
+"""Run folders: what one cluster of a session has on disk, gone with it, or swept up by the next session.
 
 A session holds a file lock beside its folder for as long as it lives; the kernel lets go of it however the
 session ends. So a lock that is free is a session that is gone. Process ids would say less: they come again,

@@ -46,7 +46,14 @@ _WANTED = re.compile(
 
 
 def get_page(url: str, timeout_s: float) -> str:
-    """Get a page, all of it within the timeout, however slowly it comes."""
+    """Get a page, all of it within the timeout, however slowly it comes.
+
+    Raises:
+        OSError: it cannot be had, is too large, or did not come in time (TimeoutError).
+        http.client.HTTPException: what answers does not speak HTTP.
+        ValueError: the URL is none.
+
+    """
     deadline_s = time.monotonic() + timeout_s
     parts, shown = urlsplit(url), url.rpartition("@")[2]  # a password stands in no text
     if parts.scheme not in ("http", "https") or parts.hostname is None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.access import Access
+from pytest_kafkaperf.access import Access, secret_lines
 from pytest_kafkaperf.clusters.certificates import Certificates, certificates
 from pytest_kafkaperf.clusters.properties import CLIENT
-
-Kind = Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"]
-KINDS: tuple[str, ...] = get_args(Kind)
 
 USER = "kafkaperf"
 """Whom clients log in as."""
@@ -37,7 +34,7 @@ class Security:
 
     @classmethod
     def make(cls, kind: str, hosts: Sequence[str]) -> Security:
-        """Make credentials, and certificates for the brokers at `hosts`."""
+        """Make credentials, and certificates for the brokers at `hosts`; `kind` is the spec's `security`."""
         return cls(
             scram="sasl_scram" in kind,
             plain="sasl_plain" in kind,
@@ -91,9 +88,9 @@ class Security:
 
     def redact(self, text: str) -> str:
         """The text without the secrets of this cluster."""
-        hidden = [self.password.get_secret_value(), self.admin_password.get_secret_value()]
+        hidden = [*self.access.secrets(), *self.admin.secrets()]
         if self.certificates is not None:
-            hidden += [line for line in self.certificates.key.get_secret_value().splitlines() if "--" not in line]
+            hidden += secret_lines(self.certificates.key.get_secret_value())
         for secret in hidden:
             text = text.replace(secret, "***")
         return text

@@ -19,6 +19,7 @@ from pytest_kafkaperf.environment import fingerprint
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.fields import MarkerFields
 from pytest_kafkaperf.settings import may_be_secret
+from pytest_kafkaperf.target import IMAGE, VERSION
 from pytest_kafkaperf.values import Config
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ CONFIG = "config."
 MAX_BROKERS = 100
 """Far more than a machine can run; a misplaced port is not a number of brokers."""
 
-_IMAGE = re.compile(r"[\w.:@/-]+")
-_VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 _PROPERTY = re.compile(r"[\w.-]+")
 
@@ -86,14 +85,14 @@ class ClusterSpec(MarkerFields):
     @field_validator("version")
     @classmethod
     def _version_in_full(cls, version: str | None) -> str | None:
-        if version is not None and not _VERSION.fullmatch(version):
+        if version is not None and not VERSION.fullmatch(version):
             raise ValueError("a Kafka version has three numbers, such as '4.1.0'")
         return version
 
     @field_validator("image")
     @classmethod
     def _image_as_docker_takes_it(cls, image: str | None) -> str | None:
-        if image is not None and not _IMAGE.fullmatch(image):
+        if image is not None and not IMAGE.fullmatch(image):
             raise ValueError("an image is named as docker does, such as 'apache/kafka:4.1.0'")
         return image
 

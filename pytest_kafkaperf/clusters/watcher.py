@@ -84,15 +84,12 @@ class Watcher(Generic[Key]):
         for reader in readers:
             reader.thread.join(max(0.0, deadline_s - time.monotonic()))
 
-    def samples(self, *, since_ns: int = 0) -> dict[Key, list[Sample]]:
-        """What was read from then until now, by broker, in the order of time; each probe gives samples of its own.
-
-        A window needs a reading on either side: ask from two seconds before it, and a second after it.
-        """
+    def samples(self) -> dict[Key, list[Sample]]:
+        """What was read, by broker, in the order of time; each probe gives samples of its own."""
         with self._lock:
             found: dict[Key, list[Sample]] = {broker: [] for broker, _ in self._logs}
             for (broker, _), log in self._logs.items():
-                found[broker] += [sample for sample in log.samples if sample.at_ns >= since_ns]
+                found[broker] += log.samples
         return {broker: sorted(found[broker], key=lambda sample: sample.at_ns) for broker in sorted(found, key=str)}
 
     def failures(self) -> dict[tuple[Key, str], Failures]:

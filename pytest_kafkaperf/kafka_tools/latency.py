@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from pytest_kafkaperf.comparison import counted
 from pytest_kafkaperf.kafka_tools.runs import NUMBER, Run, Unfinished, coarse, number, without_zeros
+from pytest_kafkaperf.units import counted
 
 TOOL = "kafka-e2e-latency"
 _MEAN = re.compile(rf"(?<!\S)Avg latency: ({NUMBER}) ms", re.ASCII)

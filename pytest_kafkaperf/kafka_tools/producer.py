@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from pytest_kafkaperf.comparison import counted
 from pytest_kafkaperf.errors import UsageError, shortened
 from pytest_kafkaperf.kafka_tools.runs import MAX_SHOWN, MB, NUMBER, Run, Unfinished, coarse, number, without_zeros
 from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.units import counted
 
 TOOL = "kafka-producer-perf-test"
 _PERCENTILES = {"p50": "50th", "p95": "95th", "p99": "99th", "p99.9": "99.9th"}

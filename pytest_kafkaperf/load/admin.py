@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import datetime
 import time
@@ -16,14 +15,15 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.load.coordinators import dismiss
+from pytest_kafkaperf.load.calls import call
+from pytest_kafkaperf.load.coordinators import LATER, dismiss
 from pytest_kafkaperf.load.grants import Operation, Resource, refusal
 from pytest_kafkaperf.load.kafka import admin as requests
-from pytest_kafkaperf.load.kafka import connected, metadata
+from pytest_kafkaperf.load.kafka import ask_for_topics, close, connected
 from pytest_kafkaperf.load.names import PREFIX, stale_groups, stale_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 
     from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.scenario import Scenario
@@ -196,8 +196,10 @@ class Admin:
                 for group in held:
                     await dismiss(client, group)
                 left |= held
-                unsure = [group for group, error in answers.items() if error in _ASK_AGAIN or group in held]
-                refused = {group: error for group, error in answers.items() if error and group not in unsure}
+                unsure = [group for group, error in answers.items() if error in LATER or group in held]
+                refused = {
+                    group: error for group, error in answers.items() if error is not None and group not in unsure
+                }
                 if refused:
                     raise ClusterError(self._group_refusal(refused))
                 if not unsure:
@@ -205,14 +207,14 @@ class Admin:
                 groups = unsure
                 await asyncio.sleep(_TICK_S)
 
-    def _group_refusal(self, refused: Mapping[str, type[Exception] | None]) -> str:
+    def _group_refusal(self, refused: Mapping[str, type[Exception]]) -> str:
         group, error = next(iter(refused.items()))
         if error is kafka_errors.GroupAuthorizationFailedError:
             reason = refusal([Operation.DELETE], _OWN_GROUPS, self._access, self._servers)
         elif error is kafka_errors.NonEmptyGroup:
             reason = "it has members still"
         else:
-            reason = str(error and error.__name__)
+            reason = error.__name__
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
         return f"could not delete consumer group {group!r}{more}: {reason}"
 
@@ -250,15 +252,9 @@ class Admin:
         return found
 
     def _call(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float = TIMEOUT_S) -> T:
-        """Run it on a loop and a thread of its own: the caller may have a running loop."""
-        with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-admin") as thread:
-            return thread.submit(asyncio.run, self._bounded(work, what, timeout_s)).result()
-
-    async def _bounded(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float) -> T:
         started_s = time.monotonic()
         try:
-            async with asyncio.timeout(timeout_s):
-                return await work
+            return call(work, timeout_s=timeout_s)
         except (TimeoutError, kafka_errors.KafkaError) as error:
             elapsed_s = time.monotonic() - started_s
             reason = f"no answer in {elapsed_s:.0f} s" if isinstance(error, TimeoutError) else str(error)
@@ -266,15 +262,13 @@ class Admin:
 
 
 @contextlib.asynccontextmanager
-async def _stopping(client: Any) -> Any:
+async def _stopping(client: Any) -> AsyncIterator[Any]:
+    """One of aiokafka's own clients, started and ended."""
     try:
         await client.start()
         yield client
     finally:
-        stop = client.close if hasattr(client, "close") else client.stop
-        with contextlib.suppress(kafka_errors.KafkaError, TimeoutError):
-            async with asyncio.timeout(2):
-                await stop()
+        await close(client)
 
 
 _OWN_TOPICS = Resource(kind="topic", name=PREFIX, prefixed=True)
@@ -286,11 +280,6 @@ _CHANGED = (2, 3, 4)
 """Sources of a value: set at run time for a broker, for all brokers, or in a broker's file."""
 _DEFAULT = 5
 """The source of a value that nobody set."""
-_ASK_AGAIN: tuple[type[Exception], ...] = (
-    kafka_errors.NotCoordinatorForGroupError,
-    kafka_errors.GroupLoadInProgressError,
-    kafka_errors.GroupCoordinatorNotAvailableError,
-)
 
 
 async def _ask_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:
@@ -333,7 +322,7 @@ def _of_each(synonyms: Iterable[tuple[str, str | None, int]]) -> list[tuple[str 
 
 async def visible_topics(client: Any) -> list[str]:
     """All topics that this client may see."""
-    answer = await client.send(client.get_random_node(), metadata.MetadataRequest(allow_auto_topic_creation=False))
+    answer = await client.send(client.get_random_node(), ask_for_topics())
     return [topic["topic"] for topic in answer.to_object()["topics"]]
 
 

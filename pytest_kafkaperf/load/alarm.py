@@ -10,11 +10,10 @@ import sys
 from typing import TYPE_CHECKING, Protocol, Self
 
 from pytest_kafkaperf.load.board import monotonic_ns, now_ns
+from pytest_kafkaperf.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_NS_PER_S = 1_000_000_000
 
 
 class Alarm(Protocol):
@@ -46,7 +45,7 @@ class _LoopAlarm:
 
     async def until(self, deadline_ns: int) -> None:
         while (remaining_ns := deadline_ns - now_ns()) > 0:
-            await asyncio.sleep(remaining_ns / _NS_PER_S)
+            await asyncio.sleep(remaining_ns / NS_PER_S)
 
 
 class _TimerAlarm:
@@ -83,7 +82,7 @@ class _TimerAlarm:
         self._rang = asyncio.get_running_loop().create_future()
         # struct itimerspec: interval (none), then the absolute instant, of which 0 would be none; both seconds and
         # nanoseconds.
-        spec = struct.pack("qqqq", 0, 0, *divmod(max(1, monotonic_ns(deadline_ns)), _NS_PER_S))
+        spec = struct.pack("qqqq", 0, 0, *divmod(max(1, monotonic_ns(deadline_ns)), NS_PER_S))
         if self._settime(self._fd, self._TFD_TIMER_ABSTIME, spec, None) != 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime failed")
         await self._rang

@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.clients import make_reader
-from pytest_kafkaperf.load.kafka import adapt
+from pytest_kafkaperf.load.kafka import adapt, close
 from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.own import Own
 from pytest_kafkaperf.load.payload import Int64s, Payload, names_of, origin, tags_every_record
@@ -140,7 +140,7 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
                         if own is None or own.holds(batch, start_ns=start_ns, now_ns=end_ns, every=every)
                     ]
         finally:
-            await client.stop()
+            await close(client)
     return [_joined(parts) for parts in found.values() if parts]
 
 

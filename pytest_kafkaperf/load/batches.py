@@ -21,7 +21,7 @@ from pytest_kafkaperf.load.ledger import Batch
 from pytest_kafkaperf.load.payload import Stamp
 from pytest_kafkaperf.load.producing import Producer, Window
 from pytest_kafkaperf.load.room import Room
-from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.units import NS_PER_S
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.alarm import Alarm

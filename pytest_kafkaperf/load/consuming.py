@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from pytest_kafkaperf.errors import LoadError
 from pytest_kafkaperf.load.board import known_to_ns, now_ns
 from pytest_kafkaperf.load.payload import names_of, origin
-from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.units import NS_PER_S
 from pytest_kafkaperf.worker_report import Consumed
 
 if TYPE_CHECKING:

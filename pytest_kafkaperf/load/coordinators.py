@@ -15,7 +15,7 @@ from pytest_kafkaperf.load.kafka import group as membership
 _COORDINATOR_S = 5
 """Bound of waiting for the broker that keeps a group or a transactional id; the load waits longer."""
 _TICK_S = 0.05
-_LATER = (
+LATER: tuple[type[Exception], ...] = (
     kafka_errors.GroupCoordinatorNotAvailableError,
     kafka_errors.GroupLoadInProgressError,
     kafka_errors.NotCoordinatorForGroupError,
@@ -33,9 +33,9 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
             with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):
                 answer = await client.send(found.coordinator_id, request)
                 codes = [answer.error_code] if hasattr(answer, "error_code") else [one[0] for one in answer.groups]
-                if not any(kafka_errors.for_code(code) in _LATER for code in codes):
+                if not any(kafka_errors.for_code(code) in LATER for code in codes):
                     return None, answer
-        elif error not in _LATER:
+        elif error not in LATER:
             return error, None
         if time.monotonic() > deadline:
             return error, None

@@ -37,7 +37,7 @@ import google_crc32c
 from aiokafka import client, codec, conn, util
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.producer import message_accumulator, producer, sender
 from aiokafka.protocol import admin, api, coordination, group, metadata, transaction, types
 from aiokafka.record import control_record, default_records
@@ -66,6 +66,8 @@ __all__ = [
     "admin",
     "allow_in_flight",
     "api",
+    "ask_for_topics",
+    "close",
     "connected",
     "control_record",
     "coordination",
@@ -83,6 +85,8 @@ __all__ = [
     "types",
 ]
 
+_CLOSE_TIMEOUT_S = 2
+"""Bound of the end of a client: its broker may be gone, and nothing depends on it any more."""
 _READER_LIMIT = 8 << 20
 """Bytes that a connection buffers: a fetch is read in few pieces. With aiokafka's 64 KiB it costs a third more CPU."""
 
@@ -268,6 +272,8 @@ def encode(records: Iterable[tuple[bytes | None, bytes]], headers: Headers, batc
 
 
 _GET_RUNNING_LOOP = util.get_running_loop
+ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
+"""A request for metadata; no topic is created by being asked about."""
 
 
 def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords]) -> None:
@@ -284,7 +290,7 @@ def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords])
     fetcher.MemoryRecords = partition_records.reader
     conn.AIOKafkaConnection = Connection
     conn.READER_LIMIT = _READER_LIMIT
-    client.MetadataRequest = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
+    client.MetadataRequest = ask_for_topics
     batches = scenario.client == "batch"
     util.get_running_loop = asyncio.get_running_loop if batches else _GET_RUNNING_LOOP
     producer.Sender = Sender if batches else sender.Sender
@@ -299,7 +305,14 @@ async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any
         await client.bootstrap()
         yield client
     finally:
-        await client.close()
+        await close(client)
+
+
+async def close(client: Any) -> None:
+    """End any of aiokafka's clients; one that does not come to its end in time is left as it is."""
+    with contextlib.suppress(KafkaError, OSError, TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await (client.close if hasattr(client, "close") else client.stop)()
 
 
 def allow_in_flight(producer: aiokafka.AIOKafkaProducer, in_flight: int) -> None:

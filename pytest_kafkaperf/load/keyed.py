@@ -11,7 +11,6 @@ import collections
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pytest_kafkaperf.load.batches import BatchProducer
 from pytest_kafkaperf.load.board import now_ns
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kafkaperf.load.alarm import Alarm
+    from pytest_kafkaperf.load.payload import Int64s
     from pytest_kafkaperf.load.producing import Window
     from pytest_kafkaperf.schedule import Schedule
-
-Int64s = npt.NDArray[np.int64]
 
 _AT_ONCE = 4096
 """Records that a closed loop takes at once."""

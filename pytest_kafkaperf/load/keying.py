@@ -11,8 +11,7 @@ from pytest_kafkaperf.scenario import KEY_BYTES
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.keys import Keys
-
-Int64s = npt.NDArray[np.int64]
+    from pytest_kafkaperf.load.payload import Int64s
 
 _SEED = 0x9747B28C
 _M = np.uint32(0x5BD1E995)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from aiokafka import errors as kafka_errors
 
 from pytest_kafkaperf.worker_report import Produced
@@ -13,10 +12,9 @@ from pytest_kafkaperf.worker_report import Produced
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kafkaperf.load.payload import Int64s
     from pytest_kafkaperf.schedule import Schedule
     from pytest_kafkaperf.series import Series
-
-Int64s = npt.NDArray[np.int64]
 
 LATE_NS = 100_000_000
 """A record sent this much later than it could have been is the generator's failure, not Kafka's latency."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from pytest_kafkaperf.load.board import CONTROLLER
 from pytest_kafkaperf.load.clocks import clock_name
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ SILENT_S = 8.0
 """A party that was not heard for so long is lost."""
 BEGIN_S = 30.0
 """Bound of a Dask worker's beginning with its share."""
-_CONTROLLER = -1
 
 
 class Meeting:
@@ -39,8 +39,8 @@ class Meeting:
     def control(self, cells: list[int], *, now_s: float) -> dict[str, Any]:
         """What the controller gets for its row: those of the workers, and the shares that are lost, with why."""
         self._controller_s = now_s
-        self._rows[_CONTROLLER] = (0, cells)
-        rows = [[worker, *row] for worker, row in self._rows.items() if worker != _CONTROLLER]
+        self._rows[CONTROLLER] = (0, cells)
+        rows = [[worker, *row] for worker, row in self._rows.items() if worker != CONTROLLER]
         lost = {worker: why for worker in range(len(self.addresses)) if (why := self._lost(worker, now_s))}
         return {"rows": rows, "lost": list(lost.items())}
 

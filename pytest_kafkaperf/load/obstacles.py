@@ -56,6 +56,11 @@ def leaderless(named: str, sight: TopicSight) -> str:
     return f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them again"
 
 
+def gone(topic: str) -> str:
+    """What is said of a topic that was there when load began."""
+    return f"topic {topic!r} is gone: somebody has deleted it while load ran"
+
+
 def absent(topic: str, visible: Iterable[str]) -> str:
     """What is said of a topic that is not there, with those of a like name."""
     others = sorted(name for name in visible if not name.startswith(("__", PREFIX)))

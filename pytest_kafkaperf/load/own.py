@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.load.payload import origin
-from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.units import NS_PER_S
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.reading import ReceivedBatch

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from pytest_kafkaperf.errors import ClusterLostError, LoadError
-from pytest_kafkaperf.load.audit import TIMEOUT_S
+from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
 from pytest_kafkaperf.load.processes import DIED, Processes
-from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.round_report import Audit, RoundReport
-from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.schedule import window_s
+from pytest_kafkaperf.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,9 @@ _MARGIN_S = 10
 """What the controller waits beyond a worker's own bound, which ends nearly every wait."""
 _POLL_S = 0.02
 _CHECK_S = 0.25
+"""Between two looks at the cluster, and between two reports of progress."""
 _LAG_S = 0.1
+"""Between two looks at the lag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +146,7 @@ class WorkerPool:
     def audit(self, task: AuditTask) -> Audit | str:
         """Have a worker look at the log; the reason, when that did not work."""
         try:
-            return self._opened.audit(task).result(timeout=TIMEOUT_S + _GIVE_UP_S)
+            return self._opened.audit(task).result(timeout=AUDIT_TIMEOUT_S + _GIVE_UP_S)
         except (LoadError, BrokenProcessPool, TimeoutError) as error:
             return str(error) or "the audit did not end"
 

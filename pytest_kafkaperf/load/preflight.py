@@ -1,21 +1,22 @@
 """What would go wrong under load, seen before it starts: each problem with what was asked for and what to do.
 
-Every request is bounded and changes nothing. What a broker does not tell, or does not tell this client, is no problem.
+Every request is bounded, and changes nothing: only the first transactional id of a run that has one is known to the
+cluster from then on. What a broker does not tell, or does not tell this client, is no problem.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiokafka import errors as kafka_errors
 
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.load.admin import visible_topics
+from pytest_kafkaperf.load.calls import call
 from pytest_kafkaperf.load.coordinators import AskGroup, ask_coordinator
 from pytest_kafkaperf.load.grants import Operation, Resource, granted, refusal
 from pytest_kafkaperf.load.kafka import connected, transaction
@@ -24,6 +25,8 @@ from pytest_kafkaperf.load.obstacles import absent, leaderless, topic_problems
 from pytest_kafkaperf.load.topics import AskTopic, TopicSight, config_of, sight_of
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.scenario import Scenario
 
@@ -34,6 +37,8 @@ _SHOWS_UP_S = 2
 _TICK_S = 0.05
 _TRANSACTION_TIMEOUT_MS = 60_000
 """Default of aiokafka's producer, and of Kafka's own."""
+
+T = TypeVar("T")
 
 _READS = frozenset({Operation.READ, Operation.DESCRIBE})
 """What a run does with a topic that it only reads."""
@@ -66,8 +71,7 @@ class Preflight:
         """
         if scenario.topic is None:
             return scenario
-        resolved: Scenario = self._call(self._resolve(scenario, scenario.topic))
-        return resolved
+        return self._call(self._resolve(scenario, scenario.topic))
 
     def read_partitions(self, scenario: Scenario) -> int:
         """How many partitions the topic has that consumers read.
@@ -78,8 +82,7 @@ class Preflight:
         """
         if scenario.output_topic is None:
             return scenario.partitions
-        partitions: int = self._call(self._read_partitions(scenario.output_topic))
-        return partitions
+        return self._call(self._read_partitions(scenario.output_topic))
 
     def check(self, scenario: Scenario, names: Names, *, guarded: bool) -> None:
         """Look at what the run is going to use; its topic is there.
@@ -172,15 +175,9 @@ class Preflight:
     def _refused(self, operations: Iterable[Operation], resource: Resource) -> str:
         return refusal(operations, resource, self._access, self._servers)
 
-    def _call(self, work: Any) -> Any:
-        """Run it on a loop and a thread of its own: the caller may have a running loop."""
-        with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-preflight") as thread:
-            return thread.submit(asyncio.run, self._bounded(work)).result()
-
-    async def _bounded(self, work: Any) -> Any:
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                return await work
+            return call(work, timeout_s=TIMEOUT_S)
         except TimeoutError:
             raise ClusterError(f"{self._servers} did not answer within {TIMEOUT_S} s before the load") from None
         except (kafka_errors.KafkaError, NotImplementedError) as error:

@@ -83,7 +83,7 @@ async def _look(
 ) -> Sight:
     from aiokafka.errors import KafkaConnectionError, KafkaError  # noqa: PLC0415 - loads late: not every run needs it
 
-    from pytest_kafkaperf.load.kafka import AIOKafkaClient  # noqa: PLC0415 - aiokafka again
+    from pytest_kafkaperf.load.kafka import AIOKafkaClient, close  # noqa: PLC0415 - aiokafka again
 
     config = {**client_config, "bootstrap_servers": servers, "request_timeout_ms": _ANSWER_TIMEOUT_S * 1000}
     client = AIOKafkaClient(**config)
@@ -98,7 +98,7 @@ async def _look(
     except (KafkaError, OSError) as error:
         raise _NotReady(str(error) or type(error).__name__) from None
     finally:
-        await client.close()
+        await close(client)
     if cluster_id is not None and sight.cluster_id != cluster_id:
         raise _NotReady(f"another cluster ({sight.cluster_id}) answers there")
     if sight.brokers < brokers:

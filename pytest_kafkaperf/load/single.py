@@ -43,11 +43,11 @@ class RecordProducer(Producer):
             count = _AT_ONCE if left is None else min(_AT_ONCE, left)
             keys = self._keys_of(np.arange(self._next, self._next + count))
             for place in range(count):
-                room = await self._room_in_transaction(1)
+                await self._room_in_transaction(1)
                 now = now_ns()
                 if window.end_ns is not None and now >= window.end_ns:
                     return
-                measured = room if now >= window.start_ns else 0
+                measured = 1 if now >= window.start_ns else 0
                 await self._send(self._next, None, keys[place], now=now, measured=measured)
                 self._next += 1
                 if left is not None:

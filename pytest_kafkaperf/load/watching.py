@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from pytest_kafkaperf.errors import ClusterLostError
-from pytest_kafkaperf.load.kafka import AIOKafkaClient, metadata
+from pytest_kafkaperf.load.kafka import AIOKafkaClient, ask_for_topics, close
+from pytest_kafkaperf.load.obstacles import gone
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.access import Access
     from pytest_kafkaperf.brokers.partitions import State
 
 _INTERVAL_S = 1.0
-_REQUEST = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
 _ANSWER_TIMEOUT_S = 2
 """Bound of one look; the next one may ask another broker."""
 _EXIT_TIMEOUT_S = 5
@@ -52,7 +51,7 @@ class TopicWatch:
     def check(self) -> None:
         """Raise ClusterLostError when the topic was there and is gone."""
         if self.states and self._unknown >= _GONE_LOOKS:
-            raise ClusterLostError(f"topic {self._topic!r} is gone: somebody has deleted it while load ran")
+            raise ClusterLostError(gone(self._topic))
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
@@ -73,13 +72,11 @@ class TopicWatch:
                         await self._look(client)
                 await asyncio.to_thread(self._closing.wait, _INTERVAL_S)
         finally:
-            with contextlib.suppress(KafkaError, OSError, TimeoutError):
-                async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                    await client.close()
+            await close(client)
 
     async def _look(self, client: Any) -> None:
         """Ask any broker that answers; the cluster's own view comes with the answer."""
-        answer = await client.send(client.get_random_node(), _REQUEST([self._topic]))
+        answer = await client.send(client.get_random_node(), ask_for_topics([self._topic]))
         at_ns = time.monotonic_ns()
         state: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}
         unknown = False

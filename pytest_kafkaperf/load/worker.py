@@ -19,7 +19,7 @@ from pytest_kafkaperf.load.batches import BatchProducer
 from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
 from pytest_kafkaperf.load.clients import REQUEST_TIMEOUT_S, make_consumer, make_producer
 from pytest_kafkaperf.load.consuming import Consumer
-from pytest_kafkaperf.load.kafka import adapt
+from pytest_kafkaperf.load.kafka import adapt, close
 from pytest_kafkaperf.load.keyed import KeyedProducer
 from pytest_kafkaperf.load.notes import Notes
 from pytest_kafkaperf.load.own import Own
@@ -28,8 +28,9 @@ from pytest_kafkaperf.load.producing import Producer, Window
 from pytest_kafkaperf.load.reading import reader_of
 from pytest_kafkaperf.load.single import RecordProducer
 from pytest_kafkaperf.scenario import RECORDS_TIMEOUT_S, Scenario
-from pytest_kafkaperf.schedule import NS_PER_S, Schedule
+from pytest_kafkaperf.schedule import window_s
 from pytest_kafkaperf.series import Series
+from pytest_kafkaperf.units import NS_PER_S
 from pytest_kafkaperf.worker_report import WorkerReport
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ _START_TIMEOUT_S = 90
 _SETTLE_MARGIN_S = 5
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
-_CLOSE_TIMEOUT_S = 2
 
 T = TypeVar("T")
 
@@ -67,13 +67,6 @@ def settle_timeout_s(scenario: Scenario) -> float:
     """Bound of waiting for the fate of what was sent."""
     request_ms: int = scenario.producer_config.get("request_timeout_ms", REQUEST_TIMEOUT_S * 1000)
     return request_ms / 1000 + _SETTLE_MARGIN_S
-
-
-def window_s(scenario: Scenario) -> float | None:
-    """Length of the window; None where it ends with its last record, whenever that is."""
-    if scenario.duration is not None or scenario.records is None or scenario.rate is None:
-        return scenario.duration
-    return Schedule.of(scenario.rate, start_ns=0).due_ns(scenario.records) / NS_PER_S
 
 
 def longest_s(scenario: Scenario) -> float:
@@ -156,7 +149,7 @@ class _Worker:
             yield
         finally:
             clients = [*writers.values(), *(client for _, client in readers)]
-            await asyncio.gather(*map(_stop, clients), return_exceptions=True)
+            await asyncio.gather(*map(close, clients), return_exceptions=True)
 
     async def _start_writer(self, client: Any) -> None:
         await client.start()
@@ -333,11 +326,6 @@ async def _connect(starting: Coroutine[Any, Any, None], name: str, servers: str)
         raise LoadError(f"{name} could not connect to {servers} within {_CONNECT_TIMEOUT_S} s") from None
     except (KafkaError, OSError, ValueError) as error:
         raise LoadError(f"{name} could not connect to {servers}: {type(error).__name__}: {error}") from None
-
-
-async def _stop(client: Any) -> None:
-    async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-        await client.stop()
 
 
 async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

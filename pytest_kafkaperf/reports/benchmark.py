@@ -7,6 +7,7 @@ rounds. It never times any load itself.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,10 +52,9 @@ def tell(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
     seconds = [1 / rate for rate in rates if rate > 0]
     benchmark.extra_info.update(_extra_info(result))
     if result.problems or not seconds:
-        try:
+        with contextlib.suppress(_NothingMeasuredError):
             benchmark.pedantic(_fail, rounds=1)
-        except _NothingMeasuredError:
-            return
+        return
     following = itertools.cycle(seconds)  # with its profiler it calls once more
     benchmark.pedantic(lambda: clock.advance(next(following)), rounds=len(seconds))
 

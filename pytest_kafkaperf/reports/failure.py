@@ -10,6 +10,7 @@ from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.flaws import BUSY
 from pytest_kafkaperf.metrics import metric
 from pytest_kafkaperf.printable import printable
+from pytest_kafkaperf.result import standard_of
 from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
 from pytest_kafkaperf.verdict import Check, worst
 
@@ -23,8 +24,7 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
     undecided = strict and result.verdict is Verdict.INCONCLUSIVE
     if not result.verdict.fails and not undecided:
         return None
-    standard = "the baseline" if result.reference is None else "the reference"
-    changed = [f"changed against {standard}: {', '.join(result.changed)}"] if result.changed else []
+    changed = [f"changed against the {standard_of(result)}: {', '.join(result.changed)}"] if result.changed else []
     advice = [f"{describe_advice(one)} (advice, not a limit)" for one in result.advice if not one.better]
     busy = [warning for warning in result.warnings if BUSY in warning]
     text = failure_text(result.checks, result.problems, strict=undecided)

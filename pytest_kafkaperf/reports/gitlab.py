@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric as Family
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.files import replace_file
+from pytest_kafkaperf.files import write_report
 from pytest_kafkaperf.metrics import CATALOGUE, QUANTILES, Metric
 from pytest_kafkaperf.printable import UNSEEN
 from pytest_kafkaperf.units import Unit
@@ -49,12 +48,7 @@ def write_metrics(path: Path, results: Sequence[Result]) -> None:
         UsageError: the file cannot be written; names it and the reason.
 
     """
-    try:
-        replace_file(path, metrics_text(results).encode())
-    except OSError as error:
-        raise UsageError(
-            f"--kafka-gitlab-metrics={path}: cannot write the metrics: {error.strerror or error}"
-        ) from None
+    write_report(path, metrics_text(results).encode(), option="gitlab-metrics", what="metrics")
 
 
 def metrics_text(results: Sequence[Result]) -> str:

@@ -7,9 +7,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.comparison import sign_of
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.files import replace_file
+from pytest_kafkaperf.comparison import change_of
+from pytest_kafkaperf.files import write_report
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.result import summary
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.verdict import Check
 
 SCHEMA = 1
+"""Version of the report."""
 
 
 def write_json(
@@ -60,10 +60,8 @@ def write_json(
         "tests": [_test(result, endings.get(result.nodeid)) for result in results],
         "unmeasured": [_unmeasured(each) for each in endings.values() if each.nodeid not in measured],
     }
-    try:
-        replace_file(path, f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode())
-    except OSError as error:
-        raise UsageError(f"--kafka-json={path}: cannot write the report: {error.strerror or error}") from None
+    content = f"{json.dumps(document, indent=2, allow_nan=False)}\n"
+    write_report(path, content.encode(), option="json", what="report")
 
 
 def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
@@ -142,17 +140,17 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def _calibrated(name: str, found: Calibrated) -> dict[str, Any]:
     """Deviations and changes as ratios, the changes in the metric's direction."""
-    sign = sign_of(CATALOGUE[name])
+    subject = CATALOGUE[name]
     return {
         "sessions": found.sessions,
         "noise_within": found.noise.within,
         "noise_between": found.noise.between,
         "noise_between_assumed": found.noise.assumed,
-        "tolerance": math.expm1(sign * found.tolerance),
+        "tolerance": change_of(subject, found.tolerance),
         "suspects": found.suspects,
         "false_alarms": found.alarms,
         "splits": found.splits,
-        "detectable": _number(math.expm1(sign * found.detectable)),
+        "detectable": change_of(subject, found.detectable) if math.isfinite(found.detectable) else None,
     }
 
 

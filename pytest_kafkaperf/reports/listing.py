@@ -16,7 +16,7 @@ from rich.text import Text
 from pytest_kafkaperf.baseline import BaselineRecord, Imported
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES
-from pytest_kafkaperf.printable import printable
+from pytest_kafkaperf.printable import ascii_of, printable
 from pytest_kafkaperf.reports.comparing import Compared
 from pytest_kafkaperf.units import format_quantity, format_ratio
 from pytest_kafkaperf.verdict import Check
@@ -123,7 +123,7 @@ def _lines(content: Table | Text, paper: Paper, *, indent: str = _INDENT, width:
         console.print(content)
     text = capture.get()
     if paper.ascii_only:
-        text = text.replace("µ", "u").encode("ascii", "replace").decode()
+        text = ascii_of(text)
     return [f"{indent}{line.rstrip()}" for line in text.splitlines()]
 
 

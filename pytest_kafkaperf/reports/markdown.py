@@ -8,15 +8,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.files import replace_file
+from pytest_kafkaperf.files import write_report
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.notes import names_of
 from pytest_kafkaperf.reports.rows import Row, failure_beside, remark_of, rows_of, short
-from pytest_kafkaperf.result import summary
+from pytest_kafkaperf.result import standard_of, summary
+from pytest_kafkaperf.units import counted
 from pytest_kafkaperf.values import format_field
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ def write_markdown(path: Path, results: Sequence[Result], endings: Mapping[str, 
         UsageError: the file cannot be written; names it and the reason.
 
     """
-    try:
-        replace_file(path, markdown(results, endings).encode())
-    except OSError as error:
-        raise UsageError(f"--kafka-markdown={path}: cannot write the summary: {error.strerror or error}") from None
+    write_report(path, markdown(results, endings).encode(), option="markdown", what="summary")
 
 
 def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_bytes: int = LIMIT_BYTES) -> str:
@@ -129,8 +126,7 @@ def _fitting(blocks: Sequence[str], left: int) -> tuple[list[str], int]:
 
 
 def _rank(result: Result, ending: Ending | None) -> tuple[bool, int]:
-    fails = result.verdict.fails if ending is None else ending.fails
-    return not fails, -list(Verdict).index(result.verdict)
+    return not _fails(result.verdict, ending), -list(Verdict).index(result.verdict)
 
 
 def _headline(results: Sequence[Result], endings: Mapping[str, Ending], unmeasured: Sequence[Ending]) -> str:
@@ -147,13 +143,13 @@ def _headline(results: Sequence[Result], endings: Mapping[str, Ending], unmeasur
     )
 
 
-def _fails(result: Result, endings: Mapping[str, Ending]) -> bool:
-    ending = endings.get(result.nodeid)
-    return result.verdict.fails if ending is None else ending.fails
+def _fails(verdict: Verdict, ending: Ending | None) -> bool:
+    """For pytest, as far as it has told how the test ended."""
+    return verdict.fails if ending is None else ending.fails
 
 
 def _sign(ending: Ending | None, verdict: Verdict) -> str:
-    if verdict.fails if ending is None else ending.fails:
+    if _fails(verdict, ending):
         return "❌"
     return "⚠️" if verdict.fails or verdict is Verdict.INCONCLUSIVE else "✅"
 
@@ -196,7 +192,11 @@ def _table_line(cells: Sequence[str]) -> str:
 
 
 def _has_reasons(result: Result, endings: Mapping[str, Ending]) -> bool:
-    return _fails(result, endings) or result.verdict.fails or result.verdict is Verdict.INCONCLUSIVE
+    return (
+        _fails(result.verdict, endings.get(result.nodeid))
+        or result.verdict.fails
+        or result.verdict is Verdict.INCONCLUSIVE
+    )
 
 
 def _reasons(result: Result, ending: Ending | None) -> str:
@@ -205,13 +205,12 @@ def _reasons(result: Result, ending: Ending | None) -> str:
         for check in result.checks
         if check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE
     ]
-    standard = "baseline" if result.reference is None else "reference"
     lines = [
         *map(text, result.problems),
         *undecided,
         *map(text, result.notes),
         *map(text, failure_beside(result, ending)),
-        *(f"changed against the {standard}: {code(each)}" for each in result.changed),
+        *(f"changed against the {standard_of(result)}: {code(each)}" for each in result.changed),
         *(f"advice, not a limit: {text(describe_advice(one))}" for one in result.advice),
     ]
     return _section(_told(result, ending), result.nodeid, lines)
@@ -228,7 +227,7 @@ def _folded(result: Result) -> str:
     scenario = ", ".join(f"{name}={format_field(name, getattr(result.scenario, name))}" for name in result.sources)
     place = f"{cluster.provider}, Kafka {cluster.version or 'of unknown version'}"
     lines = [
-        f"{place}; {len(result.rounds)} rounds, {len(result.trials)} session{'s' * (len(result.trials) != 1)}",
+        f"{place}; {counted(len(result.rounds), 'round')}, {counted(len(result.trials), 'session')}",
         f"scenario: {scenario or 'defaults'}",
         *(f"warning: {each}" for each in result.warnings),
     ]

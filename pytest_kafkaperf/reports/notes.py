@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.collection import file_of, without_folders
 from pytest_kafkaperf.division import described
+from pytest_kafkaperf.finding import Verdict
+from pytest_kafkaperf.noise import FEWEST_SESSIONS
 from pytest_kafkaperf.printable import printable
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.hockey import described_search
+from pytest_kafkaperf.result import standard_of
 from pytest_kafkaperf.values import format_field
 
 if TYPE_CHECKING:
@@ -17,10 +20,8 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.result import Result
     from pytest_kafkaperf.session import Session
 
-_ENOUGH_SESSIONS = 3
-"""Of a baseline: fewer do not show how far sessions lie apart where nothing changed."""
-
 _MOST_NAMED = 5
+"""Tests whose baselines are named one by one."""
 
 
 def render_notes(session: Session, *, verbose: bool) -> list[str]:
@@ -31,11 +32,11 @@ def render_notes(session: Session, *, verbose: bool) -> list[str]:
     ]
     if session.settings.reference is not None and session.results:
         notes.append(f"rounds took turns in random order, seed {session.seed}: --kafka-reference-seed={session.seed}")
-    known = {result.nodeid: result.baseline_sessions or _ENOUGH_SESSIONS for result in session.results}
-    thin = [nodeid for nodeid, sessions in (known | session.written).items() if sessions < _ENOUGH_SESSIONS]
+    known = {result.nodeid: result.baseline_sessions or FEWEST_SESSIONS for result in session.results}
+    thin = [nodeid for nodeid, sessions in (known | session.written).items() if sessions < FEWEST_SESSIONS]
     if thin:
         notes.append(
-            f"baselines of fewer than {_ENOUGH_SESSIONS} sessions: {', '.join(names[each] for each in thin)}; "
+            f"baselines of fewer than {FEWEST_SESSIONS} sessions: {', '.join(names[each] for each in thin)}; "
             "noise between sessions is not known: add some with --kafka-update-baselines=append"
         )
     if session.orphans:
@@ -72,11 +73,10 @@ def _notes(result: Result, *, verbose: bool) -> Iterator[str]:
     yield from (text.partition("\n")[0] for text in result.warnings)
     yield from result.notes
     for check in result.checks if result.rounds else ():
-        if str(check.outcome) == "INCONCLUSIVE" or (check.rerun and str(check.outcome) == "PASSED"):
+        if check.outcome is Verdict.INCONCLUSIVE or (check.rerun and check.outcome is Verdict.PASSED):
             yield f"{check.expression}: {check.reason}"
     if result.changed and (verbose or result.reference is not None or len(result.trials) > 1):
-        standard = "baseline" if result.reference is None else "reference"
-        yield f"changed against the {standard}: {', '.join(result.changed)}"
+        yield f"changed against the {standard_of(result)}: {', '.join(result.changed)}"
     yield from (f"advice, not a limit: {describe_advice(one)}" for one in result.advice)
     if verbose:
         yield _described(result)

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.printable import printable
+from pytest_kafkaperf.printable import ascii_of, printable
 from pytest_kafkaperf.units import Unit, format_quantity
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def progress_text(
             break
         parts.pop(given_up, None)
     line = line[:width]
-    return line.replace("µ", "u").encode("ascii", "replace").decode() if ascii_only else line
+    return ascii_of(line) if ascii_only else line
 
 
 class RoundLines:

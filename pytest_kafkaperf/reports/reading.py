@@ -8,15 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_kafkaperf.baseline import MOST
-from pytest_kafkaperf.documents import parse_document
+from pytest_kafkaperf.documents import MAX_PROBLEM, MAX_SCHEMA, parse_document
 from pytest_kafkaperf.errors import UsageError, shortened
 from pytest_kafkaperf.fields import explain
 from pytest_kafkaperf.reports.json import SCHEMA
 
-_MAX_PROBLEM = 300
-"""Characters of what is wrong with a file."""
-_MAX_SCHEMA = 20
-"""Digits of a file's version."""
 _NEEDED = "a report that --kafka-json has written is needed"
 
 
@@ -97,7 +93,7 @@ def read_report(path: Path) -> Report:
         raise UsageError(f"{path} is JSON, and no report: it has no 'tests'; {_NEEDED}")
     schema = data.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
-        shown = shortened(str(schema), _MAX_SCHEMA)
+        shown = shortened(str(schema), MAX_SCHEMA)
         raise UsageError(
             f"{path} is of schema {shown}, and this version of pytest-kafkaperf reads up to {SCHEMA}; upgrade "
             "pytest-kafkaperf"
@@ -105,4 +101,4 @@ def read_report(path: Path) -> Report:
     try:
         return Report.model_validate(data)
     except ValidationError as error:
-        raise UsageError(f"report {path} is damaged: {shortened(explain(error), _MAX_PROBLEM)}; {_NEEDED}") from None
+        raise UsageError(f"report {path} is damaged: {shortened(explain(error), MAX_PROBLEM)}; {_NEEDED}") from None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.comparison import change_of
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES, metric
 from pytest_kafkaperf.reports.failure import digits_of
-from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
+from pytest_kafkaperf.units import Unit, format_percent, format_quantity, format_ratio
 from pytest_kafkaperf.verdict import Check
 
 if TYPE_CHECKING:
+    from pytest_kafkaperf.calibration import Calibrated
     from pytest_kafkaperf.result import Ending, Result
 
 
@@ -82,6 +85,22 @@ def row_of(check: Check) -> Row:
         bound=short(check.limit_value, unit, digits) if indirect and check.limit_value is not None else "",
         outcome=check.outcome,
     )
+
+
+def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
+    """How much rounds and sessions of a metric differ, how often the rule would have erred, and what it finds.
+
+    By the titles of the columns; a text is empty where nothing can be told.
+    """
+    subject = metric(name)
+    return {
+        "within": format_percent(found.noise.within),
+        "between": format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
+        "limit": format_ratio(change_of(subject, found.tolerance)),
+        "suspect": f"{found.suspects} of {found.sessions}",
+        "false alarms": f"{found.alarms} of {found.splits}" if found.splits else "",
+        "finds": format_ratio(change_of(subject, found.detectable)) if math.isfinite(found.detectable) else "",
+    }
 
 
 def _detectable(check: Check, unit: Unit) -> str:

@@ -15,14 +15,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pytest_kafkaperf.comparison import sign_of
 from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.printable import printable
+from pytest_kafkaperf.printable import ascii_of, printable
 from pytest_kafkaperf.reports.notes import names_of
-from pytest_kafkaperf.reports.rows import Row, remark_of, rows_of
+from pytest_kafkaperf.reports.rows import Row, calibration_cells, remark_of, rows_of
 from pytest_kafkaperf.steps import Outcome
-from pytest_kafkaperf.units import Unit, format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.units import Unit, format_quantity
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.reports.hockey import Stick
@@ -153,22 +151,14 @@ def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
 
 
 def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: bool) -> str:
-    """One row a metric: how much rounds and sessions differ, how often the rule would have erred, what it finds."""
+    """One row a metric, of those that were calibrated: at least one."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     table.add_column("metric", overflow="fold", min_width=12)
-    for title in ("within", "between", "limit", "suspect", "false alarms", "finds"):
+    rows = {name: calibration_cells(name, found) for name, found in result.calibration.items()}
+    for title in next(iter(rows.values())):
         table.add_column(title, justify="right", no_wrap=True)
-    for name, found in result.calibration.items():
-        sign = sign_of(CATALOGUE[name])
-        table.add_row(
-            name,
-            format_percent(found.noise.within),
-            format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
-            format_ratio(math.expm1(sign * found.tolerance)),
-            f"{found.suspects} of {found.sessions}",
-            f"{found.alarms} of {found.splits}" if found.splits else "-",
-            format_ratio(math.expm1(sign * found.detectable)) if math.isfinite(found.detectable) else "-",
-        )
+    for name, cells in rows.items():
+        table.add_row(name, *(cell or "-" for cell in cells.values()))
     return _plain(_print(table, width=width, colour=colour), ascii_only=ascii_only)
 
 
@@ -206,7 +196,7 @@ def _bar(value: float | None, all_values: Sequence[float], *, ascii_only: bool) 
 
 
 def _plain(text: str, *, ascii_only: bool) -> str:
-    return text.replace("µ", "u").replace("±", "+-").encode("ascii", "replace").decode() if ascii_only else text
+    return ascii_of(text) if ascii_only else text
 
 
 def _print(what: RenderableType, *, width: int, colour: bool) -> str:

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters.certificates import Certificates, certificates
+from pytest_kafkaperf.clusters.security import Security
 
 TIMEOUT_S = 10
 MADE = certificates(["broker-1", "127.0.0.1", "::1"])
@@ -163,3 +164,19 @@ def test_java_reads_them(tmp_path: Path) -> None:
     assert "DNSName: broker-1" in shown
     assert "SHA256withECDSA" in shown
     assert shown.count("Owner: ") == 2
+
+
+@pytest.mark.parametrize("kind", ["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"])
+def test_what_a_broker_was_told_is_shown_without_its_secrets(kind: str) -> None:
+    """The end of its log stands in errors, and may repeat its properties, or a line of its key."""
+    security = Security.make(kind, ["127.0.0.1"])
+    told = [*security.properties(keystore="keystore.pem").values(), *(security.keystore or "").splitlines()]
+    secrets = {*security.access.secrets(), *security.admin.secrets()}
+    if security.certificates is not None:
+        secrets |= {*security.certificates.key.get_secret_value().splitlines()[1:-1]}
+
+    shown = security.redact("\n".join(told))
+
+    assert secrets
+    assert [secret for secret in secrets if secret in shown] == []
+    assert "***" in shown

@@ -9,17 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.comparison import (
-    Comparison,
-    Measured,
-    Paired,
-    Rounds,
-    Unpaired,
-    compare,
-    counted,
-    pooled,
-    ratio_of,
-)
+from pytest_kafkaperf.comparison import Comparison, Measured, Paired, Rounds, Unpaired, compare, pooled, ratio_of
 from pytest_kafkaperf.metrics import metric
 
 P99, THROUGHPUT = metric("produce.latency.p99"), metric("produce.throughput")
@@ -135,8 +125,3 @@ def test_the_interval_of_a_shift_is_on_the_same_scale() -> None:
     paired = Paired(differences=(0.1, 0.2, 0.3, 0.4, 0.6))
     assert paired.interval == (0.1, 0.6)
     assert Paired(differences=(0.1,)).interval is None
-
-
-def test_one_is_counted_in_the_singular() -> None:
-    """Verdicts are read by people."""
-    assert [counted(1, "round"), counted(5, "round")] == ["1 round", "5 rounds"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.noise import POWER, Noise, detectable, detectable_absolute
-from pytest_kafkaperf.ranks import spared, spared_pairs
+from pytest_kafkaperf.ranks import critical_rank_sums, critical_us
 from tests.core.simulated import ALPHA, Setting, least_rank_sum, least_u, rates
 
 NOISES = [(0.03, 0.05), (0.06, 0.065), (0.10, 0.10)]
@@ -188,10 +188,10 @@ def test_without_noise_an_absolute_limit_is_exact() -> None:
 @pytest.mark.parametrize(("current", "baseline"), [(5, 5), (15, 5), (15, 25), (7, 21), (4, 4)])
 def test_the_least_u_is_that_of_the_exact_test(current: int, baseline: int) -> None:
     """Off by one, 5 against 5 rounds could never decide."""
-    assert current * baseline - spared(current, baseline, ALPHA) + 1 == least_u(current, baseline)
+    assert current * baseline - critical_us(current, baseline, ALPHA) + 1 == least_u(current, baseline)
 
 
 @pytest.mark.parametrize("pairs", [5, 6, 7, 10, 15])
 def test_the_least_rank_sum_is_that_of_the_exact_test(pairs: int) -> None:
     """The same of pairs."""
-    assert pairs * (pairs + 1) // 2 - spared_pairs(pairs, ALPHA) + 1 == least_rank_sum(pairs)
+    assert pairs * (pairs + 1) // 2 - critical_rank_sums(pairs, ALPHA) + 1 == least_rank_sum(pairs)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.junit import properties
 from pytest_kafkaperf.result import Ending, Result
 from tests.core.results import ending, endings, result, rounds, session
+from tests.results import calibration
 
 
 def report(folder: Path, results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
@@ -44,6 +47,19 @@ def test_a_check_has_its_figures_and_what_they_lie_between(tmp_path: Path) -> No
         "outcome": "REGRESSED",
         "reason": "+50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)",
     }
+
+
+def test_a_change_that_no_session_finds_is_null_whichever_way_is_better(tmp_path: Path) -> None:
+    """Infinitely far down is -100 % for a throughput, and would read as a change that is found."""
+    (found,) = calibration().calibration.values()
+    blind = dataclasses.replace(found, detectable=math.inf)
+    calibrated = dict.fromkeys(("produce.throughput", "produce.latency.p99"), blind)
+    whole = dataclasses.replace(calibration(), calibration=calibrated)
+    told = report(tmp_path, [whole], endings([whole]))["tests"][0]["calibration"]
+    assert [(one["detectable"], one["tolerance"]) for one in told.values()] == [
+        (None, pytest.approx(1 / 1.1 - 1)),
+        (None, pytest.approx(0.1)),
+    ]
 
 
 def test_the_report_says_how_tests_ended_and_what_the_exit_status_is(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.rate import Segment, parse_rate
-from pytest_kafkaperf.schedule import NS_PER_S, Schedule, exact_rate
+from pytest_kafkaperf.schedule import Schedule, exact_rate
+from pytest_kafkaperf.units import NS_PER_S
 
 rates = st.fractions(min_value=Fraction(1, 1000), max_value=10**9, max_denominator=10**6)
 CENTURIES_NS = 1 << 62

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.errors import UnitError
-from pytest_kafkaperf.units import Unit, format_quantity, format_ratio, parse, parse_exact
+from pytest_kafkaperf.units import Unit, counted, format_quantity, format_ratio, parse, parse_exact
 
 
 @pytest.mark.parametrize(
@@ -219,3 +219,8 @@ def test_more_digits_tell_close_values_apart() -> None:
 def test_a_change_is_written_with_its_sign(change: float, text: str) -> None:
     """Minus nothing would look like a change."""
     assert format_ratio(change) == text
+
+
+def test_one_is_counted_in_the_singular() -> None:
+    """Verdicts are read by people."""
+    assert [counted(1, "round"), counted(5, "round")] == ["1 round", "5 rounds"]

@@ -33,8 +33,8 @@ from pytest_kafkaperf.load.reading import BatchedRecords
 from pytest_kafkaperf.load.single import RecordProducer
 from pytest_kafkaperf.load.worker import _share
 from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Series
+from pytest_kafkaperf.units import NS_PER_S
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.worker_report import Produced

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.units import NS_PER_S
 
 from .conftest import Once, Stall, workers
 

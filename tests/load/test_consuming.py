@@ -9,7 +9,7 @@ import pytest
 from pytest_kafkaperf.clusters import Cluster
 from pytest_kafkaperf.metrics import LOAD_METRICS
 from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import NS_PER_S
+from pytest_kafkaperf.units import NS_PER_S
 
 from .topic_log import Log
 

@@ -13,8 +13,8 @@ from pytest_kafkaperf.measurement import fold
 from pytest_kafkaperf.round import Share
 from pytest_kafkaperf.round_report import Audit, RoundReport
 from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Series
+from pytest_kafkaperf.units import NS_PER_S
 from pytest_kafkaperf.worker_report import Clock, Consumed, Produced, WorkerReport
 
 START_NS = 50 * NS_PER_S

@@ -17,7 +17,7 @@ from pytest_kafkaperf.load.keying import KeySource, partitions_of
 from pytest_kafkaperf.scenario import KEY_BYTES
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.load.keying import Int64s
+    from pytest_kafkaperf.load.payload import Int64s
 
 DRAWS = 200_000
 

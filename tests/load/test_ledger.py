@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.load import ledger as module
 from pytest_kafkaperf.load.ledger import LATE_NS, Batch, Ledger
-from pytest_kafkaperf.schedule import NS_PER_S, Schedule
+from pytest_kafkaperf.schedule import Schedule
 from pytest_kafkaperf.series import Series
+from pytest_kafkaperf.units import NS_PER_S
 from pytest_kafkaperf.worker_report import Produced
 
 MS = 1_000_000

@@ -17,8 +17,9 @@ from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.board import Board, Cell
 from pytest_kafkaperf.load.pool import WorkerPool
 from pytest_kafkaperf.load.processes import _without_interrupt, _without_main
-from pytest_kafkaperf.load.worker import _share, longest_s, settle_timeout_s, window_s
+from pytest_kafkaperf.load.worker import _share, longest_s, settle_timeout_s
 from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.schedule import window_s
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.schedule import NS_PER_S
 from pytest_kafkaperf.series import Curves
+from pytest_kafkaperf.units import NS_PER_S
 
 from .topic_log import Log
 

@@ -17,7 +17,8 @@ from pytest_kafkaperf.load.clients import batches_in_flight
 from pytest_kafkaperf.load.keying import KeySource
 from pytest_kafkaperf.load.worker import _share
 from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import NS_PER_S, Schedule
+from pytest_kafkaperf.schedule import Schedule
+from pytest_kafkaperf.units import NS_PER_S
 
 from .simulation import MS, START_NS, Sent, Simulation
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import NotFound
 
 from pytest_kafkaperf.clusters.docker.connection import FAILURES, told
+from pytest_kafkaperf.clusters.fleet import STOP_TIMEOUT_S, TAIL_LINES, last_words
 from pytest_kafkaperf.clusters.probes import ContainerProbe, ExporterProbe, Probe
 from pytest_kafkaperf.clusters.runs import without_interrupt
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from testcontainers.core.container import DockerContainer
-
-_STOP_TIMEOUT_S = 30
-"""For an orderly end, in which a broker hands its partitions over; then it is killed."""
-_TAIL_LINES = 20
 
 
 class Container:
@@ -63,7 +60,7 @@ class Container:
             if kill:
                 self._container.kill()
             else:
-                self._container.stop(timeout=_STOP_TIMEOUT_S)
+                self._container.stop(timeout=STOP_TIMEOUT_S)
 
     def pause(self) -> None:
         """Freeze its processes."""
@@ -98,8 +95,7 @@ class Container:
             return
         state = self._container.attrs["State"]
         how = "was ended for want of memory" if state["OOMKilled"] else f"exited with status {state['ExitCode']}"
-        tail = self.log_tail()
-        words = f"the end of its log:\n{tail}" if tail else "its log is empty"
+        words = last_words(self.log_tail())
         raise ClusterLostError(f"broker {self._broker} (container {self._container.short_id}) {how}; {words}")
 
     def probes(self) -> Sequence[Probe]:
@@ -110,7 +106,7 @@ class Container:
     def log_tail(self) -> str:
         """The last lines of its log; empty where there are none."""
         try:
-            log = self._container.logs(tail=_TAIL_LINES)
+            log = self._container.logs(tail=TAIL_LINES)
         except (ClusterError, *FAILURES):
             return ""
         return self._redact(log.decode("utf-8", errors="replace").strip())

@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.files import replace_file
+from pytest_kafkaperf.files import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +72,4 @@ def write_html(
         fingerprint=fingerprint,
     )
     content = render(results, run).encode("utf-8", "backslashreplace")  # a nodeid can have a lone surrogate
-    try:
-        replace_file(path, content)
-    except OSError as error:
-        raise UsageError(f"--kafka-html={path}: cannot write the report: {error.strerror or error}") from None
+    write_report(path, content, option="html", what="report")

@@ -6,10 +6,11 @@ Colours are names of the style sheet's variables, which the page puts in: it has
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_kafkaperf.comparison import Rounds
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.units import format_quantity
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Figure = dict[str, Any]
 """`data` and `layout`, as `Plotly.newPlot` takes them."""
-Rounds = Sequence[Mapping[str, float]]
 
 NOW, BASELINE, FRESH, REFERENCE, LIMIT = (
     "var(--now)",

@@ -7,7 +7,6 @@ import collections
 import hashlib
 import importlib.resources
 import itertools
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ import markupsafe
 import plotly.offline
 
 from pytest_kafkaperf.collection import without_folders
-from pytest_kafkaperf.comparison import sign_of
 from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.printable import printable
@@ -31,10 +29,11 @@ from pytest_kafkaperf.reports.html.charts import TEMPLATE, Chart, standard
 from pytest_kafkaperf.reports.html.figures import charts_of
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.notes import names_of
-from pytest_kafkaperf.reports.rows import row_of
+from pytest_kafkaperf.reports.rows import calibration_cells, row_of
+from pytest_kafkaperf.result import standard_of
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.sweeps import find_sweeps
-from pytest_kafkaperf.units import format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.units import counted, format_quantity, format_ratio
 from pytest_kafkaperf.values import format_field
 from pytest_kafkaperf.verdict import Check
 
@@ -178,7 +177,7 @@ def _test(result: Result, run: Run) -> dict[str, Any]:
         "scenario": _scenario(result),
         "defaults": _defaults(result),
         "fingerprint": _fingerprint(result, run),
-        "standard": "reference" if result.reference is not None else "baseline",
+        "standard": standard_of(result),
         "totals": _totals(result),
         "command": command_for(
             result,
@@ -233,24 +232,15 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _calibrated(name: str, found: Calibrated) -> tuple[str, list[tuple[str, str]]]:
-    sign = sign_of(CATALOGUE[name])
-    least = format_ratio(math.expm1(sign * found.detectable)) if math.isfinite(found.detectable) else _DASH
-    return name, [
-        ("within", format_percent(found.noise.within)),
-        ("between", format_percent(found.noise.between) + ("?" if found.noise.assumed else "")),
-        ("limit", format_ratio(math.expm1(sign * found.tolerance))),
-        ("suspect", f"{found.suspects} of {found.sessions}"),
-        ("false alarms", f"{found.alarms} of {found.splits}" if found.splits else _DASH),
-        ("finds from", least),
-    ]
+    titles = {"finds": "finds from"}  # as with limits: here is room for it
+    return name, [(titles.get(title, title), cell or _DASH) for title, cell in calibration_cells(name, found).items()]
 
 
 def _why(result: Result) -> Iterator[tuple[str, str]]:
     """Kind and text, what matters most first."""
     yield from (("problem", text) for text in result.problems)
     if result.changed:
-        standard = "the baseline" if result.reference is None else "the reference"
-        yield "changed", f"against {standard}: {', '.join(result.changed).replace(' -> ', ' → ')}"
+        yield "changed", f"against the {standard_of(result)}: {', '.join(result.changed).replace(' -> ', ' → ')}"
     yield from (("warning", text) for text in result.warnings)
     yield from (("note", text) for text in result.notes)
     for one in result.advice:
@@ -264,16 +254,12 @@ def _totals(result: Result) -> str:
     further = len(result.trials) - 1
     side = next(iter(standard(result)), None)
     parts = [
-        _counted(len(result.rounds), "round"),
-        _counted(further, "fresh session") if further else "",
-        f"{side.name} of {_counted(len(side.sessions), 'session')}" if side and result.reference is None else "",
+        counted(len(result.rounds), "round"),
+        counted(further, "fresh session") if further else "",
+        f"{side.name} of {counted(len(side.sessions), 'session')}" if side and result.reference is None else "",
         "a reference beside it" if side and result.reference is not None else "",
     ]
     return ", ".join(filter(None, parts))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _scenario(result: Result) -> list[tuple[str, str, str]]:

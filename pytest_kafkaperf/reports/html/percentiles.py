@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pytest_kafkaperf.comparison import Rounds
 from pytest_kafkaperf.metrics import QUANTILES
 from pytest_kafkaperf.reports.html.axes import Scale, rounded, scale_for, value_axis
 from pytest_kafkaperf.reports.html.charts import (
@@ -15,7 +16,6 @@ from pytest_kafkaperf.reports.html.charts import (
     NOW,
     ROUNDS_AND_MEDIAN,
     Chart,
-    Rounds,
     Side,
     fresh_sessions,
     shown,

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_kafkaperf.comparison import Rounds
 from pytest_kafkaperf.metrics import HEADLINES
 from pytest_kafkaperf.reports.html.axes import linear_ticks, literal, rounded
-from pytest_kafkaperf.reports.html.charts import FRESH, LIMIT, NOW, Chart, Rounds, Side, fresh_sessions, shown, standard
+from pytest_kafkaperf.reports.html.charts import FRESH, LIMIT, NOW, Chart, Side, fresh_sessions, shown, standard
 from pytest_kafkaperf.units import format_ratio
 
 if TYPE_CHECKING:
