@@ -60,5 +60,5 @@ def test_what_consumers_cannot_keep_up_with_is_no_capacity(limited: Cluster) -> 
     assert problem.startswith("no rate held its limits: at the lowest rate, 10k records/s")
     assert [step.outcome for step in found.steps] == [Outcome.BROKEN] * 3
     for step in found.steps:
-        assert step.metrics["produce.throughput"] == pytest.approx(10_000, rel=0.05)
+        assert step.metrics["produce.throughput"] == pytest.approx(10_000, rel=0.2)
         assert step.metrics["lag.end"] > 5000

@@ -64,7 +64,7 @@ def test_a_stalled_broker_shows_in_full(own_broker: Cluster, load: Load) -> None
 
     assert ran.faults == []
     for family in ("produce.latency", "e2e.latency"):
-        assert 0.9 <= ran.metrics[f"{family}.p99.9"] <= ran.metrics[f"{family}.max"] <= stall.lasted_s + 0.6
+        assert 0.9 <= ran.metrics[f"{family}.p99.9"] <= ran.metrics[f"{family}.max"] <= stall.lasted_s + 2
         assert ran.metrics[f"{family}.p90"] >= 0.4  # a third of all records was due in the stall
     assert sum(part.latency.total for part in ran.produced) == 1500
     assert sum(part.latency.total for part in ran.consumed) == 1500
