@@ -14,8 +14,7 @@ from pytest_kafkaperf.load.readiness import wait_ready
 from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
-
-from .conftest import topics_of
+from tests.load.strangers import topics
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -89,7 +88,7 @@ def test_a_cluster_lives_its_life(provider: str, brokers: int, security: str | N
         again = load(cluster)
         assert again.metrics["lost"] == again.metrics["duplicated"] == again.metrics["errors"] == 0
 
-        assert topics_of(cluster) == set()
+        assert topics(cluster) == set()
 
     for address in addresses:
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", int(address[10:])), 1):
