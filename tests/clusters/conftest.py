@@ -61,10 +61,9 @@ class Session:
         return self.process.wait(SESSION_TIMEOUT_S)
 
 
-@pytest.fixture(scope="session")
-def kafka() -> distribution.Distribution:
-    """The default version, from the user's cache: fetched on the first run ever."""
-    return distribution.installed(DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
+def installed(cache: Path, version: str = DEFAULT_VERSION) -> distribution.Distribution:
+    """A version in this cache, fetched where it is missing."""
+    return distribution.installed(version, java=java.find(), cache=cache)
 
 
 @pytest.fixture
