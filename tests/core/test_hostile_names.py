@@ -49,7 +49,7 @@ from pytest_kafkaperf.samples import is_utf8
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.store import BaselineStore, Stored
 from tests import results as whole
-from tests.core.results import ending, result, rounds
+from tests.plain_results import ending, result, rounds
 
 ROOT = Path(pytest_kafkaperf.__file__).parents[1]
 NAMES = {

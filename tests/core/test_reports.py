@@ -11,7 +11,7 @@ import pytest
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.junit import properties
 from pytest_kafkaperf.result import Ending, Result
-from tests.core.results import ending, endings, result, rounds, session
+from tests.plain_results import ending, endings, result, rounds, session
 
 
 def report(folder: Path, results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
