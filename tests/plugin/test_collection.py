@@ -33,7 +33,6 @@ pytestmark = pytest.mark.filterwarnings("error")
         ("kafka_cluster(brokers=0)", "brokers=0: input should be greater than or equal to 1"),
         ("kafka_cluster(security='ssl')", "security='ssl'"),
         ("kafka_cluster(image='two words')", "an image is named as docker does"),
-        ("kafka_threshold('broker.produce.time <= 5 ms')", "it needs --kafka-jmx"),
         ("kafka_cluster(version='newest')", "version"),
     ],
 )
@@ -81,8 +80,6 @@ def test_tests_without_load_are_left_alone(project: Project) -> None:
         ("--kafka-update-baselines=some", "--kafka-update-baselines=some: valid are 'all'"),
         ("--kafka-cluster=broker1", "'broker1' has no port"),
         ("--kafka-cluster=dcker", "did you mean 'docker'?"),
-        ("--kafka-metrics-url=broker1", "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH"),
-        ("--kafka-client-config=client.properties", "it is for a running cluster"),
         ("--kafka-rounds=many", "rounds='many'"),
         ("--kafka-duration=10", "'10' has no unit"),
         ("--kafka-version=4", "a Kafka version has three numbers"),

@@ -162,19 +162,6 @@ def test_options_outrank_markers_and_markers_the_ini_file(project: Project, on_b
     assert "warmup=100 ms (ini)" in run.out
 
 
-def test_an_application_can_bring_its_own_cluster(project: Project, broker: Cluster) -> None:
-    """Overriding a fixture is pytest's own way; no option is needed then."""
-    project.write(
-        "conftest.py",
-        "import pytest\n"
-        "@pytest.fixture(scope='session')\n"
-        "def kafka_cluster():\n"
-        f"    return {broker.bootstrap_servers!r}\n",
-    )
-    run = project.test(PACED.format(limits="'errors == 0'")).run()
-    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_paced": "PASSED"}), run.out
-
-
 def test_one_load_a_test(project: Project, on_broker: str) -> None:
     """A baseline belongs to a test, so a second load would be compared with the first one's."""
     body = PACED.format(limits="'errors == 0'") + "    kafka_perf()\n"
