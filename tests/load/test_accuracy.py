@@ -49,7 +49,7 @@ def test_a_delay_on_the_way_to_the_broker_is_found_in_the_median(
         if progress.phase == "connecting":
             behind.proxy.delay(order[number - 1])
 
-    fields = {"linger": 0, "duration": 1.5, "warmup": 0.5, "rounds": len(order)} | load_fields
+    fields = {"linger": 0, "duration": 1, "warmup": 0.3, "rounds": len(order)} | load_fields
     rounds = run_scenario(Scenario.of(fields), behind.proxied, on_progress=set_delay)
     medians_s = [one.metrics[f"{family}.p50"] for one in rounds]
     best_s = [min(medians_s[at :: len(DELAYS_S)]) for at in range(len(DELAYS_S))]

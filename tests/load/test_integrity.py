@@ -197,7 +197,7 @@ def test_records_whose_answers_are_lost_stand_twice_in_the_log_but_for_idempoten
         assert log.reordered == 0
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", cases([("open",)], LOOPS))
 def test_duplicates_are_counted_without_a_tag_in_each_record(
     restartable: ProxiedBroker, load: Load, log: Log, loop: str
 ) -> None:

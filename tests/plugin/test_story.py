@@ -172,7 +172,7 @@ def test_one_load_a_test(project: Project, on_broker: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("-p", "no:terminal"), ("--strict-markers", "-W", "error"), ("-p", "no:benchmark"), ("-n0",), ("-s",)],
+    [("-p", "no:terminal"), ("--strict-markers", "-W", "error", "-p", "no:benchmark", "-n0", "-s")],
     ids=" ".join,
 )
 def test_a_perf_test_runs_in_every_kind_of_pytest_run(
