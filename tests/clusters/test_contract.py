@@ -27,10 +27,10 @@ _OWNED = [
         id=f"{provider}-{brokers}-{security or 'plaintext'}",
         marks=[
             *([pytest.mark.docker] if provider == "docker" else []),
-            # Each provider, number of brokers and protocol is in one of the two that always run.
+            # Each provider and protocol is in one of the two that always run, and three brokers are in test_failover.
             *(
                 []
-                if (provider, brokers, security) in (("local", 3, None), ("docker", 1, SECURED))
+                if (provider, brokers, security) in (("local", 1, None), ("docker", 1, SECURED))
                 else [pytest.mark.extended]
             ),
         ],

@@ -90,7 +90,13 @@ def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> Non
     foreign.owned.check()  # and it outlives its user
 
 
-@both
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "foreign",
+    [pytest.param(None, id="plaintext", marks=pytest.mark.extended), pytest.param(SECURED, id=SECURED)],
+    indirect=True,
+    scope="module",
+)
 def test_load_on_a_foreign_cluster_is_exact_and_leaves_nothing_also_after_a_restart(foreign: Foreign) -> None:
     """Its owner finds neither topics nor groups afterwards, and may restart a broker between two runs."""
     spec, servers = ClusterSpec(), foreign.owned.bootstrap_servers

@@ -179,6 +179,7 @@ def test_what_a_killed_session_left_is_swept_by_the_next_one(
     assert left() == []
 
 
+@pytest.mark.slow
 def test_a_living_session_is_left_alone_by_the_sweep_of_another(
     session: Callable[..., AbstractContextManager[Session]], left: Callable[[], list[str]]
 ) -> None:

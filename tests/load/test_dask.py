@@ -372,6 +372,7 @@ def test_several_shares_go_to_one_worker_with_one_thread(broker: Cluster, tmp_pa
 
 
 @pytest.mark.broker
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "nanny", [pytest.param(False, id="no-nanny"), pytest.param(True, id="nanny", marks=pytest.mark.extended)]
 )
@@ -407,6 +408,7 @@ def test_a_worker_that_is_killed_makes_its_round_invalid(broker: Cluster, tmp_pa
 
 
 @pytest.mark.broker
+@pytest.mark.slow
 def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path: Path) -> None:
     """Its connection stays; the next round has those that answer."""
     with dask(tmp_path) as workers:
@@ -460,6 +462,7 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.slow
 def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp_path: Path) -> None:
     """Within a bound, and no load goes on."""
     with dask(tmp_path) as workers:
