@@ -8,6 +8,8 @@ import pytest
 from hypothesis import settings
 
 from pytest_kafkaperf import daemon
+from pytest_kafkaperf.clusters import distribution, java
+from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 _RERUNS = 2
 
@@ -29,3 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if found.reason is not None:
         for item in in_need:
             item.add_marker(pytest.mark.skip(reason=f"no Docker daemon at {found.address}: {found.reason}"))
+
+
+@pytest.fixture(scope="session")
+def kafka() -> distribution.Distribution:
+    """The default version, from the user's cache: fetched on the first run ever."""
+    return distribution.installed(DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())

@@ -20,7 +20,6 @@ import json
 import os
 import select
 import socket
-import statistics
 import subprocess
 import sys
 import time
@@ -53,7 +52,6 @@ _SPIN_NS = 300_000
 """The proxy waits awake for the last of a delay: a machine that sleeps comes back up to this late."""
 _SPIN_CHUNKS = 2
 """But only where no more than this is held: at high load it would take the core from those who are measured."""
-_LATENESS_SAMPLES = 10_000
 _CONNECT_TIMEOUT_S = 1
 _END = memoryview(b"")
 _PRODUCE = 0
@@ -99,12 +97,6 @@ class Proxy:
         """How many produce requests were handled and not answered so far."""
         count: int = self._tell(do="nothing")["swallowed"]
         return count
-
-    @property
-    def lateness_s(self) -> float:
-        """By how much chunks from clients passed later than they were due: the median since the last delay was set."""
-        late_ns: int = self._tell(do="nothing")["late_ns"]
-        return late_ns / _NS_PER_S
 
     def _tell(self, **command: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -321,7 +313,6 @@ class _Relay:
         self._stall_ns = range(0)
         self._swallow = 0
         self._swallowed = 0
-        self._late_ns: collections.deque[int] = collections.deque(maxlen=_LATENESS_SAMPLES)
 
     def run(self) -> None:
         """Relay until the commands end."""
@@ -404,7 +395,6 @@ class _Relay:
         match json.loads(line):
             case {"do": "delay", "seconds": seconds}:
                 self._delay_ns = round(seconds * _NS_PER_S)
-                self._late_ns.clear()
             case {"do": "stall", "begin_ns": begin_ns, "end_ns": end_ns}:
                 self._stall_ns = range(begin_ns, end_ns)
             case {"do": "swallow", "answers": answers}:
@@ -412,8 +402,7 @@ class _Relay:
             case {"do": "cut"}:
                 while self._connections:
                     self._connections.pop().close()
-        late_ns = statistics.median_low(self._late_ns or (0,))
-        _say(swallowed=self._swallowed, late_ns=late_ns)
+        _say(swallowed=self._swallowed)
         return True
 
     def _forward(self) -> None:
@@ -432,7 +421,6 @@ class _Relay:
             now_ns = time.monotonic_ns()
             if self._opens_ns(requests, now_ns) > now_ns:
                 return
-            self._late_ns.append(now_ns - requests.held[0][0])
             requests.send()
 
 

@@ -1,6 +1,7 @@
 """Results as real runs give them, of figures that are drawn with a seed: something to render, not a stand-in for Kafka.
 
-The shape is that of a run on two cores: 5k records/s paced at 2 ms, sessions some per cent apart.
+The shape is that of a run on two cores: 5k records/s paced at 2 ms, sessions some per cent apart. `plain_results` has
+those of a few fixed figures, for exact texts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How much can it take? The highest rate at which a promise is kept, and a limit on how far it may fall.
 
-A search takes 17 steps or so, each a warm-up and `hold`: some minutes. Where a limit speaks of a baseline, there are
+A search takes 17 steps or more, each a warm-up and `hold`: some minutes. Where a limit speaks of a baseline, there are
 five, and each begins near the last one's result.
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -15,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 
-from pytest_kafkaperf.clusters import Cluster, distribution, java
+from pytest_kafkaperf.clusters import distribution, java
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 
 if TYPE_CHECKING:
@@ -63,10 +61,9 @@ class Session:
         return self.process.wait(SESSION_TIMEOUT_S)
 
 
-@pytest.fixture(scope="session")
-def kafka() -> distribution.Distribution:
-    """The default version, from the user's cache: fetched on the first run ever."""
-    return distribution.installed(DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
+def installed(cache: Path, version: str = DEFAULT_VERSION) -> distribution.Distribution:
+    """A version in this cache, fetched where it is missing."""
+    return distribution.installed(version, java=java.find(), cache=cache)
 
 
 @pytest.fixture
@@ -135,20 +132,6 @@ def _gone(pid: int) -> bool:
             return True
         time.sleep(0.02)
     return False
-
-
-def topics_of(cluster: Cluster) -> set[str]:
-    """The topics of a cluster, without Kafka's own."""
-
-    async def listed() -> set[str]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, **cluster.client_config)
-        await admin.start()
-        try:
-            return {topic for topic in await admin.list_topics() if not topic.startswith("__")}
-        finally:
-            await admin.close()
-
-    return asyncio.run(listed())
 
 
 @pytest.fixture

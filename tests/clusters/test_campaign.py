@@ -304,6 +304,7 @@ def test_a_broker_that_was_removed_is_not_started_again(tmp_path: Path) -> None:
 
 @pytest.mark.broker
 @pytest.mark.docker
+@pytest.mark.slow
 def test_a_container_that_its_session_does_not_know_of_goes_with_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

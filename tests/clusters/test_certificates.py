@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.clusters.certificates import Certificates, certificates
 from pytest_kafkaperf.clusters.security import Security
+from tests.keytool import keytool
 
 TIMEOUT_S = 10
 MADE = certificates(["broker-1", "127.0.0.1", "::1"])
@@ -156,11 +155,7 @@ def test_java_reads_them(tmp_path: Path) -> None:
     """Brokers run on Java: its own tool must find the chain whole."""
     file = tmp_path / "server.pem"
     file.write_text(MADE.certificate)
-    keytool = shutil.which("keytool")
-    assert keytool is not None, "a Java runtime brings it"
-    shown = subprocess.run(
-        [keytool, "-printcert", "-file", file], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
+    shown = keytool("-printcert", "-file", file)
     assert "DNSName: broker-1" in shown
     assert "SHA256withECDSA" in shown
     assert shown.count("Owner: ") == 2

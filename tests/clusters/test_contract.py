@@ -14,8 +14,7 @@ from pytest_kafkaperf.load.readiness import wait_ready
 from pytest_kafkaperf.round import Round
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
-
-from .conftest import topics_of
+from tests.load.strangers import topics
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -28,10 +27,10 @@ _OWNED = [
         id=f"{provider}-{brokers}-{security or 'plaintext'}",
         marks=[
             *([pytest.mark.docker] if provider == "docker" else []),
-            # Each provider, number of brokers and protocol is in one of the two that always run.
+            # Each provider and protocol is in one of the two that always run, and three brokers are in test_failover.
             *(
                 []
-                if (provider, brokers, security) in (("local", 3, None), ("docker", 1, SECURED))
+                if (provider, brokers, security) in (("local", 1, None), ("docker", 1, SECURED))
                 else [pytest.mark.extended]
             ),
         ],
@@ -89,7 +88,7 @@ def test_a_cluster_lives_its_life(provider: str, brokers: int, security: str | N
         again = load(cluster)
         assert again.metrics["lost"] == again.metrics["duplicated"] == again.metrics["errors"] == 0
 
-        assert topics_of(cluster) == set()
+        assert topics(cluster) == set()
 
     for address in addresses:
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", int(address[10:])), 1):

@@ -15,6 +15,8 @@ from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, provision
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.settings import DEFAULT_VERSION
 
+from .conftest import installed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -22,14 +24,10 @@ if TYPE_CHECKING:
     from .conftest import Session
 
 
-def _install(cache: Path, version: str = DEFAULT_VERSION) -> distribution.Distribution:
-    return distribution.installed(version, java=java.find(), cache=cache)
-
-
 def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold_cache: Path, no_network: str) -> None:
     """The first run of many a CI machine."""
     with pytest.raises(ClusterError) as raised:
-        _install(cold_cache)
+        installed(cold_cache)
 
     version = DEFAULT_VERSION
     assert str(raised.value) == (
@@ -48,7 +46,7 @@ def test_the_login_of_a_mirror_is_not_shown(cold_cache: Path, tmp_path: Path, mo
     monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
 
     with pytest.raises(ClusterError, match=r"was looked for in central \(http://127\.0\.0\.1:9/maven\)") as raised:
-        _install(cold_cache)
+        installed(cold_cache)
 
     assert "hunter2" not in str(raised.value)
 
@@ -60,13 +58,13 @@ def test_a_jar_that_is_not_complete_makes_the_version_missing(
     """A download or a copy that was interrupted must never be run."""
     folder = shutil.copytree(kafka.storage.parent, cold_cache / "kafka" / kafka.version)
     jar = folder / "jars" / kafka.classpath[0].name
-    assert _install(cold_cache).classpath[0] == jar
+    assert installed(cold_cache).classpath[0] == jar
 
     with jar.open("r+b") as file:
         file.truncate(1000)
 
     with pytest.raises(ClusterError, match="is not in the cache"):
-        _install(cold_cache)
+        installed(cold_cache)
 
 
 @pytest.mark.usefixtures("no_network")
@@ -78,7 +76,7 @@ def test_a_manifest_that_cannot_be_read_makes_the_version_missing(
     (folder / "manifest.json").write_text('{"schema": 1, "files"', encoding="utf-8")
 
     with pytest.raises(ClusterError, match="is not in the cache"):
-        _install(cold_cache)
+        installed(cold_cache)
 
 
 def test_a_cold_cache_without_jgo_names_the_extra(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +84,7 @@ def test_a_cold_cache_without_jgo_names_the_extra(cold_cache: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "jgo.config", None)
 
     with pytest.raises(ClusterError) as raised:
-        _install(cold_cache)
+        installed(cold_cache)
 
     assert str(raised.value) == (
         f"fetching Kafka {DEFAULT_VERSION} for a local broker needs the package jgo; "
@@ -97,7 +95,7 @@ def test_a_cold_cache_without_jgo_names_the_extra(cold_cache: Path, monkeypatch:
 def test_a_version_that_does_not_exist_is_named_with_the_default(cold_cache: Path) -> None:
     """A typing error in --kafka-version."""
     with pytest.raises(ClusterError) as raised:
-        _install(cold_cache, "9.9.9")
+        installed(cold_cache, "9.9.9")
 
     text = str(raised.value)
     assert text.startswith("Kafka 9.9.9 is not to be had from central (")

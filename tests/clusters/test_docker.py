@@ -20,6 +20,7 @@ from pytest_kafkaperf.clusters import ClusterSpec, distribution, provision
 from pytest_kafkaperf.clusters.docker.image import image_of, variable
 from pytest_kafkaperf.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.settings import DEFAULT_VERSION
+from tests.ground import labelled
 
 with_docker = [pytest.mark.docker, pytest.mark.broker]
 
@@ -38,14 +39,6 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of the test's own, in force: its sweep leaves the containers of other tests alone."""
     monkeypatch.setenv(distribution.CACHE_VARIABLE, str(tmp_path))
     return tmp_path / "runs"
-
-
-def left(runs: Path) -> list[str]:
-    """Containers and networks of sessions with this cache."""
-    with contextlib.closing(DockerClient().client) as client:
-        found = [*client.containers.list(all=True), *client.networks.list()]
-        labels = [each.attrs.get("Labels") or each.attrs.get("Config", {}).get("Labels") or {} for each in found]
-    return [label["pytest-kafkaperf.run"] for label in labels if str(runs) in label.get("pytest-kafkaperf.run", "")]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +124,8 @@ class TestWithDocker:
                 (container,) = client.containers.list(filters={"label": "pytest-kafkaperf.run"})
                 published = [each for each in container.ports.values() if each]
             assert [[binding["HostIp"] for binding in each] for each in published] == [["127.0.0.1"]]
-            assert len(left(runs)) == 2  # it, and its network
-        assert left(runs) == []
+            assert len(labelled(runs)) == 2  # it, and its network
+        assert labelled(runs) == []
 
     def test_an_image_that_cannot_be_had_is_told_with_what_to_do(self, runs: Path) -> None:
         """A misspelt name, or a registry that cannot be reached."""
@@ -142,7 +135,7 @@ class TestWithDocker:
         text = str(raised.value)
         assert text.startswith("the image localhost:1/no-such-image:1 is not there and cannot be pulled: ")
         assert "Check its name (--kafka-image, --kafka-version; the default is apache/kafka:" in text
-        assert left(runs) == []
+        assert labelled(runs) == []
 
     def test_a_broker_that_cannot_start_is_told_with_the_end_of_its_log(self, runs: Path) -> None:
         """Its own words tell best."""
@@ -153,7 +146,7 @@ class TestWithDocker:
         assert text.startswith(f"apache/kafka:{DEFAULT_VERSION} did not start: broker 1 (container ")
         assert "exited with status 1; the end of its log:" in text
         assert "num.io.threads" in text
-        assert left(runs) == []
+        assert labelled(runs) == []
 
     def test_a_container_that_dies_is_told(self, runs: Path) -> None:
         """Its round is INVALID, and the reason says why."""
@@ -165,7 +158,7 @@ class TestWithDocker:
                 container.wait(timeout=30)
             with pytest.raises(ClusterLostError, match=r"^broker 1 \(container \w+\) exited with status 137; "):
                 cluster.check()
-        assert left(runs) == []
+        assert labelled(runs) == []
 
     @pytest.mark.slow
     def test_ctrl_c_leaves_nothing(self, runs: Path) -> None:
@@ -173,7 +166,7 @@ class TestWithDocker:
         with _session() as process:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=_TIMEOUT_S)
-        assert left(runs) == []
+        assert labelled(runs) == []
 
     @pytest.mark.slow
     def test_what_a_killed_session_left_is_swept_by_the_next_one_and_what_lives_is_not(self, runs: Path) -> None:
@@ -181,11 +174,11 @@ class TestWithDocker:
         with _session(), _session() as killed:
             killed.kill()
             killed.wait(_TIMEOUT_S)
-            assert len(left(runs)) == 4
+            assert len(labelled(runs)) == 4
             with provision(ClusterSpec(heap="300m"), target="docker") as cluster:
                 cluster.check()
-                assert len(left(runs)) == 4  # the living session's, and our own
-        assert left(runs) == []
+                assert len(labelled(runs)) == 4  # the living session's, and our own
+        assert labelled(runs) == []
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import javaproperties
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 from pydantic import SecretStr
 
 from pytest_kafkaperf.access import Access
@@ -19,8 +17,7 @@ from pytest_kafkaperf.clusters.certificates import certificates
 from pytest_kafkaperf.errors import ClusterError, UsageError
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
-
-from .conftest import topics_of
+from tests.load.strangers import groups, topics
 
 pytestmark = [pytest.mark.broker]
 
@@ -54,18 +51,6 @@ def load(cluster: Cluster) -> dict[str, float]:
     (one,) = run_scenario(Scenario.of(fields), cluster)
     assert one.problems == ()
     return dict(one.metrics)
-
-
-def groups_of(cluster: Cluster) -> set[str]:
-    async def listed() -> set[str]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, **cluster.client_config)
-        await admin.start()
-        try:
-            return {group for group, _ in await admin.list_consumer_groups()}
-        finally:
-            await admin.close()
-
-    return asyncio.run(listed())
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +90,13 @@ def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> Non
     foreign.owned.check()  # and it outlives its user
 
 
-@both
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "foreign",
+    [pytest.param(None, id="plaintext", marks=pytest.mark.extended), pytest.param(SECURED, id=SECURED)],
+    indirect=True,
+    scope="module",
+)
 def test_load_on_a_foreign_cluster_is_exact_and_leaves_nothing_also_after_a_restart(foreign: Foreign) -> None:
     """Its owner finds neither topics nor groups afterwards, and may restart a broker between two runs."""
     spec, servers = ClusterSpec(), foreign.owned.bootstrap_servers
@@ -118,8 +109,8 @@ def test_load_on_a_foreign_cluster_is_exact_and_leaves_nothing_also_after_a_rest
                 "errors": 0,
                 "reordered": 0,
             }
-            assert topics_of(foreign.owned) == set()
-            assert groups_of(foreign.owned) == set()
+            assert topics(foreign.owned) == set()
+            assert groups(foreign.owned) == set()
             if restart:
                 foreign.owned.stop_broker(1)
                 foreign.owned.start_broker(1)

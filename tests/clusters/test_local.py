@@ -179,6 +179,7 @@ def test_what_a_killed_session_left_is_swept_by_the_next_one(
     assert left() == []
 
 
+@pytest.mark.slow
 def test_a_living_session_is_left_alone_by_the_sweep_of_another(
     session: Callable[..., AbstractContextManager[Session]], left: Callable[[], list[str]]
 ) -> None:
@@ -270,7 +271,7 @@ def test_a_lost_race_for_a_port_is_run_again_on_another(monkeypatch: pytest.Monk
 def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong advertised listeners answer the first request, and nothing after it."""
     properties = broker_properties
-    monkeypatch.setattr(launch, "_READY_TIMEOUT_S", 8)
+    monkeypatch.setattr(launch, "_READY_TIMEOUT_S", 15)
 
     def wrong(*args: Any, **given: Any) -> dict[str, str]:
         right = properties(*args, **given)
@@ -282,7 +283,7 @@ def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.
         pass
 
     assert (
-        " is not ready after 8 s: broker 1 advertises 127.0.0.1:9, which cannot be reached from here; "
+        " is not ready after 15 s: broker 1 advertises 127.0.0.1:9, which cannot be reached from here; "
         "its advertised.listeners must name an address that clients can reach"
     ) in str(raised.value)
 

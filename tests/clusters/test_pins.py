@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters import distribution, exporter, jars, java
+from pytest_kafkaperf.clusters import distribution, exporter, jars
 from pytest_kafkaperf.clusters.pins import FILE, file_name, pinned
 from pytest_kafkaperf.errors import ClusterError
 from pytest_kafkaperf.settings import DEFAULT_VERSION
+
+from .conftest import installed
 
 OTHER_VERSION = "4.2.99"
 """Which nobody has pinned; the tests' own copy of the default goes by that name."""
@@ -78,10 +80,6 @@ def jar_of(name: str) -> bytes:
     with zipfile.ZipFile(content, "w") as opened:
         opened.writestr(f"{name}.class", b"")
     return content.getvalue()
-
-
-def installed(cache: Path, version: str = DEFAULT_VERSION) -> distribution.Distribution:
-    return distribution.installed(version, java=java.find(), cache=cache)
 
 
 def change(path: Path) -> str:

@@ -137,7 +137,7 @@ def test_a_page_that_never_comes_is_given_up_in_time() -> None:
         elapsed_s = time.monotonic() - before_s
         released.set()
 
-    assert 0.2 < elapsed_s < 1.5
+    assert 0.2 < elapsed_s < 5
 
 
 def test_a_page_that_comes_drop_by_drop_is_given_up_in_time() -> None:
@@ -155,7 +155,7 @@ def test_a_page_that_comes_drop_by_drop_is_given_up_in_time() -> None:
         with pytest.raises(TimeoutError, match=r"did not answer in full within 0\.3 s"):
             ExporterProbe(url, timeout_s=0.3).read()
 
-    assert time.monotonic() - before_s < 1.5
+    assert time.monotonic() - before_s < 5
 
 
 @pytest.mark.parametrize(

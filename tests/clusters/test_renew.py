@@ -16,7 +16,7 @@ from pytest_kafkaperf.load.names import PREFIX
 from pytest_kafkaperf.preheat import preheat
 from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
-from tests.clusters.conftest import topics_of
+from tests.load.strangers import topics
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -39,7 +39,7 @@ def test_brokers_start_anew_and_what_was_set_up_stays(
         servers, processes = cluster.bootstrap_servers, cluster.pids
         cluster.renew()
         assert cluster.bootstrap_servers == servers
-        assert topic in topics_of(cluster)
+        assert topic in topics(cluster)
         (ran,) = run_scenario(SHORT, cluster)
         assert ran.metrics["produce.bandwidth"] < 1_500_000
         if provider == "local":

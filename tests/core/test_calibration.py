@@ -110,7 +110,7 @@ def test_of_many_splits_an_even_choice_is_tried() -> None:
     found = known(sessions)
     assert 900 <= found.splits <= 1000
     assert found == known(sessions)
-    assert time.process_time() - start_s < 20
+    assert time.process_time() - start_s < 60
     # Every other first session is a slow one, and every other of the fresh ones.
     assert 0 <= found.alarms / found.splits < 0.25
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_kafkaperf.kafka_tools import read_output
 from pytest_kafkaperf.reports.compat import compat_lines
 from pytest_kafkaperf.scenario import Scenario
-from tests.core.results import FILE, result
+from tests.plain_results import FILE, result
 
 approx: Any = pytest.approx
 

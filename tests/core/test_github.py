@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kafkaperf.reports.github import Annotation, annotate, append_summary, commands
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES
-from tests.core.results import FILE, ending, endings, result, rounds, session
+from tests.plain_results import FILE, ending, endings, result, rounds, session
 
 ROOT = Path("/home/ci/repository")
 

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.metrics import CATALOGUE
 from pytest_kafkaperf.reports.gitlab import metrics_text, write_metrics
-from tests.core.results import result
+from tests.plain_results import result
 
 EXPECTED = """\
 # HELP kafka_produce_throughput_records_per_second records due in the window and acknowledged, by the window's length, \

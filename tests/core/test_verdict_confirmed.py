@@ -144,15 +144,22 @@ def test_a_broken_absolute_limit_fails_without_a_rerun() -> None:
     assert (judgement.verdict, judgement.unsettled) == (Verdict.VIOLATED, False)
 
 
-def test_more_gated_limits_ask_for_more() -> None:
-    """Each limit that could fail by chance makes a failure by chance likelier: Holm."""
-    small = BaselineRounds(sessions=(tuple({P99: v, "e2e.latency.p99": v} for v in TEN_MS[:4]),))
-    limits = [parse_threshold(f"{name} <= baseline + 10%") for name in (P99, "e2e.latency.p99")]
-    current = [{P99: v * 1.3, "e2e.latency.p99": v} for v in TEN_MS]
-    both = judge(
-        thresholds=limits, session=Measured(rounds=current), baseline=small, fresh=[Measured(rounds=current)] * 3
+@pytest.mark.parametrize(("gated", "verdict"), [(1, Verdict.REGRESSED), (2, Verdict.PASSED)])
+def test_more_gated_limits_ask_for_more(gated: int, verdict: Verdict) -> None:
+    """Each limit that could fail by chance makes a failure by chance likelier: p = 0.007 is enough for one, not two."""
+    other = "e2e.latency.p99"
+
+    def measured(factor: float) -> Measured:
+        return Measured(rounds=[{P99: value * factor, other: value} for value in TEN_MS])
+
+    judgement = judge(
+        thresholds=[parse_threshold(f"{name} <= baseline + 10%") for name in (P99, other)[:gated]],
+        session=measured(1.3),
+        baseline=BaselineRounds(sessions=(tuple(measured(1.0).rounds),)),
+        fresh=[measured(factor) for factor in (1.3, 1.11, 1.3)],
     )
-    assert [check.outcome for check in both.checks] == [Verdict.REGRESSED, Verdict.PASSED]
+    assert judgement.checks[0].outcome is verdict
+    assert "(p = 0.00677, 15 against 5 rounds)" in judgement.checks[0].reason
 
 
 def test_without_reruns_the_one_session_decides() -> None:

@@ -21,7 +21,7 @@ from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.reading import Report
 from pytest_kafkaperf.scenario import Scenario
 from tests import results
-from tests.core.results import ending
+from tests.plain_results import ending
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "docs" / "reference" / "files.md"

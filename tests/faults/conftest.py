@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, java, provision
+from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, provision
 from pytest_kafkaperf.files import alone_in
-from pytest_kafkaperf.settings import DEFAULT_VERSION
 from tests.ground import Ground
 
 from .cells import DAEMON_STOPPED, ROUND, WRITINGS, Cell, cells
@@ -44,12 +43,6 @@ class Table:
 def table() -> Table:
     """Where cells tell what came of them."""
     return Table()
-
-
-@pytest.fixture(scope="session")
-def kafka() -> distribution.Distribution:
-    """The default version, from the user's cache."""
-    return distribution.installed(DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
 
 
 @pytest.fixture(scope="session")

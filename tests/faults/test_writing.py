@@ -89,12 +89,24 @@ def place(
     )
 
 
-@pytest.mark.parametrize("fault", [_READ_ONLY, _FULL])
+_ALWAYS = [("baseline", _FULL), ("report", _READ_ONLY)]
+"""Each file and each fault is in one of the two that always run."""
+
+
 @pytest.mark.parametrize(
-    ("place", "status", "told"),
+    ("place", "status", "told", "fault"),
     [
-        pytest.param(WRITING_BASELINE, FAILED, "cannot write baseline ", id="baseline"),
-        pytest.param(WRITING_REPORT, UNWRITTEN, "cannot write the report: ", id="report"),
+        pytest.param(
+            *of_file,
+            fault,
+            id=f"{file}-{fault}",
+            marks=[] if (file, fault) in _ALWAYS else pytest.mark.extended,
+        )
+        for file, of_file in {
+            "baseline": (WRITING_BASELINE, FAILED, "cannot write baseline "),
+            "report": (WRITING_REPORT, UNWRITTEN, "cannot write the report: "),
+        }.items()
+        for fault in (_READ_ONLY, _FULL)
     ],
     indirect=["place"],
 )

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from pytest_kafkaperf.crew import Crew
 from pytest_kafkaperf.load.admin import Admin
 from pytest_kafkaperf.load.pool import Progress
 from pytest_kafkaperf.measurement import fold
@@ -45,8 +46,7 @@ class Ran:
 
     @property
     def faults(self) -> list[str]:
-        """Problems but for a machine that is too busy for the load: what a test of pace must bear on CI."""
-        return [problem for problem in self.round.problems if not problem.startswith("generator too slow: ")]
+        return faults(self.round)
 
     @property
     def produced(self) -> list[Produced]:
@@ -62,10 +62,15 @@ class Ran:
         return sum(self.report.log_growth.values())
 
 
+def faults(one: Round) -> list[str]:
+    """Problems but for a machine that is too busy for the load: what a test of pace must bear on CI."""
+    return [problem for problem in one.problems if not problem.startswith("generator too slow: ")]
+
+
 class Load(Protocol):
     """Runs one round of a scenario."""
 
-    def __call__(self, cluster: Cluster, *, on_progress: OnProgress = ..., **fields: Any) -> Ran: ...
+    def __call__(self, cluster: Cluster, *, crew: Crew = ..., on_progress: OnProgress = ..., **fields: Any) -> Ran: ...
 
 
 @pytest.fixture
@@ -77,9 +82,11 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         reports.append(report)
         return fold(report, scenario)
 
-    def one_round(cluster: Cluster, *, on_progress: OnProgress = lambda *_: None, **fields: Any) -> Ran:
+    def one_round(
+        cluster: Cluster, *, crew: Crew | None = None, on_progress: OnProgress = lambda *_: None, **fields: Any
+    ) -> Ran:
         scenario = Scenario.of({"rounds": 1, "warmup": 0.3} | fields)
-        (only,) = run_scenario(scenario, cluster, on_progress=on_progress)
+        (only,) = run_scenario(scenario, cluster, crew=crew or Crew(), on_progress=on_progress)
         return Ran(round=only, report=reports[-1])
 
     monkeypatch.setattr("pytest_kafkaperf.run.fold", keep)

@@ -50,7 +50,7 @@ def test_a_starved_generator_makes_the_round_invalid(broker: Cluster, load: Load
     began_s = once.done_s - ran.report.start_ns / NS_PER_S
     expected = 1000 * (min(2, began_s + stall.lasted_s - 0.1) - began_s)  # what is due in the last 100 ms is not late
     # Fewer where answers were awaited as the worker stopped: it sees only afterwards that they came.
-    assert 0.4 * expected - 20 <= sum(part.late for part in ran.produced) <= 1.2 * expected + 50
+    assert 0.4 * expected - 20 <= sum(part.late for part in ran.produced) <= 1.5 * expected + 100
     assert sum(part.latency.total for part in ran.produced) == 2000
     assert ran.metrics["produce.latency.max"] >= 0.55
 
@@ -71,7 +71,7 @@ def test_a_cluster_slower_than_the_rate_is_a_valid_round_with_high_latency(
         assert ran.metrics["produce.latency.max"] > 0.8
         assert sum(part.latency.total for part in ran.produced) == 800  # those never sent count, too
         assert sum(part.missing + part.acknowledged for part in ran.produced) == 800
-        assert sum(max(part.late, part.behind) for part in ran.produced) < 80
+        assert sum(max(part.late, part.behind) for part in ran.produced) < 200
 
 
 def test_a_rate_beyond_the_generator_is_never_the_clusters_fault(broker: Cluster, load: Load) -> None:

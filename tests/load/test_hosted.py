@@ -86,5 +86,5 @@ def test_it_ends_when_who_started_it_is_gone(tmp_path: Path) -> None:
             started.wait(2)
         assert process.stdin is not None
         process.stdin.close()  # as the end of this process would
-        assert process.wait(10) == 1
+        assert process.wait(30) == 1
     assert not tmp_path.exists()

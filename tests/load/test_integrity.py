@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,14 +27,28 @@ READ_TIMEOUT_S = 60
 QUICK_RETURN = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
 """With Kafka's 9 s, a killed broker waits that long for the registration of its former self to expire."""
 SWALLOWED = 3
-LOOPS = [
-    pytest.param({"rate": 2000, "duration": 8}, id="open"),
-    pytest.param({"duration": 8, "batch_size": "4 KiB"}, id="closed"),
-]
-IDEMPOTENT: dict[str, Any] = {"idempotence": True}
-PLAIN: dict[str, Any] = {}
-"""Five requests are on their way, and what is sent again may come after what was sent later."""
-ONE_BY_ONE: dict[str, Any] = {"producer_config": {"max.in.flight.requests.per.connection": 1}}
+LOOPS: dict[str, dict[str, Any]] = {
+    "open": {"rate": 2000, "duration": 8},
+    "closed": {"duration": 8, "batch_size": "4 KiB"},
+}
+RETRIES: dict[str, dict[str, Any]] = {
+    "idempotent": {"idempotence": True},
+    "one by one": {"producer_config": {"max.in.flight.requests.per.connection": 1}},
+    "plain": {},  # five requests are on their way, and what is sent again may come after what was sent later
+}
+ENDS = {"stopped": False, "killed": True}
+RESTARTS = [("idempotent", "open", "killed"), ("plain", "closed", "stopped")]
+"""Those that always run: each kind of retries, of load and of end is in one of them."""
+LOST_ANSWERS = [("idempotent", "open"), ("one by one", "closed"), ("plain", "open")]
+"""The same of answers that are lost."""
+
+
+def cases(always: Sequence[tuple[str, ...]], *names: Iterable[str]) -> list[Any]:
+    """All combinations; those that do not always run state for another kind what those do for one."""
+    return [
+        pytest.param(*case, id="-".join(case), marks=[] if case in always else pytest.mark.extended)
+        for case in itertools.product(*names)
+    ]
 
 
 @dataclass(slots=True)
@@ -144,54 +159,51 @@ def assert_exact(ran: Ran, log: Log) -> None:
     assert ran.faults == []
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("retries", [IDEMPOTENT, PLAIN], ids=["idempotent", "plain"])
+@pytest.mark.parametrize(("retries", "loop", "end"), cases(RESTARTS, ["idempotent", "plain"], LOOPS, ENDS))
 def test_a_restarted_broker_loses_nothing(
-    restartable: ProxiedBroker,
-    load: Load,
-    log: Log,
-    *,
-    loop: dict[str, Any],
-    kill: bool,
-    retries: dict[str, Any],
+    restartable: ProxiedBroker, load: Load, log: Log, *, retries: str, loop: str, end: str
 ) -> None:
     """What is sent again because no answer came is counted, or, with idempotence, not there at all."""
-    restart = Restart(restartable, kill)
+    restart = Restart(restartable, ENDS[end])
     in_the_middle = Once(restart.begin, after_s=1.5)
-    ran = load(restartable.direct, consumers=1, on_progress=in_the_middle, **loop, **retries)
+    ran = load(restartable.direct, consumers=1, on_progress=in_the_middle, **LOOPS[loop], **RETRIES[retries])
     restart.join()
 
     assert_exact(ran, log)
     assert ran.metrics["produce.latency.max"] > 0.5  # it was away, and that shows
-    if retries == IDEMPOTENT:
+    if retries == "idempotent":
         assert (log.duplicated, log.reordered) == (0, 0)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("retries", [IDEMPOTENT, ONE_BY_ONE, PLAIN], ids=["idempotent", "one by one", "plain"])
+@pytest.mark.parametrize(("retries", "loop"), cases(LOST_ANSWERS, RETRIES, LOOPS))
 def test_records_whose_answers_are_lost_stand_twice_in_the_log_but_for_idempotence(
-    restartable: ProxiedBroker, load: Load, log: Log, loop: dict[str, Any], retries: dict[str, Any]
+    restartable: ProxiedBroker, load: Load, log: Log, retries: str, loop: str
 ) -> None:
     """The broker has them, the client cannot know, and sends them again; in their order where they go one by one."""
     swallowed_before = restartable.proxy.swallowed
     in_the_middle = Once(lambda: restartable.proxy.swallow(SWALLOWED), after_s=1)
-    ran = load(restartable.proxied, consumers=1, on_progress=in_the_middle, **(loop | {"duration": 3}), **retries)
+    ran = load(
+        restartable.proxied,
+        consumers=1,
+        on_progress=in_the_middle,
+        **(LOOPS[loop] | {"duration": 3}),
+        **RETRIES[retries],
+    )
 
     assert restartable.proxy.swallowed - swallowed_before == SWALLOWED
     assert_exact(ran, log)
-    assert (log.duplicated == 0) == (retries == IDEMPOTENT)
-    if retries != PLAIN:
+    assert (log.duplicated == 0) == (retries == "idempotent")
+    if retries != "plain":
         assert log.reordered == 0
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", cases([("open",)], LOOPS))
 def test_duplicates_are_counted_without_a_tag_in_each_record(
-    restartable: ProxiedBroker, load: Load, log: Log, loop: dict[str, Any]
+    restartable: ProxiedBroker, load: Load, log: Log, loop: str
 ) -> None:
     """Without consumers only batches are known by their tags: what the log has beyond what was sent must come out."""
     in_the_middle = Once(lambda: restartable.proxy.swallow(SWALLOWED), after_s=1)
-    ran = load(restartable.proxied, on_progress=in_the_middle, **(loop | {"duration": 3}))
+    ran = load(restartable.proxied, on_progress=in_the_middle, **(LOOPS[loop] | {"duration": 3}))
 
     assert ran.faults == []
     acknowledged = sum(ran.report.acknowledged().values())

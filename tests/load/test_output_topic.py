@@ -86,7 +86,7 @@ def test_each_record_is_timed_when_it_comes_out(
     assert "reordered" not in ran.metrics
     groups = fields.get("consumer_groups", 1)
     assert sum(part.latency.total for part in ran.consumed) == groups * DUE
-    assert ran.metrics["consume.throughput"] == pytest.approx(groups * 300, rel=0.2)
+    assert ran.metrics["consume.throughput"] == pytest.approx(groups * 300, rel=0.4)
     assert 0 < ran.metrics["e2e.latency.p50"] < 1
 
 
@@ -107,15 +107,15 @@ def test_values_are_left_as_they_are(broker: Cluster, relay: Start, tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.usefixtures("relay")
 def test_a_slower_application_shows_by_how_much(broker: Cluster, load: Load) -> None:
-    """20 ms more in it are 20 ms more end to end."""
+    """100 ms more in it are 100 ms more end to end."""
     with _running(broker):
         before = load(broker, **THROUGH)
-    with _running(broker, "--delay-ms", "20"):
+    with _running(broker, "--delay-ms", "100"):
         after = load(broker, **THROUGH)
     assert (before.faults, after.faults) == ([], [])
     for part in ("p50", "p90"):
         slower = after.metrics[f"e2e.latency.{part}"] - before.metrics[f"e2e.latency.{part}"]
-        assert slower == pytest.approx(0.020, abs=0.006)
+        assert slower == pytest.approx(0.100, abs=0.040)
 
 
 @pytest.mark.slow

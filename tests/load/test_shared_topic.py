@@ -67,7 +67,7 @@ def test_what_others_write_meanwhile_does_not_count(
     assert all(one.written > 50 for one in others)
     assert_only_ours(ran, reading.get("consumer_groups", 1))
     if load_fields is PACED:
-        assert ran.metrics["produce.throughput"] == pytest.approx(2000, rel=0.1)
+        assert ran.metrics["produce.throughput"] == pytest.approx(2000, rel=0.3)
         assert sum(part.latency.total for part in ran.consumed) == 2 * 2000
         assert ran.metrics["lag.max"] < 2000
         assert ran.metrics["e2e.latency.p50"] < 0.5

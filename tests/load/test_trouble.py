@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 import signal
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import psutil
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 
 from pytest_kafkaperf import run
 from pytest_kafkaperf.access import Access
@@ -28,6 +26,7 @@ from pytest_kafkaperf.run import run_scenario
 from pytest_kafkaperf.scenario import Scenario
 
 from .conftest import Once, Stall, within, workers
+from .strangers import topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,16 +42,8 @@ def kill(*pids: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def topics(cluster: Cluster) -> list[str]:
-    async def listed() -> list[str]:
-        client = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
-        await client.start()
-        try:
-            return [topic for topic in await client.list_topics() if topic.startswith(PREFIX)]
-        finally:
-            await client.close()
-
-    return asyncio.run(listed())
+def topics_of_runs(cluster: Cluster) -> list[str]:
+    return [name for name in topics(cluster) if name.startswith(PREFIX)]
 
 
 @pytest.mark.broker
@@ -64,7 +55,7 @@ def test_a_stalled_broker_shows_in_full(own_broker: Cluster, load: Load) -> None
 
     assert ran.faults == []
     for family in ("produce.latency", "e2e.latency"):
-        assert 0.9 <= ran.metrics[f"{family}.p99.9"] <= ran.metrics[f"{family}.max"] <= stall.lasted_s + 0.6
+        assert 0.9 <= ran.metrics[f"{family}.p99.9"] <= ran.metrics[f"{family}.max"] <= stall.lasted_s + 2
         assert ran.metrics[f"{family}.p90"] >= 0.4  # a third of all records was due in the stall
     assert sum(part.latency.total for part in ran.produced) == 1500
     assert sum(part.latency.total for part in ran.consumed) == 1500
@@ -181,7 +172,7 @@ def test_nothing_is_left_after_success(broker: Cluster, load: Load, boards: Call
     """Neither a process nor a topic nor a file."""
     load(broker, records=1000, warmup=0, consumers=1)
 
-    assert (workers(), topics(broker), boards()) == ([], [], [])
+    assert (workers(), topics_of_runs(broker), boards()) == ([], [], [])
 
 
 @pytest.mark.broker
@@ -196,7 +187,7 @@ def test_nothing_is_left_after_ctrl_c(
     with within(20), pytest.raises(KeyboardInterrupt):
         load(broker, rate=500, duration=60, producers=2, consumers=2, on_progress=once)
 
-    assert (workers(), topics(broker), boards()) == ([], [], [])
+    assert (workers(), topics_of_runs(broker), boards()) == ([], [], [])
     assert capfd.readouterr().err == ""
 
 

@@ -15,8 +15,8 @@ from rich.text import Text
 from pytest_kafkaperf.reports.hockey import stick_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import render_stick, render_table
-from tests.core.results import endings, session
 from tests.pages.conftest import Browser
+from tests.plain_results import endings, session
 from tests.results import capacity
 
 pytestmark = pytest.mark.pages

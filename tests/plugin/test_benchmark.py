@@ -36,7 +36,7 @@ def test_its_ops_are_the_records_a_second_of_the_rounds(project: Project, on_bro
         rates = test["metrics"]["produce.throughput"]["values"]
         assert bench["fullname"] == test["nodeid"]
         assert bench["stats"]["data"] == approx([1 / rate for rate in rates])
-        assert bench["stats"]["ops"] == approx(1000, rel=0.1)
+        assert bench["stats"]["ops"] == approx(1000, rel=0.3)
         assert bench["extra_info"]["verdict"] == "PASSED"
         assert bench["extra_info"]["produce.latency.p99"] == test["metrics"]["produce.latency.p99"]["median"]
         assert bench["extra_info"]["checks"][0]["outcome"] == "PASSED"

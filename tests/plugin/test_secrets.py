@@ -347,7 +347,7 @@ def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Pa
 @pytest.mark.parametrize(
     ("target", "security"),
     [
-        ("local", "sasl_plain"),
+        pytest.param("local", "sasl_plain", marks=pytest.mark.extended),
         ("local", "sasl_scram+tls"),
         pytest.param("docker", "sasl_scram+tls", marks=[pytest.mark.docker, pytest.mark.slow]),
     ],

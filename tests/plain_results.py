@@ -1,4 +1,7 @@
-"""Results as a session gives them, judged by the rule: what the tests of reports show."""
+"""Results of a few figures that are always the same, judged by the rule: texts about them can be stated whole.
+
+`results` has those whose figures are drawn, with curves: what a page shows.
+"""
 
 from __future__ import annotations
 
