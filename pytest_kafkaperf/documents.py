@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from pytest_kafkaperf.printable import printable
+
 MAX_PROBLEM = 300
 """Characters of what is wrong with one that are shown: it may be wrong in every line."""
 MAX_SCHEMA = 20
@@ -34,7 +36,8 @@ def parse_document(content: bytes | str) -> Any:
     for _ in range(_MOST_LEVELS):
         for place, each in level:
             if isinstance(each, float) and not math.isfinite(each):
-                raise ValueError(f"{place.removeprefix('.') or 'it'}={each}: input should be a finite number")
+                shown = printable(place.removeprefix(".")) or "it"
+                raise ValueError(f"{shown}={each}: input should be a finite number")
         level = [(f"{place}.{name}", item) for place, each in level for name, item in _items(each)]
         if not level:
             return document
