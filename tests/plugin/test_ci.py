@@ -11,9 +11,7 @@ import pytest
 from tests.plugin.conftest import Project
 
 TESTS = """
-pytestmark = pytest.mark.kafka_scenario(
-    rate="2k records/s", duration="200 ms", warmup="100 ms", rounds=1, partitions=1
-)
+pytestmark = pytest.mark.kafka_scenario(records=500, warmup="100 ms", rounds=1, partitions=1)
 
 @pytest.fixture
 def late_failure():
@@ -69,7 +67,7 @@ def github(project: Project) -> dict[str, Any]:
 def test_every_report_tells_the_same(project: Project, on_broker: str, github: dict[str, Any]) -> None:
     """Whoever reads only one of them must not think that the run was green."""
     files = ("--kafka-markdown=out/summary.md", "--kafka-gitlab-metrics=out/metrics.txt")
-    run = project.test(TESTS).run_steadily(on_broker, "-q", *files, **github)
+    run = project.test(TESTS).run(on_broker, "-q", *files, **github)
     report = run.report
     assert run.status == report["exit_status"] == pytest.ExitCode.TESTS_FAILED, run.out
     found = {test["nodeid"].rpartition("::")[2]: (test["verdict"], test["outcome"]) for test in report["tests"]}
@@ -123,7 +121,7 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
 
 
 SHORT = """
-@pytest.mark.kafka_scenario(rate="2k records/s", duration="500 ms", warmup="100 ms", rounds=1, partitions=1)
+@pytest.mark.kafka_scenario(records=500, warmup="100 ms", rounds=1, partitions=1)
 def test_short(kafka_perf):
     kafka_perf()
     assert not {fails}
@@ -136,7 +134,7 @@ def test_without_pytests_terminal_annotations_reach_the_log(
 ) -> None:
     """Capture is on, and a summary that cannot be written is told there; a report that cannot be is an error."""
     folder = str(project.folder)
-    run = project.test(SHORT.format(fails=True)).run_steadily(
+    run = project.test(SHORT.format(fails=True)).run(
         on_broker, "-p", "no:terminal", f"--kafka-markdown={folder}", **{**github, "GITHUB_STEP_SUMMARY": folder}
     )
     lines = run.out.splitlines()
@@ -151,9 +149,7 @@ def test_without_pytests_terminal_annotations_reach_the_log(
 @pytest.mark.broker
 def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(project: Project, on_broker: str) -> None:
     """A log in CI has a line a round with `-v`, and nothing that moves."""
-    run = project.test(SHORT.format(fails=False)).run_steadily(
-        on_broker, "-v", f"--kafka-markdown={project.folder}", CI="true"
-    )
+    run = project.test(SHORT.format(fails=False)).run(on_broker, "-v", f"--kafka-markdown={project.folder}", CI="true")
     assert run.status == run.report["exit_status"] == pytest.ExitCode.USAGE_ERROR, run.out
     assert run.verdicts == {"test_short": "PASSED"}
     assert f"ERROR: --kafka-markdown={project.folder}: cannot write the summary: Is a directory" in run.out
