@@ -340,7 +340,7 @@ def _watched(
         report,
         problems=(*report.problems, *acting.problems),
         samples=brokers.samples(),
-        unread=brokers.silent(),
+        unread=brokers.unread(gaps=not cluster.actions),  # of brokers that a test stops there are gaps
         states=partitions.states,
         actions=cluster.actions,
     )

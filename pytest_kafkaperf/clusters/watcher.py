@@ -23,28 +23,33 @@ EXIT_TIMEOUT_S = 1.0
 Key = TypeVar("Key", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failures:
-    """Readings that could not be had."""
-
-    count: int
-    last: str
-    """Why, the last time."""
-
-
 @dataclass(slots=True)
 class _Log:
     """What one kind of probe gave of one broker."""
 
     samples: list[Sample] = field(default_factory=list)
+    begun: int = 0
+    ended: int = 0
+    """Readings: one that hangs has begun."""
     failures: int = 0
     reason: str = ""
+    """Of the last failure."""
 
     def add(self, sample: Sample) -> None:
         self.samples.append(sample)
         if len(self.samples) > MAX_SAMPLES:
             half = MAX_SAMPLES // 2
             self.samples = [*self.samples[:half:2], *self.samples[half:]]
+
+    def problem(self, *, gaps: bool) -> str:
+        """What is wrong with the readings, for people; empty where they are all there."""
+        if self.failures and not self.samples:
+            return f": {self.reason}"
+        if self.begun > self.ended and not self.samples:
+            return ": it did not answer"
+        if self.failures and gaps:
+            return f", {self.failures} times of {self.ended}: {self.reason}"
+        return ""
 
 
 class Watcher(Generic[Key]):
@@ -92,21 +97,13 @@ class Watcher(Generic[Key]):
                 found[broker] += log.samples
         return {broker: sorted(found[broker], key=lambda sample: sample.at_ns) for broker in sorted(found, key=str)}
 
-    def failures(self) -> dict[tuple[Key, str], Failures]:
-        """Readings that failed, by broker and class of the probe."""
+    def unread(self, *, gaps: bool = True) -> list[str]:
+        """What could not be read, and why, for people; with `gaps` also what was read at other times."""
         with self._lock:
-            logs = list(self._logs.items())
-            return {key: Failures(count=log.failures, last=log.reason) for key, log in logs if log.failures}
-
-    def silent(self) -> list[str]:
-        """What gave no reading at all, and why, for people."""
-        with self._lock:
-            logs = [(broker, kind, log) for (broker, kind), log in self._logs.items() if not log.samples]
-            return [
-                f"broker {broker} could not be read ({kind}): {log.reason}"
-                for broker, kind, log in logs
-                if log.failures
-            ]
+            told = [(broker, kind, log.problem(gaps=gaps)) for (broker, kind), log in self._logs.items()]
+        return sorted(
+            f"broker {broker} could not be read ({kind}){problem}" for broker, kind, problem in told if problem
+        )
 
     def _supervise(self) -> None:
         for _ in self._instants(self._closing):
@@ -138,18 +135,22 @@ class Watcher(Generic[Key]):
             self._read(probe, log)  # so that what happened until now is known
 
     def _read(self, probe: Probe, log: _Log) -> None:
+        with self._lock:
+            log.begun += 1
         before_ns = time.monotonic_ns()
         try:
             figures = probe.read()
         except Exception as error:  # noqa: BLE001 - counted, and told; it must not end the watch of the rest
             with self._lock:
+                log.ended += 1
                 log.failures += 1
                 log.reason = str(error) or type(error).__name__
             return
         after_ns = time.monotonic_ns()
         at_ns = after_ns if isinstance(probe, ContainerProbe) else (before_ns + after_ns) // 2
-        if figures:
-            with self._lock:
+        with self._lock:
+            log.ended += 1
+            if figures:
                 log.add(Sample(at_ns=at_ns, figures=figures))
 
     def _instants(self, ended: threading.Event) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import threading
 import time
@@ -59,6 +60,19 @@ class Failing:
         raise ConnectionRefusedError("nobody there")
 
 
+@dataclass(eq=False)
+class Flickering:
+    """A probe that can read every other time."""
+
+    readings: int = 0
+
+    def read(self) -> Mapping[str, float]:
+        self.readings += 1
+        if self.readings % 2:
+            raise TimeoutError("busy")
+        return {"cpu_s": self.readings}
+
+
 @dataclass(frozen=True)
 class Hanging:
     """A probe that does not come back before it is released."""
@@ -91,18 +105,19 @@ def test_a_probe_that_fails_or_hangs_stops_no_other_and_not_the_end() -> None:
     released = threading.Event()
     try:
         with Watcher(lambda: {1: [Ticking("a"), Failing()], 2: [Hanging(released)]}, interval_s=0.05) as watcher:
-            wait_for(lambda: len(watcher.samples().get(1, [])) >= 5 and bool(watcher.failures()))
+            wait_for(lambda: len(watcher.samples().get(1, [])) >= 5 and bool(watcher.unread()))
             before_s = time.monotonic()
         exit_s = time.monotonic() - before_s
+        unread = watcher.unread()
     finally:
         released.set()
 
     assert len(watcher.samples()[1]) >= 5
     assert watcher.samples()[2] == []
-    failures = watcher.failures()
-    assert set(failures) == {(1, "Failing")}
-    assert failures[1, "Failing"].last == "nobody there"
-    assert failures[1, "Failing"].count > 1
+    assert unread == [
+        "broker 1 could not be read (Failing): nobody there",
+        "broker 2 could not be read (Hanging): it did not answer",
+    ]
     assert exit_s < DEADLINE_S / 2
 
 
@@ -113,7 +128,7 @@ def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
     with Watcher(lambda: current, interval_s=0.05) as watcher:
         wait_for(lambda: len(watcher.samples().get("one", [])) >= 2)
         current = {"one": [Failing()], "two": [Ticking("new")]}
-        wait_for(lambda: bool(watcher.failures()) and bool(watcher.samples().get("two")))
+        wait_for(lambda: bool(watcher.unread()) and bool(watcher.samples().get("two")))
         before_ns = time.monotonic_ns()
         wait_for(lambda: len(watcher.samples()["two"]) >= 4)
         readers = {thread.name for thread in threading.enumerate() if thread.name.startswith("kafkaperf-watcher-")}
@@ -122,6 +137,19 @@ def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
     assert samples["one"][-1].at_ns < before_ns
     assert len(samples["two"]) >= 4
     assert readers == {"kafkaperf-watcher-one", "kafkaperf-watcher-two"}
+
+
+def test_readings_that_fail_now_and_then_are_counted() -> None:
+    """What is known of a broker is then known of other instants alone; where a test stops brokers, that is no news."""
+    probe = Flickering()
+    with Watcher(lambda: {"one": [probe]}, interval_s=0.02) as watcher:
+        wait_for(lambda: len(watcher.samples().get("one", [])) >= 3)
+
+    (told,) = watcher.unread()
+    found = re.fullmatch(r"broker one could not be read \(Flickering\), (\d+) times of (\d+): busy", told)
+    assert found, told
+    assert int(found[1]) + len(watcher.samples()["one"]) == int(found[2])
+    assert watcher.unread(gaps=False) == []
 
 
 def test_a_cluster_that_cannot_tell_its_probes_keeps_those_it_had() -> None:
