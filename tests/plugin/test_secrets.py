@@ -210,10 +210,19 @@ def outcomes(run: Run) -> dict[str, str]:
     }
 
 
+def in_container(pid: int) -> bool:
+    """Whether a process has a namespace of process ids of its own; one that has just ended has none."""
+    try:
+        return Path(f"/proc/{pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()
+    except OSError:
+        return False
+
+
 def watched(project: Project, *arguments: str) -> Run:
     """Run pytest as a step of GitHub; behind its output stands what `ps` shows of all processes meanwhile.
 
-    Their environments, too: programs write those into dumps when they crash.
+    Their environments, too: programs write those into dumps when they crash. Not those in containers: images take a
+    broker's properties as variables.
     """
     seen: set[str] = set()
     github: dict[str, Any] = {
@@ -225,7 +234,9 @@ def watched(project: Project, *arguments: str) -> Run:
         told = pool.submit(process.communicate, timeout=RUN_TIMEOUT_S)
         while not told.done():
             for one in psutil.process_iter(["cmdline", "environ"]):
-                seen.update(one.info["cmdline"] or (), (one.info["environ"] or {}).values())
+                seen.update(
+                    one.info["cmdline"] or (), () if in_container(one.pid) else (one.info["environ"] or {}).values()
+                )
             concurrent.futures.wait([told], timeout=LOOK_S)
         out, _ = told.result()
     return Run(process.returncode, "\n".join([out, *sorted(seen)]), project.folder)
