@@ -382,7 +382,8 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
         "    request.node.user_properties += properties(result)\n"
         "    pytest.fail(failure_of(result, strict=False), pytrace=False)\n"
     )
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--junitxml=junit.xml", "test_names.py"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q"]
+    command += ["--junitxml=junit.xml", "test_names.py"]
     environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     path = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
     done = subprocess.run(

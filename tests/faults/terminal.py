@@ -79,7 +79,16 @@ class Run:
         self._gates = socket.create_server(("127.0.0.1", 0))
         self._controller, terminal = pty.openpty()
         port = self._gates.getsockname()[1]
-        pytest_run = ["-m", "pytest", "-p", "no:cacheprovider", "--kafka-json=report.json", *arguments]
+        pytest_run = [
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",
+            "--kafka-json=report.json",
+            *arguments,
+        ]
         gates = {"GATES": str(port), "HELD": ",".join(holds)}
         self.process = subprocess.Popen(
             ground.command(sys.executable, *pytest_run),

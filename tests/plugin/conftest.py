@@ -20,6 +20,8 @@ import pytest
 from pytest_kafkaperf.clusters import Cluster
 
 RUN_TIMEOUT_S = 180
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+"""No folder of pytest's own, and nothing that takes a second to import."""
 _ATTEMPTS = 3
 
 
@@ -93,7 +95,7 @@ class Project:
     @contextmanager
     def running(self, *arguments: str, reports: bool = True, **environment: str) -> Iterator[subprocess.Popen[str]]:
         """Run pytest in a process group of its own, as a terminal does; ended at the latest with the block."""
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+        command = [sys.executable, "-m", "pytest", *PLAIN, *arguments]
         command += ["--kafka-json=report.json", "--junitxml=junit.xml"] if reports else []
         with subprocess.Popen(
             command,

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from tests.plugin.conftest import RUN_TIMEOUT_S, Project, inherited
+from tests.plugin.conftest import PLAIN, RUN_TIMEOUT_S, Project, inherited
 
 pytestmark = [pytest.mark.broker]
 
@@ -279,7 +279,7 @@ def test_a_terminal_shows_progress_and_keeps_no_trace_of_it(project: Project, br
     """Who watches a long scenario sees the round, the phase, the rate, the latency; the screen is tidy afterwards."""
     project.test(PACED.format(limits="'errors == 0'").replace('duration="500 ms"', 'duration="2 s"'))
     controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *PLAIN]
     command += [f"--kafka-cluster={broker.bootstrap_servers}"]
     with subprocess.Popen(
         command, cwd=project.folder, env=inherited(), stdin=terminal, stdout=terminal, stderr=terminal
