@@ -157,8 +157,7 @@ def limit_value(limit: Limit, baseline: float | None) -> float | None:
 _EXTREMES = {"max": max, "min": min}
 
 
-@functools.lru_cache(maxsize=1000)  # tests of one session have much the same limits
-def _read(expression: str) -> Threshold:
+def _read_anew(expression: str) -> Threshold:
     operators = list(_OPERATOR.finditer(expression))
     if len(operators) != 1:
         raise ScenarioError(
@@ -178,6 +177,9 @@ def _read(expression: str) -> Threshold:
     )
     _refuse_unjudgeable(threshold)
     return threshold
+
+
+_read = functools.lru_cache(maxsize=1000)(_read_anew)  # tests of one session have much the same limits
 
 
 def _limit(text: str, subject: Metric) -> Limit:

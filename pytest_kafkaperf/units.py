@@ -165,8 +165,7 @@ def format_percent(ratio: float) -> str:
     return f"{ratio * 100:.1f} %"
 
 
-@functools.lru_cache(maxsize=1000)  # tests of one session say much the same
-def _read(quantity: str, unit: Unit) -> Fraction:
+def _read_anew(quantity: str, unit: Unit) -> Fraction:
     match = _QUANTITY.fullmatch(quantity) if len(quantity) <= _MAX_LENGTH else None
     if match is None:
         raise UnitError(_refusal(quantity, unit))
@@ -184,6 +183,9 @@ def _read(quantity: str, unit: Unit) -> Fraction:
     if scale is None:
         raise UnitError(_refusal(quantity, unit))
     return number * scale
+
+
+_read = functools.lru_cache(maxsize=1000)(_read_anew)  # tests of one session say much the same
 
 
 def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
