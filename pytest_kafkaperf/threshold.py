@@ -207,7 +207,7 @@ def _simple(text: str, subject: Metric) -> Absolute | Relative:
         raise ScenarioError(f"cannot read {text!r}; use 'baseline', 'baseline + N%' or 'baseline - N%'")
     change = float(relative["percent"] or 0) / 100
     factor = 1 - change if relative["sign"] == "-" else 1 + change
-    if not 0 < factor < math.inf:
+    if factor <= 0:
         raise ScenarioError(f"{text!r} leaves nothing of the baseline; use less than 100%")
     return Relative(factor=factor)
 

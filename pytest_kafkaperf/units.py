@@ -216,7 +216,7 @@ def _digits(value: float, digits: int) -> str:
     magnitude = abs(value)
     if math.isinf(magnitude):
         return str(value)  # in a unit in which it is larger
-    if value == int(value) and magnitude < 10**6:
+    if value == int(value) and magnitude < _MOST_DIGITS:
         return str(int(value))
     if 10**digits * (1 - 0.5 * 10.0**-digits) <= magnitude < _MOST_DIGITS:
         return f"{value:.0f}"
