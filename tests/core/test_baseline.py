@@ -243,6 +243,10 @@ def _session(**changes: Any) -> dict[str, Any]:
             _written(sessions=[_session(created="yesterday")]),
             "sessions.0.created: Invalid isoformat string: 'yesterday'",
         ),
+        (
+            _written(sessions=[_session(created="2025-01-31T12:00:00")]),
+            "sessions.0.created='2025-01-31T12:00:00': a time needs its offset, such as +00:00",
+        ),
     ],
 )
 def test_a_damaged_file_is_named_with_what_is_wrong_and_left_untouched(
@@ -449,6 +453,27 @@ def test_a_session_is_added_beside_those_before_it() -> None:
     both = grown(first, second)
     assert [session.created for session in both.sessions] == ["2025-01-31T12:00:00+00:00", "2025-02-01T12:00:00+00:00"]
     assert grown(None, second) == second
+
+
+def test_sessions_lie_in_the_order_of_their_instants() -> None:
+    """Machines write their own offsets, and runs may end in another order than they began."""
+    times = ["2025-02-01T01:00:00+00:00", "2025-01-31T23:00:00-05:00", "2025-02-01T01:00:00+02:00"]
+    first, second, third = (_record(created=time) for time in times)
+    assert [session.created for session in grown(grown(first, second), third).sessions] == [
+        times[2],
+        times[0],
+        times[1],
+    ]
+
+
+def test_the_newest_session_tells_where_figures_come_from(tmp_path: Path) -> None:
+    """A machine's fingerprint moves on with each session that is added."""
+    store = BaselineStore(tmp_path)
+    later = _record(created="2025-02-01T12:00:00+00:00", fingerprint={"kafka": "4.2.0"})
+    store.save(grown(_record(), later))
+    assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
+        sessions=(_ROUNDS, _ROUNDS), fingerprint={"kafka": "4.2.0"}
+    )
 
 
 def test_the_newest_sessions_are_kept() -> None:

@@ -62,6 +62,28 @@ def test_a_threshold_keeps_its_text_its_metric_and_its_operator() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("expression", "described"),
+    [
+        (f"{_P99} <= 25.125 ms", "25.125 ms"),
+        (f"{_P99} <= baseline", "baseline"),
+        (f"{_P99} <= baseline + 200%", "baseline + 200 %"),
+        (f"{_P99} < baseline + .5%", "baseline + 0.5 %"),
+        ("produce.throughput > baseline - 12.5%", "baseline - 12.5 %"),
+        (f"{_P99} <= min(5 ms,baseline)", "min(5 ms, baseline)"),
+    ],
+)
+def test_a_limit_is_described_as_people_write_it(expression: str, described: str) -> None:
+    """With all the digits that it was given."""
+    threshold = parse_threshold(expression)
+    assert describe_limit(threshold.limit, threshold.metric) == described
+
+
+def test_three_hundred_characters_are_read() -> None:
+    """The bound that the error names is the bound."""
+    assert parse_threshold(f"{_P99} <={'5 ms':>278}").limit == Absolute(value=0.005)
+
+
 def test_a_limit_that_many_tests_have_is_read_once() -> None:
     """Of 500 tests in a session, most have the same ones."""
     assert parse_threshold("produce.latency.p99 <= 25 ms") is parse_threshold("produce.latency.p99 <= 25 ms")
