@@ -213,14 +213,11 @@ def _reaches(value: float, scale: float, digits: int) -> bool:
 
 
 def _digits(value: float, digits: int) -> str:
-    magnitude = abs(value)
-    if math.isinf(magnitude):
+    if math.isinf(value):
         return str(value)  # in a unit in which it is larger
-    if value == int(value) and magnitude < _MOST_DIGITS:
-        return str(int(value))
-    if 10**digits * (1 - 0.5 * 10.0**-digits) <= magnitude < _MOST_DIGITS:
+    if 10 ** (digits - 1) <= abs(value) < _MOST_DIGITS:
         return f"{value:.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:z.{digits}g}"
 
 
 def _refusal(quantity: object, unit: Unit) -> str:

@@ -150,6 +150,16 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
             "use 'baseline', 'baseline + N%' or 'baseline - N%'",
         ),
         (
+            f"{_P99} <= baseline + \u0663%",
+            f"threshold '{_P99} <= baseline + \u0663%': cannot read 'baseline + \u0663%'; "
+            "use 'baseline', 'baseline + N%' or 'baseline - N%'",
+        ),
+        (
+            "produce.throughput >= baseline + 5%",
+            "threshold 'produce.throughput >= baseline + 5%': for produce.throughput higher is better, "
+            "so a baseline limit is 'produce.throughput >= baseline - N%'",
+        ),
+        (
             "produce.throughput >= baseline - 100%",
             "threshold 'produce.throughput >= baseline - 100%': 'baseline - 100%' leaves nothing of the baseline; "
             "use less than 100%",

@@ -117,6 +117,12 @@ def test_a_quantity_is_read_in_its_base_unit(text: str | float, unit: Unit, expe
             Unit.CORES,
             "cannot read '5k cores' as a number of cores; use one of cores, for example '1.5 cores'",
         ),
+        (
+            "\u0663 ms",
+            Unit.SECONDS,
+            "cannot read '\u0663 ms' as a time; use one of ns, us, µs, ms, s, min, h, "
+            "for example '250 us', '25 ms', '5 s', '2 min'",
+        ),
         ("half", Unit.RATIO, "cannot read 'half' as a ratio; use one of %, for example '30 %', '0.3'"),
         ("many", Unit.COUNT, "cannot read 'many' as a number; use a number, for example '0', '3'"),
         ("two", Unit.CORES, "cannot read 'two' as a number of cores; use one of cores, for example '1.5 cores'"),
@@ -243,6 +249,9 @@ def test_small_whole_numbers_lose_nothing(value: int, unit: Unit) -> None:
         (0.8, Unit.CPU_COST, "0.8 s/M records"),
         (0.0655, Unit.RATIO, "6.55 %"),
         (2.5, Unit.COUNT, "2.5"),
+        (-0.0, Unit.COUNT, "0"),
+        (99.96, Unit.COUNT, "100"),
+        (120.4, Unit.COUNT, "120"),
         (1_234_567.8, Unit.COUNT, "1234568"),
         (999_999_999_999_999, Unit.COUNT, "999999999999999"),
         (1e15, Unit.COUNT, "1e+15"),
@@ -270,6 +279,11 @@ def test_more_digits_tell_close_values_apart() -> None:
 def test_a_change_is_written_with_its_sign(change: float, text: str) -> None:
     """Minus nothing would look like a change."""
     assert format_ratio(change) == text
+
+
+def test_units_have_the_names_that_reports_and_files_give_them() -> None:
+    """Whoever reads a report's JSON goes by them."""
+    assert [*Unit] == ["s", "B", "records", "records/s", "B/s", "cores", "s/M records", "ratio", "count"]
 
 
 def test_a_ratio_that_is_no_change_is_written_without_a_sign() -> None:
