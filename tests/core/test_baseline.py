@@ -240,6 +240,15 @@ def _session(**changes: Any) -> dict[str, Any]:
             "sessions.0.rounds.0.errors=True: input should be a valid number",
         ),
         (
+            _written(sessions=[_session(rounds=[{"errors": 1e31}])]),
+            f"sessions.0.rounds.0.errors=1e+31: input should be less than or equal to {10**30}",
+        ),
+        (_written(sessions=[_session(extra=1)]), "sessions.0.extra=1: extra inputs are not permitted"),
+        (
+            _written(sessions=[_session(imported={"tool": "a tool", "files": [], "extra": 1})]),
+            "sessions.0.imported.extra=1: extra inputs are not permitted",
+        ),
+        (
             _written(sessions=[_session(created="yesterday")]),
             "sessions.0.created: Invalid isoformat string: 'yesterday'",
         ),

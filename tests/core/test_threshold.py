@@ -41,6 +41,7 @@ _EXAMPLE = "for example 'produce.latency.p99 <= 25 ms' or 'produce.throughput >=
             Extreme(kind="max", parts=(Relative(factor=1.2), Absolute(value=0.005))),
         ),
         ("min ( 5 ms,baseline )", Extreme(kind="min", parts=(Absolute(value=0.005), Relative(factor=1)))),
+        ("max(baseline,\n    5 ms)", Extreme(kind="max", parts=(Relative(factor=1), Absolute(value=0.005)))),
         ("max(5 ms, 7 ms)", Absolute(value=0.007)),
         ("min(5 ms, 7 ms)", Absolute(value=0.005)),
         ("max(baseline, baseline + 10%)", Relative(factor=1.1)),
