@@ -13,7 +13,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineRounds, Imported, grown, scenario_changes
+from pytest_kafkaperf.baseline import (
+    BaselineRecord,
+    BaselineRounds,
+    Imported,
+    format_baseline,
+    grown,
+    scenario_changes,
+)
 from pytest_kafkaperf.errors import BaselineError, UsageError
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.store import BaselineStore, Stored, orphans
@@ -386,6 +393,12 @@ def test_figures_that_cannot_be_are_never_written(rounds: Any, problem: str) -> 
     assert str(caught.value) == f"the figures of {_NODEID} cannot become a baseline: {problem}; run it again"
 
 
+def test_what_json_has_no_word_for_is_never_written() -> None:
+    """Other tools could not read the file, and neither could this one."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        format_baseline(_record(scenario={"rate": float("nan")}))
+
+
 def test_a_run_is_compared_with_its_own_environments_baseline(tmp_path: Path) -> None:
     """The plain case: these rounds count."""
     store = BaselineStore(tmp_path)
@@ -674,5 +687,7 @@ def test_measured_and_imported_sessions_are_never_mixed(tmp_path: Path) -> None:
     path = BaselineStore(tmp_path).path("ci", _NODEID)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(content))
-    with pytest.raises(BaselineError, match="sessions that were measured and imported ones are no neighbours"):
+    with pytest.raises(
+        BaselineError, match=": sessions that were measured and imported ones are no neighbours; restore"
+    ):
         BaselineStore(tmp_path).load("ci", _NODEID)
