@@ -91,7 +91,7 @@ class Judgement:
 
     verdict: Verdict
     checks: tuple[Check, ...]
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...]
     """Why the verdict is INVALID; empty otherwise."""
     unsettled: bool = False
     """Whether another fresh session is to run, which can change the verdict."""
