@@ -66,7 +66,7 @@ def test_a_threshold_keeps_its_text_its_metric_and_its_operator() -> None:
 @pytest.mark.parametrize(
     ("expression", "described"),
     [
-        (f"{_P99} <= 25.125 ms", "25.125 ms"),
+        (f"{_P99} <= 25.12345678 ms", "25.1235 ms"),
         (f"{_P99} <= baseline", "baseline"),
         (f"{_P99} <= baseline + 200%", "baseline + 200 %"),
         (f"{_P99} < baseline + .5%", "baseline + 0.5 %"),
@@ -75,7 +75,7 @@ def test_a_threshold_keeps_its_text_its_metric_and_its_operator() -> None:
     ],
 )
 def test_a_limit_is_described_as_people_write_it(expression: str, described: str) -> None:
-    """With all the digits that it was given."""
+    """Six digits tell one from another."""
     threshold = parse_threshold(expression)
     assert describe_limit(threshold.limit, threshold.metric) == described
 
