@@ -88,7 +88,7 @@ def count_gated(thresholds: Iterable[Threshold]) -> int:
 
 _EXAMPLE = "for example 'produce.latency.p99 <= 25 ms' or 'produce.throughput >= baseline - 10%'"
 _OPERATORS = "<= < >= > =="
-_OPERATOR = re.compile(r"<=|>=|==|<|>")
+_OPERATOR = re.compile(r"[<>=!]+")
 _RELATIVE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<percent>\d+(?:\.\d+)?|\.\d+)\s*%)?", re.ASCII)
 _EXTREME = re.compile(r"(?P<kind>max|min)\s*\((?P<parts>.*)\)", re.DOTALL)
 _MAX_LENGTH = 300
@@ -157,14 +157,15 @@ def limit_value(limit: Limit, baseline: float | None) -> float | None:
 _EXTREMES = {"max": max, "min": min}
 
 
-@functools.lru_cache(maxsize=1000)  # tests of one session have much the same limits
-def _read(expression: str) -> Threshold:
+def _read_anew(expression: str) -> Threshold:
     operators = list(_OPERATOR.finditer(expression))
     if len(operators) != 1:
         raise ScenarioError(
             f"cannot read threshold {expression!r}: expected METRIC OP LIMIT with one of {_OPERATORS}, {_EXAMPLE}"
         )
     found = operators[0]
+    if found.group() not in _OPERATORS.split():
+        raise ScenarioError(f"threshold {expression!r}: {found.group()!r} is no operator; use one of {_OPERATORS}")
     try:
         subject = metric(expression[: found.start()].strip())
         limit = _limit(expression[found.end() :].strip(), subject)
@@ -178,6 +179,9 @@ def _read(expression: str) -> Threshold:
     )
     _refuse_unjudgeable(threshold)
     return threshold
+
+
+_read = functools.lru_cache(maxsize=1000)(_read_anew)  # tests of one session have much the same limits
 
 
 def _limit(text: str, subject: Metric) -> Limit:
@@ -205,7 +209,7 @@ def _simple(text: str, subject: Metric) -> Absolute | Relative:
         raise ScenarioError(f"cannot read {text!r}; use 'baseline', 'baseline + N%' or 'baseline - N%'")
     change = float(relative["percent"] or 0) / 100
     factor = 1 - change if relative["sign"] == "-" else 1 + change
-    if not 0 < factor < math.inf:
+    if factor <= 0:
         raise ScenarioError(f"{text!r} leaves nothing of the baseline; use less than 100%")
     return Relative(factor=factor)
 

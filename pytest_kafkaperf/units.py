@@ -173,8 +173,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-@functools.lru_cache(maxsize=1000)  # tests of one session say much the same
-def _read(quantity: str, unit: Unit) -> Fraction:
+def _read_anew(quantity: str, unit: Unit) -> Fraction:
     match = _QUANTITY.fullmatch(quantity) if len(quantity) <= _MAX_LENGTH else None
     if match is None:
         raise UnitError(_refusal(quantity, unit))
@@ -192,6 +191,9 @@ def _read(quantity: str, unit: Unit) -> Fraction:
     if scale is None:
         raise UnitError(_refusal(quantity, unit))
     return number * scale
+
+
+_read = functools.lru_cache(maxsize=1000)(_read_anew)  # tests of one session say much the same
 
 
 def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
@@ -219,14 +221,11 @@ def _reaches(value: float, scale: float, digits: int) -> bool:
 
 
 def _digits(value: float, digits: int) -> str:
-    magnitude = abs(value)
-    if math.isinf(magnitude):
+    if math.isinf(value):
         return str(value)  # in a unit in which it is larger
-    if value == int(value) and magnitude < 10**6:
-        return str(int(value))
-    if 10**digits * (1 - 0.5 * 10.0**-digits) <= magnitude < _MOST_DIGITS:
+    if 10 ** (digits - 1) <= abs(value) < _MOST_DIGITS:
         return f"{value:.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:z.{digits}g}"
 
 
 def _refusal(quantity: object, unit: Unit) -> str:

@@ -82,7 +82,7 @@ class Judgement:
 
     verdict: Verdict
     checks: tuple[Check, ...]
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...]
     """Why the verdict is INVALID; empty otherwise."""
     unsettled: bool = False
     """Whether another fresh session is to run, which can change the verdict."""
@@ -313,8 +313,11 @@ def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) ->
 
 
 def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> bool:
-    """Whether the sum is beyond the limit already, whatever the rounds without a value would add."""
-    return operator in ("<=", "<", "==") and all(value >= 0 for value in values) and math.fsum(values) > limit
+    """Whether the sum breaks the limit already, whatever the rounds without a value would add."""
+    if operator not in ("<=", "<", "==") or not all(0 <= value < math.inf for value in values):
+        return False
+    total = math.fsum(values)
+    return total >= limit if operator == "<" else total > limit
 
 
 def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:

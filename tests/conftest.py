@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from pytest_kafkaperf import daemon
 from pytest_kafkaperf.clusters import distribution, java
@@ -15,7 +15,11 @@ _RERUNS = 2
 
 # The same examples in every run, fewer of them while somebody waits, and no folder left behind.
 _EXAMPLES = 150 if os.environ.get("CI") else 30
-settings.register_profile("kafkaperf", deadline=None, max_examples=_EXAMPLES, derandomize=True, database=None)
+# A mutant fails by any example: to look for the smallest would take most of the time.
+_PHASES = (Phase.explicit, Phase.generate) if "MUTANT_UNDER_TEST" in os.environ else tuple(Phase)
+settings.register_profile(
+    "kafkaperf", deadline=None, max_examples=_EXAMPLES, phases=_PHASES, derandomize=True, database=None
+)
 settings.load_profile("kafkaperf")
 
 

@@ -13,7 +13,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineRounds, Imported, grown, scenario_changes
+from pytest_kafkaperf.baseline import (
+    BaselineRecord,
+    BaselineRounds,
+    Imported,
+    format_baseline,
+    grown,
+    scenario_changes,
+)
 from pytest_kafkaperf.errors import BaselineError, UsageError
 from pytest_kafkaperf.scenario import Scenario
 from pytest_kafkaperf.store import BaselineStore, Stored, orphans
@@ -240,8 +247,21 @@ def _session(**changes: Any) -> dict[str, Any]:
             "sessions.0.rounds.0.errors=True: input should be a valid number",
         ),
         (
+            _written(sessions=[_session(rounds=[{"errors": 1e31}])]),
+            f"sessions.0.rounds.0.errors=1e+31: input should be less than or equal to {10**30}",
+        ),
+        (_written(sessions=[_session(extra=1)]), "sessions.0.extra=1: extra inputs are not permitted"),
+        (
+            _written(sessions=[_session(imported={"tool": "a tool", "files": [], "extra": 1})]),
+            "sessions.0.imported.extra=1: extra inputs are not permitted",
+        ),
+        (
             _written(sessions=[_session(created="yesterday")]),
             "sessions.0.created: Invalid isoformat string: 'yesterday'",
+        ),
+        (
+            _written(sessions=[_session(created="2025-01-31T12:00:00")]),
+            "sessions.0.created='2025-01-31T12:00:00': a time needs its offset, such as +00:00",
         ),
     ],
 )
@@ -373,6 +393,12 @@ def test_figures_that_cannot_be_are_never_written(rounds: Any, problem: str) -> 
     assert str(caught.value) == f"the figures of {_NODEID} cannot become a baseline: {problem}; run it again"
 
 
+def test_what_json_has_no_word_for_is_never_written() -> None:
+    """Other tools could not read the file, and neither could this one."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        format_baseline(_record(scenario={"rate": float("nan")}))
+
+
 def test_a_run_is_compared_with_its_own_environments_baseline(tmp_path: Path) -> None:
     """The plain case: these rounds count."""
     store = BaselineStore(tmp_path)
@@ -449,6 +475,27 @@ def test_a_session_is_added_beside_those_before_it() -> None:
     both = grown(first, second)
     assert [session.created for session in both.sessions] == ["2025-01-31T12:00:00+00:00", "2025-02-01T12:00:00+00:00"]
     assert grown(None, second) == second
+
+
+def test_sessions_lie_in_the_order_of_their_instants() -> None:
+    """Machines write their own offsets, and runs may end in another order than they began."""
+    times = ["2025-02-01T01:00:00+00:00", "2025-01-31T23:00:00-05:00", "2025-02-01T01:00:00+02:00"]
+    first, second, third = (_record(created=time) for time in times)
+    assert [session.created for session in grown(grown(first, second), third).sessions] == [
+        times[2],
+        times[0],
+        times[1],
+    ]
+
+
+def test_the_newest_session_tells_where_figures_come_from(tmp_path: Path) -> None:
+    """A machine's fingerprint moves on with each session that is added."""
+    store = BaselineStore(tmp_path)
+    later = _record(created="2025-02-01T12:00:00+00:00", fingerprint={"kafka": "4.2.0"})
+    store.save(grown(_record(), later))
+    assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
+        sessions=(_ROUNDS, _ROUNDS), fingerprint={"kafka": "4.2.0"}
+    )
 
 
 def test_the_newest_sessions_are_kept() -> None:
@@ -640,5 +687,7 @@ def test_measured_and_imported_sessions_are_never_mixed(tmp_path: Path) -> None:
     path = BaselineStore(tmp_path).path("ci", _NODEID)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(content))
-    with pytest.raises(BaselineError, match="sessions that were measured and imported ones are no neighbours"):
+    with pytest.raises(
+        BaselineError, match=": sessions that were measured and imported ones are no neighbours; restore"
+    ):
         BaselineStore(tmp_path).load("ci", _NODEID)

@@ -115,6 +115,12 @@ def test_common_rates_are_short_fractions(rate: float) -> None:
     assert exact_rate(rate).denominator <= 1000
 
 
+@pytest.mark.parametrize(("rate", "most"), [(0.0031415926, 10**6), (3.1415926535e-7, 10**9)])
+def test_slow_rates_are_fractions_as_short_as_a_millionth_lets(rate: float, most: int) -> None:
+    """The float itself has a denominator of sixty binary digits and more."""
+    assert exact_rate(rate).denominator <= most
+
+
 Shape = tuple[Segment, ...]
 
 
@@ -204,6 +210,16 @@ def test_first_after_is_the_inverse_of_due_in_a_shape(case: tuple[Shape, Schedul
     """A batch takes all records that are due and none that is not, whatever the rate does."""
     _, schedule, index = case
     for instant_ns in (schedule.due_ns(index), schedule.due_ns(index) - 1, schedule.start_ns + offset_ns):
+        first = schedule.first_after(instant_ns)
+        assert first % 1 == 0
+        assert schedule.due_ns(first - 1) <= instant_ns < schedule.due_ns(first)
+
+
+def test_first_after_is_exact_years_later_at_the_highest_rate() -> None:
+    """There floating-point numbers are some records apart, more or less."""
+    schedule = Schedule.of(parse_rate("1G records/s for 1 s, 999M records/s", record_bytes=None), start_ns=0)
+    for day in range(1000, 1050):
+        instant_ns = day * 86_400 * NS_PER_S + day
         first = schedule.first_after(instant_ns)
         assert schedule.due_ns(first - 1) <= instant_ns < schedule.due_ns(first)
 

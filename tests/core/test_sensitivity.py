@@ -64,3 +64,24 @@ def test_without_noise_to_go_by_there_is_no_figure() -> None:
         fresh=[],
     ).checks
     assert check.detectable is None
+
+
+def test_limits_that_share_an_error_find_less() -> None:
+    """Each of two must be surer than one alone: its figure is that of the rule that judges it."""
+    names = (P99, "e2e.latency.p99")
+    rounds = [dict.fromkeys(names, 0.01 * factor) for factor in SPREAD]
+    limits = [parse_threshold(f"{name} <= baseline + 10%") for name in names]
+    alone, beside = (
+        judge(
+            thresholds=limits[:number],
+            session=Measured(rounds=rounds),
+            baseline=BaselineRounds(sessions=(tuple(rounds),) * 5),
+            fresh=[],
+        )
+        .checks[0]
+        .detectable
+        for number in (1, 2)
+    )
+    assert alone is not None
+    assert beside is not None
+    assert alone < beside

@@ -41,6 +41,7 @@ _EXAMPLE = "for example 'produce.latency.p99 <= 25 ms' or 'produce.throughput >=
             Extreme(kind="max", parts=(Relative(factor=1.2), Absolute(value=0.005))),
         ),
         ("min ( 5 ms,baseline )", Extreme(kind="min", parts=(Absolute(value=0.005), Relative(factor=1)))),
+        ("max(baseline,\n    5 ms)", Extreme(kind="max", parts=(Relative(factor=1), Absolute(value=0.005)))),
         ("max(5 ms, 7 ms)", Absolute(value=0.007)),
         ("min(5 ms, 7 ms)", Absolute(value=0.005)),
         ("max(baseline, baseline + 10%)", Relative(factor=1.1)),
@@ -60,6 +61,28 @@ def test_a_threshold_keeps_its_text_its_metric_and_its_operator() -> None:
         operator=">=",
         limit=Relative(factor=0.9),
     )
+
+
+@pytest.mark.parametrize(
+    ("expression", "described"),
+    [
+        (f"{_P99} <= 25.12345678 ms", "25.1235 ms"),
+        (f"{_P99} <= baseline", "baseline"),
+        (f"{_P99} <= baseline + 200%", "baseline + 200 %"),
+        (f"{_P99} < baseline + .5%", "baseline + 0.5 %"),
+        ("produce.throughput > baseline - 12.5%", "baseline - 12.5 %"),
+        (f"{_P99} <= min(5 ms,baseline)", "min(5 ms, baseline)"),
+    ],
+)
+def test_a_limit_is_described_as_people_write_it(expression: str, described: str) -> None:
+    """Six digits tell one from another."""
+    threshold = parse_threshold(expression)
+    assert describe_limit(threshold.limit, threshold.metric) == described
+
+
+def test_three_hundred_characters_are_read() -> None:
+    """The bound that the error names is the bound."""
+    assert parse_threshold(f"{_P99} <={'5 ms':>278}").limit == Absolute(value=0.005)
 
 
 def test_a_limit_that_many_tests_have_is_read_once() -> None:
@@ -103,7 +126,8 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
     [
         ("", f"cannot read threshold '': {_FORM}, {_EXAMPLE}"),
         (_P99, f"cannot read threshold '{_P99}': {_FORM}, {_EXAMPLE}"),
-        (f"{_P99} = 5 ms", f"cannot read threshold '{_P99} = 5 ms': {_FORM}, {_EXAMPLE}"),
+        (f"{_P99} = 5 ms", f"threshold '{_P99} = 5 ms': '=' is no operator; use one of <= < >= > =="),
+        (f"{_P99} =< 5 ms", f"threshold '{_P99} =< 5 ms': '=<' is no operator; use one of <= < >= > =="),
         (f"1 ms < {_P99} < 5 ms", f"cannot read threshold '1 ms < {_P99} < 5 ms': {_FORM}, {_EXAMPLE}"),
         (5, f"cannot read threshold 5: expected text, {_EXAMPLE}"),
         (
@@ -126,6 +150,16 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
             f"{_P99} <= baseline + 20",
             f"threshold '{_P99} <= baseline + 20': cannot read 'baseline + 20'; "
             "use 'baseline', 'baseline + N%' or 'baseline - N%'",
+        ),
+        (
+            f"{_P99} <= baseline + \u0663%",
+            f"threshold '{_P99} <= baseline + \u0663%': cannot read 'baseline + \u0663%'; "
+            "use 'baseline', 'baseline + N%' or 'baseline - N%'",
+        ),
+        (
+            "produce.throughput >= baseline + 5%",
+            "threshold 'produce.throughput >= baseline + 5%': for produce.throughput higher is better, "
+            "so a baseline limit is 'produce.throughput >= baseline - N%'",
         ),
         (
             "produce.throughput >= baseline - 100%",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.errors import UnitError
-from pytest_kafkaperf.units import Unit, counted, format_quantity, format_ratio, parse, parse_exact
+from pytest_kafkaperf.units import Unit, counted, format_percent, format_quantity, format_ratio, parse, parse_exact
 
 
 @pytest.mark.parametrize(
@@ -31,15 +31,19 @@ from pytest_kafkaperf.units import Unit, counted, format_quantity, format_ratio,
         ("100 B", Unit.BYTES, 100.0),
         ("16 KiB", Unit.BYTES, 16_384.0),
         ("1 MiB", Unit.BYTES, 1_048_576.0),
+        ("1 GiB", Unit.BYTES, 2.0**30),
         ("1 TiB", Unit.BYTES, 2.0**40),
         ("1 kB", Unit.BYTES, 1000.0),
         ("1 KB", Unit.BYTES, 1000.0),
         ("1 MB", Unit.BYTES, 1_000_000.0),
+        ("1 GB", Unit.BYTES, 1e9),
+        ("1 TB", Unit.BYTES, 1e12),
         ("1_000", Unit.RECORDS, 1000.0),
         ("50k", Unit.RECORDS, 50_000.0),
         ("50 K records", Unit.RECORDS, 50_000.0),
         ("1 record", Unit.RECORDS, 1.0),
         ("1.5M records", Unit.RECORDS, 1_500_000.0),
+        ("1 record/s", Unit.RECORD_RATE, 1.0),
         ("50k records/s", Unit.RECORD_RATE, 50_000.0),
         ("50krecords/s", Unit.RECORD_RATE, 50_000.0),
         ("1G records/sec", Unit.RECORD_RATE, 1e9),
@@ -49,6 +53,10 @@ from pytest_kafkaperf.units import Unit, counted, format_quantity, format_ratio,
         ("1.5", Unit.CORES, 1.5),
         ("1 core", Unit.CORES, 1.0),
         ("0.8 s/M records", Unit.CPU_COST, 0.8),
+        ("0.8", Unit.CPU_COST, 0.8),
+        ("30 %", Unit.RATIO, 0.3),
+        ("0.3", Unit.RATIO, 0.3),
+        ("3", Unit.COUNT, 3.0),
         (0, Unit.SECONDS, 0.0),
         (3, Unit.BYTES, 3.0),
         (0.025, Unit.SECONDS, 0.025),
@@ -92,6 +100,31 @@ def test_a_quantity_is_read_in_its_base_unit(text: str | float, unit: Unit, expe
             "cannot read '50 MB/s' as a record rate; use one of records/s, records/sec, records/min, "
             "for example '500 records/s', '50k records/s'",
         ),
+        (
+            "25",
+            Unit.BYTES,
+            "'25' has no unit; use one of B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, "
+            "for example '100 B', '16 KiB', '1 MiB'",
+        ),
+        (
+            "25",
+            Unit.RECORD_RATE,
+            "'25' has no unit; use one of records/s, records/sec, records/min, "
+            "for example '500 records/s', '50k records/s'",
+        ),
+        (
+            "5k cores",
+            Unit.CORES,
+            "cannot read '5k cores' as a number of cores; use one of cores, for example '1.5 cores'",
+        ),
+        (
+            "\u0663 ms",
+            Unit.SECONDS,
+            "cannot read '\u0663 ms' as a time; use one of ns, us, µs, ms, s, min, h, "
+            "for example '250 us', '25 ms', '5 s', '2 min'",
+        ),
+        ("half", Unit.RATIO, "cannot read 'half' as a ratio; use one of %, for example '30 %', '0.3'"),
+        ("many", Unit.COUNT, "cannot read 'many' as a number; use a number, for example '0', '3'"),
         ("two", Unit.CORES, "cannot read 'two' as a number of cores; use one of cores, for example '1.5 cores'"),
         (
             "1 s",
@@ -130,6 +163,15 @@ def test_a_whole_number_beyond_floats_is_read_exactly_and_refused_as_a_float() -
     for digits in (400, 5000):
         with pytest.raises(UnitError, match="is too large"):
             parse(10**digits, Unit.BYTES)
+
+
+def test_a_hundred_characters_are_read_and_more_are_refused_and_cut() -> None:
+    """Longer text is a mistake, and its error stays readable."""
+    longest = f"{'0' * 97}1 s"
+    assert parse(longest, Unit.SECONDS) == 1
+    with pytest.raises(UnitError) as caught:
+        parse(f"0{longest}", Unit.SECONDS)
+    assert str(caught.value).startswith(f"cannot read '0{longest[:-1]}...' as a time; use one of ")
 
 
 @given(st.text(), st.sampled_from(Unit))
@@ -177,6 +219,8 @@ def test_small_whole_numbers_lose_nothing(value: int, unit: Unit) -> None:
         (0.02512, Unit.SECONDS, "25.1 ms"),
         (0.0999999, Unit.SECONDS, "100 ms"),
         (0.9999, Unit.SECONDS, "1 s"),
+        (0.9995, Unit.SECONDS, "1 s"),
+        (0.9994, Unit.SECONDS, "999 ms"),
         (90, Unit.SECONDS, "90 s"),
         (0, Unit.BYTES, "0 B"),
         (1023.9, Unit.BYTES, "1 KiB"),
@@ -185,16 +229,32 @@ def test_small_whole_numbers_lose_nothing(value: int, unit: Unit) -> None:
         (52_428_800, Unit.BYTE_RATE, "50 MiB/s"),
         (0, Unit.BYTE_RATE, "0 B/s"),
         (0.5, Unit.RECORD_RATE, "0.5 records/s"),
+        (999.5, Unit.RECORD_RATE, "1000 records/s"),
         (999.6, Unit.RECORD_RATE, "1000 records/s"),
         (1000, Unit.RECORD_RATE, "1k records/s"),
         (9999, Unit.RECORDS, "9999 records"),
         (9999.6, Unit.RECORD_RATE, "10k records/s"),
+        (10_001, Unit.RECORDS, "10k records"),
+        (10_500, Unit.RECORDS, "10.5k records"),
         (52_340, Unit.RECORD_RATE, "52.3k records/s"),
         (1_234_567, Unit.RECORD_RATE, "1235k records/s"),
+        (9_990_000, Unit.RECORDS, "9990k records"),
+        (1e6, Unit.RECORDS, "1M records"),
         (12_345_678, Unit.RECORDS, "12.3M records"),
+        (9_994_000_000, Unit.RECORDS, "9994M records"),
+        (1e9, Unit.RECORDS, "1G records"),
+        (12_345_678_901, Unit.RECORDS, "12.3G records"),
         (5e10, Unit.RECORDS, "50G records"),
         (1.2345, Unit.CORES, "1.23 cores"),
         (0.8, Unit.CPU_COST, "0.8 s/M records"),
+        (0.0655, Unit.RATIO, "6.55 %"),
+        (2.5, Unit.COUNT, "2.5"),
+        (-0.0, Unit.COUNT, "0"),
+        (99.96, Unit.COUNT, "100"),
+        (120.4, Unit.COUNT, "120"),
+        (1_234_567.8, Unit.COUNT, "1234568"),
+        (999_999_999_999_999, Unit.COUNT, "999999999999999"),
+        (1e15, Unit.COUNT, "1e+15"),
         (-0.02512, Unit.SECONDS, "-25.1 ms"),
         (1e20, Unit.SECONDS, "1e+20 s"),
         (1.7e307, Unit.RATIO, "inf %"),
@@ -224,3 +284,13 @@ def test_a_change_is_written_with_its_sign(change: float, text: str) -> None:
 def test_one_is_counted_in_the_singular() -> None:
     """Verdicts are read by people."""
     assert [counted(1, "round"), counted(5, "round")] == ["1 round", "5 rounds"]
+
+
+def test_units_have_the_names_that_reports_and_files_give_them() -> None:
+    """Whoever reads a report's JSON goes by them."""
+    assert [*Unit] == ["s", "B", "records", "records/s", "B/s", "cores", "s/M records", "ratio", "count"]
+
+
+def test_a_ratio_that_is_no_change_is_written_without_a_sign() -> None:
+    """Noise goes both ways."""
+    assert [format_percent(ratio) for ratio in (0.0, 0.0654, 1.5)] == ["0.0 %", "6.5 %", "150.0 %"]

@@ -447,7 +447,7 @@ def test_the_worst_limit_is_the_verdict_of_the_test() -> None:
 def test_problems_make_the_run_invalid_and_the_limits_are_still_shown() -> None:
     """Figures of a run that cannot be trusted still help to find out why."""
     judgement = _judge_all(Verdict.PASSED, Verdict.VIOLATED, problems=["broker lost"])
-    assert judgement.verdict is Verdict.INVALID
+    assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, ("broker lost",))
     assert [check.outcome for check in judgement.checks] == [Verdict.PASSED, Verdict.VIOLATED]
 
 
@@ -465,14 +465,33 @@ def test_regressed_violated_and_invalid_fail() -> None:
     assert {verdict for verdict in Verdict if verdict.fails} == {Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID}
 
 
-def test_a_sum_that_is_beyond_its_limit_is_broken_whatever_a_gap_would_add() -> None:
+@pytest.mark.parametrize(
+    ("limit", "values", "verdict"),
+    [
+        ("== 0", (3.0,), Verdict.VIOLATED),
+        ("== 0", (0.0, 3.0), Verdict.VIOLATED),
+        ("<= 2", (3.0,), Verdict.VIOLATED),
+        ("< 3", (3.0,), Verdict.VIOLATED),
+        ("== 0", (0.0,), Verdict.INCONCLUSIVE),
+        ("== 3", (3.0,), Verdict.INCONCLUSIVE),
+        ("<= 3", (3.0,), Verdict.INCONCLUSIVE),
+        ("< 4", (3.0,), Verdict.INCONCLUSIVE),
+        (">= 2", (3.0,), Verdict.INCONCLUSIVE),
+        ("> 2", (3.0,), Verdict.INCONCLUSIVE),
+        ("== 0", (3.0, -1.0), Verdict.INCONCLUSIVE),
+        ("== 0", (3.0, math.inf), Verdict.INCONCLUSIVE),
+    ],
+)
+def test_a_sum_that_is_beyond_its_limit_is_broken_whatever_a_gap_would_add(
+    limit: str, values: Sequence[float], verdict: Verdict
+) -> None:
     """Three duplicates in one round stay three."""
-    thresholds = [parse_threshold("duplicated == 0")]
-    gap: list[Mapping[str, float]] = [{"duplicated": 3.0}, {}]
-    session = Measured(rounds=gap)
-    assert judge(thresholds=thresholds, session=session, baseline=BaselineRounds()).verdict is Verdict.VIOLATED
-    session = Measured(rounds=[{"duplicated": 0.0}, {}])
-    assert judge(thresholds=thresholds, session=session, baseline=BaselineRounds()).verdict is Verdict.INCONCLUSIVE
+    judgement = judge(
+        thresholds=[parse_threshold(f"duplicated {limit}")],
+        session=Measured(rounds=[*_rounds("duplicated", values), {}]),
+        baseline=BaselineRounds(),
+    )
+    assert judgement.verdict is verdict
 
 
 def test_an_accepted_run_passes_its_baseline_limits() -> None:

@@ -133,6 +133,31 @@ def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
         assert (found.verdict, found.unsettled) == (Verdict.PASSED, False), value
 
 
+def test_a_fresh_session_that_cannot_be_compared_is_named_and_decides_nothing() -> None:
+    """The others must not be judged as if they were all."""
+    judgement = judge(
+        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
+        session=Measured(rounds=session(1.3)),
+        baseline=BASELINE,
+        fresh=[Measured(rounds=session(1.3)), Measured(rounds=[{}]), Measured(rounds=session(1.3))],
+    )
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
+    assert judgement.checks[0].reason == f"{P99} is missing in round 1 of 1 (fresh session 2)"
+
+
+def test_of_a_run_that_cannot_be_trusted_fresh_sessions_are_not_judged() -> None:
+    """What the first one gave is shown, and decides nothing either."""
+    judgement = judge(
+        thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
+        session=Measured(rounds=session(1.3)),
+        baseline=BASELINE,
+        fresh=[Measured(rounds=session(1.0))] * 3,
+        problems=["broker lost"],
+    )
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
+    assert [(check.outcome, check.rerun) for check in judgement.checks] == [(Verdict.INCONCLUSIVE, False)]
+
+
 def test_a_broken_absolute_limit_fails_without_a_rerun() -> None:
     """An SLA that is broken is broken."""
     judgement = judge(

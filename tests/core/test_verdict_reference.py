@@ -64,6 +64,16 @@ def test_a_pair_of_equals_passes() -> None:
     assert judgement.checks[0].reason == "0.0 % against the reference, the limit is -10.0 %"
 
 
+def test_beside_a_reference_a_stored_baseline_is_no_obstacle() -> None:
+    """There need not be one, and another machine's says nothing."""
+    judgement = judge(
+        thresholds=[parse_threshold(f"{RATE} >= baseline - 10%")],
+        session=beside(0.5, pairs=7),
+        baseline=BaselineRounds(obstacle="no baseline for this test"),
+    )
+    assert judgement.verdict is Verdict.REGRESSED
+
+
 def test_a_suspect_waits_for_fresh_sessions_of_both() -> None:
     """As against a stored baseline: one pair of clusters differs by chance, too."""
     assert judged(beside(0.8)).unsettled
