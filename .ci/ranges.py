@@ -6,7 +6,7 @@
 Each has an environment of its own, and runs the pure tests, those of the seam to aiokafka, and perf tests on a broker.
 Lowest means what is asked for directly, extras and the group `dev` with it, in the lowest version that has a wheel for
 that CPython; what these need in turn is new. A CPython is one on the PATH, one of pyenv, or what `uv python install`
-fetches; where there is none, the table says so.
+fetches; where there is none, or a package has no wheel for it, the table says so.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ RUNS = (
     ("examples/quickstart",),
 )
 """What pytest is given, one run each."""
+NO_WHEELS = "has no usable wheels"
+"""uv, of a package that does not know this CPython yet."""
 _INSTALL_S = 600
 _FETCH_S = 60
 _TEST_S = 900
@@ -142,6 +144,8 @@ def attempt(uv: str, python: str, versions: str, folder: Path) -> Row:
             print(f"   {done.strip().splitlines()[-1]}", flush=True)
     except FailedError as error:
         print(error, flush=True)
+        if NO_WHEELS in str(error):
+            return row(outcome="no wheels", installed={})
         return row(outcome="FAILED", took_s=time.monotonic() - begun_s, installed=installed)
     return row(outcome="passed", took_s=time.monotonic() - begun_s, installed=installed)
 
