@@ -52,6 +52,7 @@ def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
     assert not found.at_least
 
 
+@pytest.mark.extended
 def test_what_consumers_cannot_keep_up_with_is_no_capacity(limited: Cluster) -> None:
     """Producers are acknowledged at twice what consumers get; the search says who fell behind."""
     with quota(limited, consumer_byte_rate=QUOTA_BYTES // 4):

@@ -409,6 +409,7 @@ def test_a_worker_that_is_killed_makes_its_round_invalid(broker: Cluster, tmp_pa
 
 @pytest.mark.broker
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path: Path) -> None:
     """Its connection stays; the next round has those that answer."""
     with dask(tmp_path) as workers:

@@ -82,6 +82,6 @@ def test_skipped_it_starts_nothing(project: Project) -> None:
 def test_a_run_that_cannot_be_trusted_stands_in_no_table(project: Project) -> None:
     """There is no figure of it."""
     project.test(FINE)
-    run = project.run("--kafka-cluster=127.0.0.1:1", "--benchmark-json=saved.json", "-W", "error")
+    run = project.run("--kafka-cluster=127.0.0.1:1", "--benchmark-json=saved.json", "-W", "error", "-k", "[100]")
     assert run.status == pytest.ExitCode.TESTS_FAILED
     assert "benchmark: 1 tests" not in run.out

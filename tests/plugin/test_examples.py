@@ -25,6 +25,7 @@ def quickstart(tmp_path: Path) -> Project:
 
 @pytest.mark.broker
 @pytest.mark.slow
+@pytest.mark.extended
 def test_the_quickstart_passes_on_a_broker_that_starts_by_itself(quickstart: Project) -> None:
     """No Docker, no Java, nothing to configure."""
     run = quickstart.run("--kafka-cluster=local")
@@ -35,11 +36,9 @@ def test_the_quickstart_passes_on_a_broker_that_starts_by_itself(quickstart: Pro
 
 
 @pytest.mark.broker
-def test_the_committed_baseline_of_another_machine_never_gates(quickstart: Project) -> None:
+def test_the_committed_baseline_of_another_machine_never_gates(quickstart: Project, on_broker: str) -> None:
     """Figures of two machines say nothing about each other: the change is shown and does not count."""
-    run = quickstart.run(
-        "--kafka-cluster=local", "-k", "guard", "--kafka-rounds=2", "--kafka-environment=somewhere-else"
-    )
+    run = quickstart.run(on_broker, "-k", "guard", "--kafka-rounds=2", "--kafka-environment=somewhere-else")
     assert run.verdicts == {"test_throughput_guard": "INCONCLUSIVE"}, run.out
     assert "no baseline for environment 'somewhere-else'" in run.out
     (check,) = run.report["tests"][0]["checks"]

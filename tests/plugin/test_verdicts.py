@@ -71,6 +71,7 @@ def test_each_session_keeps_when_where_and_of_what_code_it_is(project: Project, 
     assert {"kafka", "brokers", "aiokafka", "kernel", "cpu", "memory", "provider"} <= {*session["fingerprint"]}
 
 
+@pytest.mark.extended
 def test_what_a_fixture_did_to_the_cluster_stays_through_confirmation(project: Project) -> None:
     """A quota on a broker that the session owns: its regression is confirmed on fresh sessions, three times."""
     project.write(
