@@ -316,8 +316,10 @@ def _open_session(config: pytest.Config) -> Session:
 
     """
     if _session not in config.stash:
+        from pytest_kafkaperf.interruption import Interruption  # noqa: PLC0415
         from pytest_kafkaperf.session import Session  # noqa: PLC0415
 
+        config.pluginmanager.register(Interruption(config.add_cleanup))
         config.stash[_session] = Session(_read_settings(config), began_s=config.stash[_began])
     return config.stash[_session]
 

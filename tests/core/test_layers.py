@@ -89,6 +89,7 @@ LAYERS = (
     "session",
     "ending",
     "closing",
+    "interruption",
     "console",
     "fixture",
     "plugin",

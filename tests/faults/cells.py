@@ -121,7 +121,7 @@ def _cluster() -> Iterable[Cell]:
         yield deleted(phase=phase, reason="topic .* is gone: somebody has deleted it")
     yield deleted(phase=CONFIRMATION, reason="session 2: .*topic .* is gone: somebody has deleted it")
     slower = functools.partial(_invalid, where="foreign", fault="quota set", verdict="VIOLATED", within_s=90)
-    for phase in (CREATION, WARMUP, ROUND):
+    for phase in (WARMUP, ROUND):
         yield slower(phase=phase, reason="produce.latency.p99")
     yield _valid(phase=DRAINING, fault="quota set", where="foreign", within_s=60)
     yield _slow(phase=CONFIRMATION, fault="quota set", where="foreign", within_s=200)

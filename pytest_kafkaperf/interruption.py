@@ -1,0 +1,30 @@
+"""What Ctrl-C does to a session that has something to clean up."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+
+class Interruption:
+    """A plugin of pytest's: once Ctrl-C ends the session, more of them are not heard.
+
+    Pytest would be broken off while it tells of the first one, with a traceback, and what was started would be left to
+    the next run. All that is still to be done has a bound.
+    """
+
+    def __init__(self, add_cleanup: Callable[[Callable[[], None]], None]) -> None:
+        """`add_cleanup` takes what is to be done when pytest ends."""
+        self._add_cleanup = add_cleanup
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Called before pytest tells anything: of plugins, the last that was registered comes first."""
+        before = signal.getsignal(signal.SIGINT)
+        if before is None:  # not of Python's making, nor to be put back by it
+            return
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+        def listen_again() -> None:
+            signal.signal(signal.SIGINT, before)
+
+        self._add_cleanup(listen_again)
