@@ -99,7 +99,7 @@ def _run(
     """Run the project until it ends by itself, with the fault in its phase."""
     project, disk = folder / "project", folder / "disk"
     fields = MANY_PARTITIONS if cell.phase == CREATION and not cell.before else _WORKLOADS[cell.phase]
-    if cell.phase != DRAINING:
+    if cell.phase not in (DRAINING, CONFIRMATION):
         fields = fields | _MORE.get(cell.fault, {})
     limits = TIGHT if cell.fault == "quota set" else LIMITS
     write_project(project, fields, limits if baseline is None else AGAINST_BASELINE)
