@@ -103,6 +103,5 @@ def _machine() -> str:
     memory_gib = psutil.virtual_memory().total / (1 << 30)
     return (
         f"{os.cpu_count()} cores ({platform.machine()}), {memory_gib:.0f} GiB, {platform.system()} "
-        f"{platform.release().partition('-')[0]}, Python {platform.python_version()}, Kafka {DEFAULT_VERSION}, "
-        f"at a load average of {os.getloadavg()[0]:.0f}"
+        f"{platform.release().partition('-')[0]}, Python {platform.python_version()}, Kafka {DEFAULT_VERSION}"
     )
