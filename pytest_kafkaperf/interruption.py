@@ -19,12 +19,17 @@ class Interruption:
 
     def pytest_keyboard_interrupt(self) -> None:
         """Called before pytest tells anything: of plugins, the last that was registered comes first."""
-        before = signal.getsignal(signal.SIGINT)
-        if before is None:  # not of Python's making, nor to be put back by it
-            return
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        hear_no_more(self._add_cleanup)
 
-        def listen_again() -> None:
-            signal.signal(signal.SIGINT, before)
 
-        self._add_cleanup(listen_again)
+def hear_no_more(add_cleanup: Callable[[Callable[[], None]], None]) -> None:
+    """Ignore Ctrl-C until pytest ends; `add_cleanup` takes what is to be done then."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None:  # not of Python's making, nor to be put back by it
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def listen_again() -> None:
+        signal.signal(signal.SIGINT, before)
+
+    add_cleanup(listen_again)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -216,6 +215,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(config, "workerinput") or not (measured or _prunes(config)):
         return
     from pytest_kafkaperf.clusters.runs import without_interrupt  # noqa: PLC0415 - psutil, filelock: not on import
+    from pytest_kafkaperf.interruption import hear_no_more  # noqa: PLC0415
 
     try:
         with without_interrupt():
@@ -223,12 +223,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     except KeyboardInterrupt:  # held back until all is written; pytest would show a traceback
         session.exitstatus = pytest.ExitCode.INTERRUPTED
         # The run is over: pressed again, it would break off no more than the summary.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-        def listen_again() -> None:
-            signal.signal(signal.SIGINT, before)
-
-        config.add_cleanup(listen_again)
+        hear_no_more(config.add_cleanup)
         config.stash[_failed_writing].append("interrupted while the reports were written; they are complete")
 
 
