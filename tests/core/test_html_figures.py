@@ -228,6 +228,17 @@ def test_a_second_field_is_the_colour_of_a_line() -> None:
     assert colours["producers 1, p50"] == colours["producers 1, p99"] != colours["producers 4, p99"]
 
 
+def test_the_bars_of_a_sweep_are_on_its_axis_whole() -> None:
+    """A round far from the median is what the bars are there to show."""
+    found = {}
+    for size, most in ((100, 0.6), (200, 3.0)):
+        rounds = (Round(metrics={"broker.cpu": cores}) for cores in (0.5, 0.5, most))
+        found[f"t.py::t[{size}]"] = dataclasses.replace(_result(*rounds), scenario=Scenario(record_size=size))
+    (sweep,) = find_sweeps({nodeid: result.scenario for nodeid, result in found.items()})
+    (chart,) = [chart for chart in sweep_charts(sweep, found) if chart.title.startswith("Broker CPU")]
+    assert chart.figure["layout"]["yaxis"]["range"] == [0, pytest.approx(3.0 * 1.08)]
+
+
 def test_all_of_it_is_json() -> None:
     """NaN and infinity are not, and a page with one would show nothing at all."""
     wild = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.metrics import CATALOGUE
@@ -65,11 +65,20 @@ def _chart(title: str, sweep: Sweep, results: Mapping[str, Result], dashes: Mapp
             data.append(_trace(sweep, line, results, name, scale, colour=colour, dash=dash, title=title_of))
             if sweep.line_field is None:
                 data += _before(sweep, line, results, name, scale, dash=dash, part=part)
-    shown = [value for trace in data for value in trace["y"]]
+    shown = [value for trace in data for value in _places(trace)]
     layout = {"xaxis": _axis(sweep), "yaxis": value_axis(shown, scale.name)}
     figure = {"data": [trace for trace in data if trace["x"]], "layout": layout}
     spread = "bars: lowest and highest round"
     return Chart(title=f"{title} over {sweep.field}", note=spread, figure=figure, height_px=_HEIGHT_PX)
+
+
+def _places(trace: Mapping[str, Any]) -> Iterator[float | None]:
+    """What has to be on the vertical axis: the points, and the ends of their bars."""
+    yield from trace["y"]
+    if bars := trace.get("error_y"):
+        for middle, below, above in zip(trace["y"], bars["arrayminus"], bars["array"], strict=True):
+            if None not in (middle, below, above):
+                yield from (middle - below, middle + above)
 
 
 def _trace(
