@@ -8,6 +8,7 @@ Mathematical Statistics 34 (1963).
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -93,6 +94,7 @@ def least_signed_p(pairs: int) -> Fraction:
     return Fraction(1, 2**pairs)
 
 
+@functools.cache
 def critical_us(current: int, baseline: int, alpha: Fraction) -> int:
     """The size of the critical region: how many values of U, from the largest down, have an exact p below `alpha`.
 
@@ -108,6 +110,7 @@ def critical_us(current: int, baseline: int, alpha: Fraction) -> int:
     return _below(ways, alpha * math.comb(current + baseline, current))
 
 
+@functools.cache
 def critical_rank_sums(pairs: int, alpha: Fraction) -> int:
     """The same of the sum of positive ranks.
 
@@ -160,7 +163,8 @@ def _between(ordered: Sequence[float], left_out: int) -> tuple[float, float]:
 
 
 def _below(ways: Sequence[int], bound: Fraction) -> int:
-    return sum(total < bound for total in itertools.accumulate(ways))
+    whole = math.ceil(bound)  # the same for whole numbers, and quick to compare with
+    return sum(total < whole for total in itertools.accumulate(ways))
 
 
 def _count_subsets(groups: Sequence[int], size: int, most: int) -> int:

@@ -132,11 +132,17 @@ def failure(one: Result, _: str, __: Path) -> str:
     return str(failure_of(one, strict=False))
 
 
-def page(one: Result, name: str, folder: Path) -> str:
-    path = folder / "report.html"
+def page(_: Result, name: str, __: Path) -> str:
+    return page_of(name)
+
+
+@functools.cache
+def page_of(name: str) -> str:
     given = name or "x"  # what is not known is left out
-    write_html(path, **results.report([one], commit=given, environment={"key": given}, plugin=given))
-    return re.sub("<script>.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)  # ours
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        write_html(path, **results.report([hostile(name)], commit=given, environment={"key": given}, plugin=given))
+        return re.sub("<script>.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)  # ours
 
 
 def summary(one: Result, name: str, _: Path) -> str:
@@ -348,9 +354,9 @@ def test_colour_in_the_terminal_is_ours_alone(name: str, tmp_path: Path) -> None
 
 
 @EACH
-def test_every_script_of_the_page_is_ours_and_its_data_are_json(name: str, tmp_path: Path) -> None:
+def test_every_script_of_the_page_is_ours_and_its_data_are_json(name: str) -> None:
     """However a name ends an element, a comment or a string."""
-    text = page(hostile(name), name, tmp_path)
+    text = page_of(name)
     data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)
     assert [json.loads(each) is not None for each in data] == [True] * 2
     assert text.count("<script") == text.count("</script") == 2

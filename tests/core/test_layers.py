@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,7 +134,12 @@ def _layer(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def _imports(path: Path, *, typing: bool) -> Iterator[str]:
+@functools.cache
+def _imports(path: Path, *, typing: bool) -> tuple[str, ...]:
+    return tuple(_found(path, typing=typing))
+
+
+def _found(path: Path, *, typing: bool) -> Iterator[str]:
     """Names of the imported modules; without `typing` those that only type checkers see are left out."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     hidden = {

@@ -52,7 +52,7 @@ def test_a_regression_fails_the_build_and_only_a_regression(
     assert "baselines written: 1 in kafka-baselines (commit them)" in first.out
 
     with quota(broker, producer_byte_rate=300_000):  # of 1 MB a second
-        slow = project.run_steadily(on_broker)
+        slow = project.run_steadily(on_broker, "--kafka-rounds=4")
     assert (slow.status, slow.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slow.out
     assert slow.junit.attrib["failures"] == "1"
     assert slow.junit.attrib["errors"] == "0"

@@ -112,7 +112,7 @@ def test_a_gain_is_confirmed_before_it_is_the_baseline(
     project.test(guard())
     with quota(broker, producer_byte_rate=250_000):
         project.run_steadily(on_broker, "--kafka-update-baselines")
-    fast = project.run_steadily(on_broker, "--kafka-update-baselines=improved")
+    fast = project.run_steadily(on_broker, "--kafka-update-baselines=improved", "--kafka-rounds=4")
     assert (fast.verdicts, sessions_of(project)) == ({"test_guard": "IMPROVED"}, [3]), fast.out
     assert "stale" not in fast.out
     same = project.run_steadily(on_broker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import collections
+import functools
 import hashlib
 import importlib.resources
 import itertools
@@ -64,6 +65,22 @@ class Run:
 
 def render(results: Sequence[Result], run: Run) -> str:
     """The whole file."""
+    scripts = _scripts()
+    return _template().render(
+        head=_head(results, run),
+        counts=_counts(results),
+        tests=_tests(results, run),
+        sweeps=_sweeps(results),
+        template=TEMPLATE,
+        style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - ours
+        plotly_js=scripts[0],
+        page_js=scripts[1],
+        hashes=[_hash(script) for script in scripts],
+    )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
     templates = jinja2.Environment(
         loader=jinja2.FunctionLoader(_text),
         autoescape=True,
@@ -75,18 +92,13 @@ def render(results: Sequence[Result], run: Run) -> str:
     templates.filters["breakable"] = _breakable
     # Escapes < > & ' in it, so that nothing in a figure can end its element.
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    scripts = [plotly.offline.get_plotlyjs(), _text("page.js")]
-    return templates.get_template("page.html").render(
-        head=_head(results, run),
-        counts=_counts(results),
-        tests=_tests(results, run),
-        sweeps=_sweeps(results),
-        template=TEMPLATE,
-        style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - ours
-        plotly_js=_inline(scripts[0]),
-        page_js=_inline(scripts[1]),
-        hashes=[_hash(_inline(script)) for script in scripts],
-    )
+    return templates.get_template("page.html")
+
+
+@functools.cache
+def _scripts() -> tuple[markupsafe.Markup, markupsafe.Markup]:
+    """Plotly, and what draws the charts with it."""
+    return _inline(plotly.offline.get_plotlyjs()), _inline(_text("page.js"))
 
 
 def _shown_as_it_is(value: Any) -> Any:
