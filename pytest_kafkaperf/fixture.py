@@ -12,7 +12,7 @@ from pytest_kafkaperf.clusters.fixture import as_cluster
 from pytest_kafkaperf.console import progress
 from pytest_kafkaperf.errors import KafkaPerfError
 from pytest_kafkaperf.printable import printable
-from pytest_kafkaperf.reports.benchmark import tell
+from pytest_kafkaperf.reports.benchmark import is_disabled, tell
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.junit import properties
 
@@ -92,7 +92,7 @@ class KafkaPerf:
         problem = None
         try:
             case = declared(self._case)
-            if self._benchmark is not None and self._benchmark[0].disabled:
+            if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             with progress(node, case) as line:

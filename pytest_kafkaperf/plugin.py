@@ -378,7 +378,8 @@ def _join_benchmarks(item: pytest.Item) -> None:
 
 def _prunes(config: pytest.Config) -> bool:
     """Whether baselines of tests that are gone are to go, even where no perf test is left."""
-    shared = hasattr(config, "workerinput") or config.getoption("dist", "no") != "no"  # nobody has all the tests
+    # Under pytest-xdist nobody has all the tests; with `--dist` alone it distributes nothing.
+    shared = hasattr(config, "workerinput") or bool(config.getoption("tx", None))
     asked = _settings in config.stash and config.stash[_settings].prune
     return asked and not shared and not config.option.collectonly
 

@@ -54,7 +54,7 @@ class Schedule:
         if isinstance(rate, Curve):
             return rate.due_between(position, count, stride=step) + self.start_ns
         position, step = position * NS_PER_S * rate.denominator, step * NS_PER_S * rate.denominator
-        if step * count + rate.numerator < _INT64_ROOM:
+        if step * max(count, 1) + rate.numerator < _INT64_ROOM:
             base, rest = divmod(position, rate.numerator)
             offsets = (np.arange(count, dtype=np.int64) * step + rest) // rate.numerator
             return offsets + (self.start_ns + base)

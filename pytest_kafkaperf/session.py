@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.pool import Progress
     from pytest_kafkaperf.settings import Settings
 
+_SMOKE_TEST = "a smoke test (--benchmark-disable): it ran once, and no limit was judged"
 _CLOSING_S = 2.0
 """Of the time budget, for stopping clusters and writing reports."""
 _CLOSING_RATIO = 0.05
@@ -312,6 +313,7 @@ class Session:
         """Write what is to be kept of a result: its baseline, and its lines of the history."""
         result = self._add(result)  # whatever becomes of the files
         if case.is_smoke_test:
+            self.results[-1] = result = dataclasses.replace(result, notes=(*result.notes, _SMOKE_TEST))
             return result
         notes = [] if result.partial else self._update(case, key, result)
         if case.reference is None and result.nodeid not in self.written:

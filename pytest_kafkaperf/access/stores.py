@@ -55,7 +55,7 @@ def read_own(values: Mapping[str, str], folder: Path) -> tuple[str, str] | None:
         found, certificates = _open_pkcs12(content, where, values, "keystore")
         try:
             chain = "".join(_pem(certificate) for certificate in _in_order(certificates))
-        except (ValueError, TypeError):  # a name is read where it is asked for
+        except (ValueError, TypeError, KeyError):  # a name is read where it is asked for
             raise UsageError(f"{where} has a certificate that cannot be read; export it again") from None
         if found is None or not chain:
             raise UsageError(f"{where} must have a private key and its certificate in it")

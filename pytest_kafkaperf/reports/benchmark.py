@@ -14,17 +14,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pytest
+
     from pytest_kafkaperf.result import Result
 
 
 class Fixture(Protocol):
     """What is used of pytest-benchmark's `benchmark`."""
 
-    disabled: bool
     extra_info: dict[str, Any]
 
     def pedantic(self, target: Callable[[], object], *, rounds: int) -> object:
         """Time some rounds of one call each."""
+
+
+def is_disabled(config: pytest.Config) -> bool:
+    """Whether a user asked for no benchmarks.
+
+    `Fixture.disabled` is more: with an option of pytest-xdist pytest-benchmark turns itself off, and a suite that only
+    says how tests are distributed, and runs them one by one, would gate nothing.
+    """
+    return bool(config.getoption("benchmark_disable")) and not config.getoption("benchmark_enable")
 
 
 class LoadClock:

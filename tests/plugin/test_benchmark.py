@@ -64,12 +64,13 @@ def test_two_saves_are_compared(project: Project, on_broker: str) -> None:
 def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:
     """Each scenario runs once, and no limit is looked at."""
     project.test(BROKEN)
-    gated = project.run(on_broker)
+    gated = project.run(on_broker, "--dist=loadfile")  # with it alone pytest-benchmark is off, and tests run one by one
     assert gated.status == pytest.ExitCode.TESTS_FAILED
     smoke = project.run(on_broker, "--benchmark-disable", "--kafka-update-baselines", "--kafka-calibrate=2")
     assert smoke.status == pytest.ExitCode.OK, smoke.out
     assert [(len(test["rounds"]), test["checks"]) for test in smoke.report["tests"]] == [(1, [])] * 2
     assert smoke.baselines == {}
+    assert "a smoke test (--benchmark-disable): it ran once, and no limit was judged" in smoke.out
 
 
 def test_skipped_it_starts_nothing(project: Project) -> None:

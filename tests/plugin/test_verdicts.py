@@ -196,7 +196,7 @@ def test_baselines_of_tests_that_are_gone_are_told_and_deleted_when_asked(projec
     assert "baselines of tests that are gone: test_perf.py::test_old; --kafka-prune-baselines deletes them" in told.out
     filtered = project.run(on_broker, "--kafka-prune-baselines", "test_perf.py::test_kept")
     assert (len(sessions_of(project)), "tests that are gone" in filtered.out) == (2, False)
-    pruned = project.run(on_broker, "--kafka-prune-baselines")
+    pruned = project.run(on_broker, "--kafka-prune-baselines", "--dist=loadfile")  # which distributes nothing by itself
     assert "deleted baselines of tests that are gone: test_perf.py::test_old (commit it)" in pruned.out
     assert [Path(name).name for name in pruned.baselines] == ["test_kept.json"]
     project.test(guard("kept", rounds=1) + guard("other", rounds=1))
