@@ -29,12 +29,14 @@ MINORS = range(11, 16)
 """Of Python 3."""
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
+_BESIDE = ("-n", "2", "--dist", "worksteal")
+_AGAIN = ("--reruns", "2")
 RUNS = (
-    ("-m", "not slow", "tests/core", "tests/load/test_kafka.py", "tests/plugin/test_startup.py"),
+    (*_BESIDE, "-m", "not slow", "tests/core", "tests/load/test_kafka.py", "tests/plugin/test_startup.py"),
     ("tests/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",),
-    ("examples/quickstart",),
+    (*_AGAIN, "examples/quickstart"),
 )
-"""What pytest is given, one run each."""
+"""What pytest is given, one run each; a busy machine spoils load now and then."""
 NO_WHEELS = "has no usable wheels"
 """uv, of a package that does not know this CPython yet."""
 _INSTALL_S = 600
