@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_kafkaperf.case import Case
     from pytest_kafkaperf.reports.benchmark import Fixture, LoadClock
-    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.result import Ending, Result
     from pytest_kafkaperf.session import Session
 
 _PROPERTIES = pytest.StashKey[list[tuple[str, object]]]()
@@ -49,7 +49,16 @@ class KafkaPerf:
         self._later = later
         self._benchmark = benchmark
         self._planned: list[tuple[str | float, Callable[[], object]]] = []
+        self._called = False
         self._finished = False
+
+    def close(self, ending: Ending | None) -> None:
+        """The test is over; one that passed has measured something."""
+        if ending is not None and ending.outcome == "passed" and not self._called:
+            raise failed(
+                "nothing was measured, and no limit judged: call kafka_perf(), or pytest.skip() where nothing is to be "
+                "measured"
+            )
 
     def at(self, time: str | float, action: Callable[..., object], *arguments: object, **named: object) -> None:
         """Do something in every round, so long after its window opened: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
@@ -87,6 +96,7 @@ class KafkaPerf:
 
     def _run(self, declared: Callable[[Case], Case]) -> Result:
         node, session = self._node, self._session
+        self._called = True
         if self._finished:
             pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
         problem = None

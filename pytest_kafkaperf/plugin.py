@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _settings = pytest.StashKey["Settings"]()
 _session = pytest.StashKey["Session"]()
 _case = pytest.StashKey["Case"]()
+_perf = pytest.StashKey["KafkaPerf"]()
 _clock: pytest.StashKey[LoadClock] = pytest.StashKey()
 _began = pytest.StashKey[float]()
 _collection = pytest.StashKey[Collection]()
@@ -165,12 +166,14 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf_session: Session) -
 
 
 @pytest.fixture
-def kafka_perf(request: pytest.FixtureRequest, _kafkaperf_session: Session, kafka_cluster: object) -> KafkaPerf:
+def kafka_perf(
+    request: pytest.FixtureRequest, _kafkaperf_session: Session, kafka_cluster: object
+) -> Iterator[KafkaPerf]:
     """Run the scenario of the markers; arguments override its fields. Fails the test on a broken limit."""
     from pytest_kafkaperf.fixture import KafkaPerf  # noqa: PLC0415
 
     node = request.node
-    return KafkaPerf(
+    node.stash[_perf] = perf = KafkaPerf(
         node,
         _kafkaperf_session,
         kafka_cluster,
@@ -178,6 +181,16 @@ def kafka_perf(request: pytest.FixtureRequest, _kafkaperf_session: Session, kafk
         later=_later(node),
         benchmark=(request.getfixturevalue("benchmark"), node.stash[_clock]) if _clock in node.stash else None,
     )
+    yield perf
+    perf.close(_endings_of(node.config).get(node.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Let no test pass whose limits judge nothing."""
+    yield
+    if _perf not in item.stash and any(mark.name == "kafka_threshold" for mark in item.own_markers):
+        pytest.fail("kafka_threshold judges what kafka_perf() measures: take the fixture kafka_perf", pytrace=False)
 
 
 @pytest.fixture

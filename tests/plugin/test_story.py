@@ -170,6 +170,54 @@ def test_one_load_a_test(project: Project, on_broker: str) -> None:
     assert "kafka_perf() runs once a test; use pytest.mark.parametrize for more" in run.out
 
 
+FORGOTTEN = """
+@pytest.fixture
+def after(kafka_perf):
+    yield
+    kafka_perf(duration="300 ms", warmup="100 ms", rounds=1, rate=100)
+
+def test_no_call(kafka_perf):
+    pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_no_fixture():
+    pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+class TestOfAClass:
+    def test_without_load(self):
+        pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_by_its_fixture(after):
+    pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_skipped(kafka_perf):
+    pytest.skip("not today")
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_failing(kafka_perf):
+    assert not "yet"
+"""
+
+
+def test_what_measures_nothing_does_not_pass(project: Project, on_broker: str) -> None:
+    """Limits that nobody looks at would be kept for ever."""
+    run = project.test(FORGOTTEN).run(on_broker, "-rA")
+    outcomes = sorted(re.findall(r"^(PASSED|FAILED|ERROR) test_perf\.py::([\w:]+)", run.out, re.MULTILINE))
+    assert outcomes == [
+        ("ERROR", "test_no_call"),
+        ("FAILED", "test_failing"),
+        ("FAILED", "test_no_fixture"),
+        ("PASSED", "TestOfAClass::test_without_load"),
+        ("PASSED", "test_by_its_fixture"),
+        ("PASSED", "test_no_call"),
+    ], run.out
+    assert "nothing was measured, and no limit judged: call kafka_perf(), or pytest.skip() where" in run.out
+    assert "kafka_threshold judges what kafka_perf() measures: take the fixture kafka_perf" in run.out
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("-p", "no:terminal"), ("--strict-markers", "-W", "error", "-p", "no:benchmark", "-n0", "-s")],
