@@ -30,9 +30,10 @@ MINORS = range(11, 16)
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
 _BESIDE = ("-n", "2", "--dist", "worksteal")
+_PURE = ("tests/core", "tests/access", "tests/house", "tests/reports")
 _AGAIN = ("--reruns", "2")
 RUNS = (
-    (*_BESIDE, "-m", "not slow", "tests/core", "tests/load/test_kafka.py", "tests/plugin/test_startup.py"),
+    (*_BESIDE, "-m", "not slow", *_PURE, "tests/load/test_kafka.py", "tests/plugin/test_startup.py"),
     ("tests/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",),
     (*_AGAIN, "examples/quickstart"),
 )

@@ -10,7 +10,7 @@ from pytest_kafkaperf.baseline import Imported
 from pytest_kafkaperf.errors import UsageError
 from pytest_kafkaperf.imports import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.kafka_tools.consumer import HEADER
-from tests.core.test_kafka_tools import ROW, SUMMARY
+from tests.reports.test_kafka_tools import ROW, SUMMARY
 
 PRODUCED = {
     "produce.throughput": 99810.4,

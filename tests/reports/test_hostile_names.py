@@ -380,7 +380,7 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
         "import pytest\n"
         "from pytest_kafkaperf.reports.failure import failure_of\n"
         "from pytest_kafkaperf.reports.junit import properties\n"
-        "from tests.core.test_hostile_names import NAMES, hostile\n"
+        "from tests.reports.test_hostile_names import NAMES, hostile\n"
         "@pytest.mark.parametrize('number', range(len(NAMES)))\n"
         "def test_each(request, number):\n"
         "    result = hostile([*NAMES.values()][number])\n"

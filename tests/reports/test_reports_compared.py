@@ -15,7 +15,7 @@ from pytest_kafkaperf.reports.comparing import Compared, Outcome, compare_report
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.reading import Report, read_report
 from pytest_kafkaperf.scenario import Scenario
-from tests.core.test_history import _result, _trial
+from tests.reports.test_history import _result, _trial
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
 NODEID = "tests/perf/test_orders.py::test_ingest"

@@ -21,8 +21,8 @@ from pytest_kafkaperf.cli import main
 from pytest_kafkaperf.environment import default_environment_key
 from pytest_kafkaperf.kafka_tools.consumer import HEADER
 from pytest_kafkaperf.store import BaselineStore
-from tests.core.test_kafka_tools import INTERVAL, ROW, SAMPLES, SUMMARY
-from tests.core.test_reports_compared import case, report
+from tests.reports.test_kafka_tools import INTERVAL, ROW, SAMPLES, SUMMARY
+from tests.reports.test_reports_compared import case, report
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
 Command = Callable[..., tuple[int, str, str]]
