@@ -30,7 +30,7 @@ MINORS = range(11, 16)
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
 _BESIDE = ("-n", "2", "--dist", "worksteal")
-_PURE = ("tests/core", "tests/access", "tests/house", "tests/reports")
+_PURE = ("tests/core", "tests/access", "tests/fuzz", "tests/house", "tests/reports", "tests/docs/test_ci_examples.py")
 _AGAIN = ("--reruns", "2")
 RUNS = (
     (*_BESIDE, "-m", "not slow", *_PURE, "tests/load/test_kafka.py", "tests/plugin/test_startup.py"),
