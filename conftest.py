@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from tests import quotas
 
 

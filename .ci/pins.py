@@ -10,19 +10,20 @@ import json
 import tempfile
 from pathlib import Path
 
-from pytest_kafkaperf.clusters import exporter, jars
-from pytest_kafkaperf.clusters.pins import FILE, sha256
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.local import maven
+from pytest_kafkaperf.clusters.local.maven import FILE, sha256
+from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 
 def main() -> None:
     """Write the file, and tell how many jars it has."""
     with tempfile.TemporaryDirectory(prefix="kafkaperf-pins-") as scratch:
-        kafka = jars.resolve(DEFAULT_VERSION, scratch=Path(scratch) / "kafka")
-        agent = jars.fetch_one(exporter.COORDINATE, scratch=Path(scratch) / "agent")
+        kafka = maven.resolve(DEFAULT_VERSION, scratch=Path(scratch) / "kafka")
+        agent = maven.fetch_one(jmx_exporter.COORDINATE, scratch=Path(scratch) / "agent")
         pins = {
-            jars.coordinate(DEFAULT_VERSION): {name: sha256(jar) for name, jar in kafka.items()},
-            exporter.COORDINATE: {exporter.COORDINATE: sha256(agent)},
+            maven.coordinate(DEFAULT_VERSION): {name: sha256(jar) for name, jar in kafka.items()},
+            jmx_exporter.COORDINATE: {jmx_exporter.COORDINATE: sha256(agent)},
         }
     FILE.write_text(json.dumps(pins, indent=1) + "\n", encoding="ascii")
     print(f"{FILE}: {', '.join(f'{len(each)} of {name}' for name, each in pins.items())}; see git diff")

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from pytest_kafkaperf import run
-from pytest_kafkaperf.histogram import Histogram, merged
-from pytest_kafkaperf.measurement import fold
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.load.histogram import Histogram, merged
+from pytest_kafkaperf.runner import rounds
+from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -38,9 +38,9 @@ from tests.proxy import ProxiedBroker, proxied_broker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kafkaperf.load.pool import Progress
-    from pytest_kafkaperf.round import Round
-    from pytest_kafkaperf.round_report import RoundReport
+    from pytest_kafkaperf.load.controller import Progress
+    from pytest_kafkaperf.load.messages import LoadReport
+    from pytest_kafkaperf.runner.round import Round
 
 DELAYS_S = (0.005, 0.02)
 FRACTIONS = (0.1, 0.5, 0.8)
@@ -81,8 +81,8 @@ def main() -> int:
 def highest_rate(broker: ProxiedBroker, delay_s: float) -> float:
     """Records/s that a closed loop reaches through the proxy: the median of some rounds."""
     broker.proxy.delay(delay_s)
-    rounds = run.run_scenario(Scenario.of(LOAD | {"rounds": 3}), broker.proxied)
-    return statistics.median(one.metrics["produce.throughput"] for one in rounds)
+    measured = rounds.run_scenario(Scenario.of(LOAD | {"rounds": 3}), broker.proxied)
+    return statistics.median(one.metrics["produce.throughput"] for one in measured)
 
 
 def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pairs: int) -> bool:
@@ -94,18 +94,18 @@ def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pai
             broker.proxy.delay(order[number - 1])
 
     scenario = Scenario.of(LOAD | {"rate": rate, "linger": LINGER_S, "rounds": len(order)})
-    rounds = run.run_scenario(scenario, broker.proxied, on_progress=set_delay)
-    pairs_of_rounds = zip(rounds[::2], rounds[1::2], strict=True)
+    measured = rounds.run_scenario(scenario, broker.proxied, on_progress=set_delay)
+    pairs_of_rounds = zip(measured[::2], measured[1::2], strict=True)
     valid = [(_p50_ms(sooner), _p50_ms(later)) for sooner, later in pairs_of_rounds if not _invalid(sooner, later)]
     if not valid:
-        print(f" {name}: no valid pair of rounds{_left_out(rounds)}", flush=True)
+        print(f" {name}: no valid pair of rounds{_left_out(measured)}", flush=True)
         return True
     excess_ms = [with_ms - without_ms - delay_s * 1000 for without_ms, with_ms in valid]
     missed = abs(statistics.median(excess_ms)) > TOLERATED_S * 1000
     without_ms, with_ms = (statistics.median(column) for column in zip(*valid, strict=True))
     print(
         f" {name} {without_ms:8.2f} ms {with_ms:8.2f} ms {statistics.median(excess_ms):+8.3f} ms "
-        f"({min(excess_ms):+.3f} to {max(excess_ms):+.3f}) {'NO' if missed else 'ok'}{_left_out(rounds)}",
+        f"({min(excess_ms):+.3f} to {max(excess_ms):+.3f}) {'NO' if missed else 'ok'}{_left_out(measured)}",
         flush=True,
     )
     return missed
@@ -114,10 +114,10 @@ def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pai
 def show_stalls(broker: ProxiedBroker) -> int:
     """Print how many records took longer than x; for how many x that is too far from what was due in a stall."""
     broker.proxy.delay(0)
-    reports: list[RoundReport] = []
+    reports: list[LoadReport] = []
     stalled: set[int] = set()
 
-    def keep(report: RoundReport, scenario: Scenario) -> Round:
+    def keep(report: LoadReport, scenario: Scenario) -> Round:
         reports.append(report)
         return fold(report, scenario)
 
@@ -127,11 +127,11 @@ def show_stalls(broker: ProxiedBroker) -> int:
             broker.proxy.stall(STALL_S)
 
     scenario = Scenario.of(LOAD | {"rate": STALL_RATE, "linger": 0, "rounds": STALLS})
-    with mock.patch.object(run, "fold", keep):  # the only way to the whole histogram
-        rounds = run.run_scenario(scenario, broker.proxied, on_progress=stall)
-    valid = [_latency(report) for report, one in zip(reports, rounds, strict=True) if not one.problems]
+    with mock.patch.object(rounds, "fold", keep):  # the only way to the whole histogram
+        measured = rounds.run_scenario(scenario, broker.proxied, on_progress=stall)
+    valid = [_latency(report) for report, one in zip(reports, measured, strict=True) if not one.problems]
     if not valid:
-        print(f" no valid round{_left_out(rounds)}", flush=True)
+        print(f" no valid round{_left_out(measured)}", flush=True)
         return 1
     missed = 0
     for limit_s in LIMITS_S:
@@ -142,7 +142,7 @@ def show_stalls(broker: ProxiedBroker) -> int:
         print(
             f" x = {limit_s * 1000:3.0f} ms: {expected:,.0f} were due, {statistics.median(counts):,.0f} found "
             f"({min(counts):,} to {max(counts):,}), {change:+.1%} {'NO' if abs(change) > TOLERATED_RATIO else 'ok'}"
-            f"{_left_out(rounds)}",
+            f"{_left_out(measured)}",
             flush=True,
         )
     return missed
@@ -156,7 +156,7 @@ def _invalid(*rounds: Round) -> bool:
     return any(one.problems for one in rounds)
 
 
-def _latency(report: RoundReport) -> Histogram:
+def _latency(report: LoadReport) -> Histogram:
     return merged([part.latency for worker in report.workers for part in worker.produced])
 
 

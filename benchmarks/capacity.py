@@ -14,13 +14,14 @@ import functools
 import statistics
 import time
 
-from pytest_kafkaperf.capacity import MOST_STEPS, Plan, find_capacity
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.preheat import preheat
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.run import Compound, run_scenario
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds import Compound, run_scenario
+from pytest_kafkaperf.runner.warmup import preheat
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests.quotas import quota
 
 _QUOTA_BYTES = 30_000_000
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> float | None:
-    plan = Plan(limits=tuple(map(parse_threshold, _LIMITS)), low=5_000.0, high=2_000_000.0)
+    plan = SearchPlan(limits=tuple(map(parse_threshold, _LIMITS)), low=5_000.0, high=2_000_000.0)
     compound = Compound(make=functools.partial(find_capacity, plan, scenario), most=MOST_STEPS)
     began_s = time.monotonic()
     (one,) = run_scenario(scenario, cluster, compound=compound)

@@ -21,7 +21,8 @@ from results import Outcome
 from rich.console import Console
 from workloads import WORKLOADS
 
-from pytest_kafkaperf.clusters import ClusterSpec, provision
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 
 if TYPE_CHECKING:
     from contenders import Figures

@@ -27,8 +27,8 @@ from workloads import (
     THROUGHPUT,
 )
 
-from pytest_kafkaperf.load.admin import Admin
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kafka_tools import Tools
     from workloads import Workload
 
-    from pytest_kafkaperf.clusters import Cluster
+    from pytest_kafkaperf.clusters.spec import Cluster
 
 RUN_TIMEOUT_S = 300
 """Bound of one run of one contender."""

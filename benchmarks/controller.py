@@ -27,27 +27,27 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pytest_kafkaperf.baseline import BaselineRecord
-from pytest_kafkaperf.case import Case, Mark, read_case
-from pytest_kafkaperf.collection import file_of
-from pytest_kafkaperf.histogram import Histogram
-from pytest_kafkaperf.measurement import fold
-from pytest_kafkaperf.pace import Overhead, Pace
-from pytest_kafkaperf.round_report import RoundReport
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.series import Series
-from pytest_kafkaperf.session import Session
-from pytest_kafkaperf.settings import Settings, read_settings
-from pytest_kafkaperf.store import BaselineStore
-from pytest_kafkaperf.units import NS_PER_S
-from pytest_kafkaperf.worker_report import Consumed, Produced, WorkerReport
+from pytest_kafkaperf.core.text import file_of
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.histogram import Histogram
+from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
+from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.time_budget import CaseBudget
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.runner.result import Result
 
 ROUND_S = 60
 WARMUP_S = 2
@@ -82,13 +82,13 @@ def merge(size: int, repeats: int) -> dict[str, Any]:
     with concurrent.futures.ProcessPoolExecutor(cores, mp_context=context, initializer=_make) as pool:
         list(pool.map(time.sleep, [0.5] * cores))  # now all of them have made theirs
         first = pool.submit(_report, 0).result()
-        fold(RoundReport(workers=[first], start_ns=0), scenario)
+        fold(LoadReport(workers=[first], start_ns=0), scenario)
         gc.collect()
         before = _peak_bytes()
         for _ in range(repeats):
             began_s, cpu_s = time.perf_counter(), time.process_time()
             futures = [pool.submit(_report, worker) for worker in range(size)]
-            report = RoundReport(workers=[future.result() for future in futures], start_ns=0, log_growth={})
+            report = LoadReport(workers=[future.result() for future in futures], start_ns=0, log_growth={})
             received_s = time.perf_counter()
             done = fold(report, scenario)
             fold_s.append(time.perf_counter() - received_s)
@@ -145,7 +145,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
     from pytest_kafkaperf.reports.html import write_html  # noqa: PLC0415 - the other parts need no plotly
     from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
     from pytest_kafkaperf.reports.markdown import write_markdown  # noqa: PLC0415
-    from pytest_kafkaperf.reports.summary import summary_lines  # noqa: PLC0415
+    from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415
     from tests import results as simulated  # noqa: PLC0415
 
     found: list[Result] = simulated.many(size)
@@ -159,7 +159,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
 
         def plan() -> None:
             for number, case in enumerate(cases, start=1):
-                Pace(case, cases[number:], baseline_rounds=25, left_s=1e6, preheat_s=6, overhead=Overhead())
+                CaseBudget(case, cases[number:], left_s=1e6)
 
         def table() -> None:
             summary_lines(session, {}, width=120, colour=True, ascii_only=False, verbose=False)

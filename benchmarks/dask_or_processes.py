@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import LocalCluster
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.crew import Crew
-from pytest_kafkaperf.ranks import pairs_interval, pseudomedian
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.rank_tests import pairs_interval, pseudomedian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,18 +57,18 @@ def main() -> int:
     pairs = parser.parse_args().pairs
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     missed = 0
-    with provision(ClusterSpec(), target="local") as cluster, dask() as crew:
+    with provision(ClusterSpec(), target="local") as cluster, dask() as allocation:
         for _ in range(2):
             run_scenario(Scenario.of(PREHEAT), cluster)
         for name, fields in SCENARIOS.items():
             print(f"\n {name}: {fields}; throughput in records/s, latencies in ms, CPU in s a million records")
-            missed += show(cluster, crew, Scenario.of({**LOAD, **fields}), pairs)
+            missed += show(cluster, allocation, Scenario.of({**LOAD, **fields}), pairs)
     print(f"\n on average {os.getloadavg()[0]:.1f} processes ran in the last minute")
     return int(missed > 0)
 
 
 @contextlib.contextmanager
-def dask() -> Iterator[Crew]:
+def dask() -> Iterator[WorkerAllocation]:
     """A Dask cluster of processes on loopback."""
     with LocalCluster(
         n_workers=DASK_WORKERS,
@@ -76,17 +77,19 @@ def dask() -> Iterator[Crew]:
         dashboard_address=None,
         silence_logs=logging.CRITICAL,  # workers complain when they are stopped
     ) as cluster:
-        yield Crew(scheduler=cluster.scheduler_address.removeprefix("tcp://"))
+        yield WorkerAllocation(scheduler=cluster.scheduler_address.removeprefix("tcp://"))
 
 
-def show(cluster: Cluster, crew: Crew, scenario: Scenario, pairs: int) -> bool:
+def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pairs: int) -> bool:
     """Print the figures of each pair, and the ratios of all; whether none was valid."""
     print(f" {'pair':>5} {'by':9} {'load':>5}" + "".join(f" {figure:>20}" for figure in FIGURES))
     measured = []
     for pair in range(pairs):
         sides = {}
         for by in ("processes", "dask") if pair % 2 == 0 else ("dask", "processes"):
-            sides[by] = one_round(cluster, Crew() if by == "processes" else crew, scenario, f"{pair + 1:5} {by:9}")
+            sides[by] = one_round(
+                cluster, WorkerAllocation() if by == "processes" else allocation, scenario, f"{pair + 1:5} {by:9}"
+            )
         if all(sides.values()):
             measured.append((sides["dask"], sides["processes"]))
     print(f" median ratio of {len(measured)} pairs, dask by processes:")
@@ -95,9 +98,9 @@ def show(cluster: Cluster, crew: Crew, scenario: Scenario, pairs: int) -> bool:
     return not measured
 
 
-def one_round(cluster: Cluster, crew: Crew, scenario: Scenario, name: str) -> Mapping[str, float]:
+def one_round(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, name: str) -> Mapping[str, float]:
     """Run one and print it; nothing of one that does not count."""
-    (only,) = run_scenario(scenario, cluster, crew=crew)
+    (only,) = run_scenario(scenario, cluster, allocation=allocation)
     values = "".join(f" {only.metrics[figure] * scale(figure):20,.2f}" for figure in FIGURES if figure in only.metrics)
     print(f" {name} {os.getloadavg()[0]:5.1f}{values}{''.join(f' {text}' for text in only.problems)}", flush=True)
     return {} if only.problems else only.metrics

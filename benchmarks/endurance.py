@@ -30,10 +30,11 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from resident import WORKER, Sampler
 
-from pytest_kafkaperf.clusters import ClusterSpec, provision
-from pytest_kafkaperf.load.admin import Admin
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.units import Unit, parse
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.units import Unit, parse
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 DURATION = "30 min"
 RATE = 2000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.clusters import distribution, jars, java
+from pytest_kafkaperf.clusters.local import distribution, java, maven
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,4 +135,4 @@ def read_consumed(lines: Sequence[Line], *, records: int) -> dict[str, float]:
 def _fetch(version: str, jar: Path) -> None:
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
-        jars.fetch_one(f"org.apache.kafka:kafka-tools:{version}", scratch=Path(scratch) / "fetched").rename(jar)
+        maven.fetch_one(f"org.apache.kafka:kafka-tools:{version}", scratch=Path(scratch) / "fetched").rename(jar)

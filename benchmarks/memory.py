@@ -20,8 +20,10 @@ from rich.console import Console
 from rich.table import Table
 from workloads import ACKS, BATCH_BYTES, LINGER_MS, PARTITIONS
 
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, provision
-from pytest_kafkaperf.units import Unit, format_quantity
+from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.units import Unit, format_quantity
 
 COUNTS = (1_000_000, 10_000_000, 50_000_000)
 RECORD_BYTES = 100

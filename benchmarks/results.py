@@ -12,8 +12,8 @@ from rich.console import Group
 from rich.table import Table
 from workloads import LIBRDKAFKA, OURS, UNITS
 
-from pytest_kafkaperf.environment import fingerprint
-from pytest_kafkaperf.units import format_quantity
+from pytest_kafkaperf.core.environment import fingerprint
+from pytest_kafkaperf.core.units import format_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contenders import Figures
     from workloads import Claim, Workload
 
-    from pytest_kafkaperf.clusters import Cluster
+    from pytest_kafkaperf.clusters.spec import Cluster
 
 BEGIN = "<!-- results: written by compare.py --write -->"
 END = "<!-- /results -->"

@@ -12,9 +12,9 @@ import sys
 
 import psutil
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_kafkaperf.units import Unit
+from pytest_kafkaperf.core.units import Unit
 
 PARTITIONS = 6
 ACKS = 1

@@ -19,20 +19,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
-from pytest_kafkaperf.baseline import BaselineRecord, BaselineSession, Imported
-from pytest_kafkaperf.cli import _parser
-from pytest_kafkaperf.client_config import CONSUMER, PRODUCER
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
-from pytest_kafkaperf.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
-from pytest_kafkaperf.reports.reading import Report
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.units import Unit
-from pytest_kafkaperf.values import format_field
+from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
+from pytest_kafkaperf.core.units import Unit
+from pytest_kafkaperf.plugin.cli import _parser
+from pytest_kafkaperf.plugin.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
+from pytest_kafkaperf.reports.json_reader import Report
+from pytest_kafkaperf.scenario.fields import format_field
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineSession, Imported
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 if typing.TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -41,7 +40,7 @@ if typing.TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "examples/ci/*.yml")
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "tests/README.md", "examples/ci/*.yml")
 """What the guide has of the repository besides its own folder, under its own path."""
 
 _BLOCK = re.compile(
@@ -70,6 +69,7 @@ _TYPES = {
     bool: "`True` or `False`",
     types.NoneType: "`null`",
     Any: "anything",
+    JsonValue: "anything",
 }
 _WHERE = {
     "produce.delay": "with a `rate`",
@@ -290,15 +290,6 @@ def _fails(verdict: Verdict) -> str:
     return "fails" if verdict.fails else "passes"
 
 
-def _client_parameters() -> str:
-    rows = (
-        (f"`{field}_config`", f"`{name}`", free.expected)
-        for field, parameters in (("producer", PRODUCER), ("consumer", CONSUMER))
-        for name, free in parameters.free.items()
-    )
-    return _table(("field", "parameter", "is"), rows)
-
-
 def _own_properties() -> str:
     return f"{', '.join(f'`{name}`' for name in OWN_PROPERTIES)}\n"
 
@@ -340,7 +331,6 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "markers": _markers,
     "scenario": lambda: _fields(Scenario),
     "cluster": lambda: _fields(ClusterSpec),
-    "client-parameters": _client_parameters,
     "own-properties": _own_properties,
     "metrics": _metrics,
     "verdicts": _verdicts,

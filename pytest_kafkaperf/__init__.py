@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.spec import Cluster
-    from pytest_kafkaperf.errors import KafkaPerfError
-    from pytest_kafkaperf.finding import Verdict
-    from pytest_kafkaperf.result import Result
-    from pytest_kafkaperf.round import Round
-    from pytest_kafkaperf.scenario import Scenario
-    from pytest_kafkaperf.verdict import Check
+    from pytest_kafkaperf.core.errors import KafkaPerfError
+    from pytest_kafkaperf.runner.result import Result
+    from pytest_kafkaperf.runner.round import Round
+    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.verdict.outcome import Verdict
+    from pytest_kafkaperf.verdict.verdict import Check
 
 __all__ = ["Check", "Cluster", "KafkaPerfError", "Result", "Round", "Scenario", "Verdict"]
 
 _HOMES = {
-    "Check": "verdict",
+    "Check": "verdict.verdict",
     "Cluster": "clusters.spec",
-    "KafkaPerfError": "errors",
-    "Result": "result",
-    "Round": "round",
-    "Scenario": "scenario",
-    "Verdict": "finding",
+    "KafkaPerfError": "core.errors",
+    "Result": "runner.result",
+    "Round": "runner.round",
+    "Scenario": "scenario.scenario",
+    "Verdict": "verdict.outcome",
 }
 
 

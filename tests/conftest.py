@@ -7,9 +7,9 @@ import os
 import pytest
 from hypothesis import Phase, settings
 
-from pytest_kafkaperf import daemon
-from pytest_kafkaperf.clusters import distribution, java
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 _RERUNS = 2
 
@@ -31,10 +31,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     in_need = [item for item in items if item.get_closest_marker("docker")]
     if not in_need:
         return
-    found = daemon.look()
-    if found.reason is not None:
+    address, reason = look()
+    if reason is not None:
         for item in in_need:
-            item.add_marker(pytest.mark.skip(reason=f"no Docker daemon at {found.address}: {found.reason}"))
+            item.add_marker(pytest.mark.skip(reason=f"no Docker daemon at {address}: {reason}"))
 
 
 @pytest.fixture(scope="session")

@@ -16,10 +16,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupLoadInProgressError
 from testcontainers.core.docker_client import DockerClient
 
-from pytest_kafkaperf import daemon
-from pytest_kafkaperf.clusters import distribution
-from pytest_kafkaperf.clusters.runs import PROPERTIES
-from pytest_kafkaperf.load.names import PREFIX
+from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.local import distribution
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def processes_of(temporary: Path) -> list[psutil.Process]:
 
 def labelled(cache: Path) -> list[Any]:
     """Containers and networks of sessions with this cache."""
-    if daemon.look().reason is not None:
+    if look()[1] is not None:
         return []
     with contextlib.closing(DockerClient().client) as client:
         filters = {"label": LABEL}

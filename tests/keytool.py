@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from pytest_kafkaperf.clusters import java
+from pytest_kafkaperf.clusters.local import java
 
 TIMEOUT_S = 60
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_kafkaperf.advice import Advice
-from pytest_kafkaperf.baseline import BaselineRounds
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.comparison import Measured
-from pytest_kafkaperf.result import Ending, Result, Trial
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import judge
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.advice import Advice
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.verdict import judge
 
 FILE = "tests/perf/test_orders.py"
 _WOBBLE = (0.98, 0.99, 1.0, 1.01, 1.02)
@@ -56,7 +56,7 @@ def result(
         baseline=known,
         problems=problems,
     )
-    trial = Trial(
+    session = MeasuredSession(
         created="2026-01-31T12:00:00+00:00",
         rounds=tuple(Round(metrics=one) for one in measured),
         problems=tuple(problems),
@@ -75,7 +75,7 @@ def result(
     }
     return Result(
         nodeid=f"{file}::{name}",
-        trials=(trial,),
+        sessions=(session,),
         verdict=judgement.verdict,
         checks=judgement.checks,
         problems=tuple(problems),

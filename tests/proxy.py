@@ -31,11 +31,13 @@ from typing import Any, Self
 
 import javaproperties
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, java, local
-from pytest_kafkaperf.clusters.broker import Process
-from pytest_kafkaperf.clusters.runs import PROPERTIES, run_folder
-from pytest_kafkaperf.load.readiness import wait_ready
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters import local
+from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
+from pytest_kafkaperf.clusters.client.readiness import wait_ready
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.local.process import Process
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 HOST = "127.0.0.1"
 

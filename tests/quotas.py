@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_kafkaperf.clusters import Cluster, distribution, java
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 _TOOL_TIMEOUT_S = 60
 

@@ -13,21 +13,23 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_kafkaperf.baseline import BaselineRounds
-from pytest_kafkaperf.brokers.readings import BrokerCurves
-from pytest_kafkaperf.calibration import Calibrated
-from pytest_kafkaperf.capacity import Plan, find_capacity
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.environment import differences
-from pytest_kafkaperf.metrics import QUANTILES
-from pytest_kafkaperf.noise import Noise
-from pytest_kafkaperf.rate import peak_rate
-from pytest_kafkaperf.result import Result, Trial
-from pytest_kafkaperf.round import Round, Share
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.series import Curves
-from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import judge
+from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.environment import differences
+from pytest_kafkaperf.core.metrics import QUANTILES
+from pytest_kafkaperf.load.messages import WorkerShare
+from pytest_kafkaperf.load.timeseries import Curves
+from pytest_kafkaperf.reports.html import RunFacts
+from pytest_kafkaperf.runner.capacity import SearchPlan, find_capacity
+from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.scenario.rate import peak_rate
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.power import Noise
+from pytest_kafkaperf.verdict.verdict import judge
 
 CREATED = "2026-08-15T09:41:00+00:00"
 LIMITS = (
@@ -82,11 +84,11 @@ def result(
     there = {"kafka": "4.2.1", "java": "openjdk 17.0.15"}
     baseline = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
     if before is not None:
-        sessions = [session(before, load, f"{nodeid} before {number}") for number in range(5)]
-        stored = tuple(tuple(one.metrics for one in rounds) for rounds in sessions)
+        earlier = [session(before, load, f"{nodeid} before {number}") for number in range(5)]
+        stored = tuple(tuple(one.metrics for one in rounds) for rounds in earlier)
         baseline = BaselineRounds(sessions=stored, fingerprint={**fingerprint(cluster), **there})
-    trials = [
-        Trial(
+    sessions = [
+        MeasuredSession(
             created=CREATED,
             rounds=session(now, load, f"{nodeid} now {number}"),
             reference=None if beside is None else session(beside, load, f"{nodeid} beside {number}"),
@@ -95,9 +97,9 @@ def result(
     ]
     judgement = judge(
         thresholds=[parse_threshold(limit) for limit in limits],
-        session=trials[0].measured,
+        session=sessions[0].measured,
         baseline=baseline,
-        fresh=[trial.measured for trial in trials[1:]],
+        fresh=[each.measured for each in sessions[1:]],
         problems=problems,
     )
     return Result(
@@ -105,7 +107,7 @@ def result(
         scenario=load,
         sources=sources or {**dict.fromkeys(fields, "marker"), "duration": "command line"},
         cluster=cluster,
-        trials=tuple(trials),
+        sessions=tuple(sessions),
         reference=None if beside is None else _cluster(beside, "4.0.0"),
         baseline_sessions=len(baseline.sessions) or None,
         baseline=baseline,
@@ -114,7 +116,7 @@ def result(
         calibration={},
         verdict=judgement.verdict,
         checks=judgement.checks,
-        warnings=(*warnings, *dict.fromkeys(text for one in trials[0].rounds for text in one.warnings)),
+        warnings=(*warnings, *dict.fromkeys(text for one in sessions[0].rounds for text in one.warnings)),
         problems=tuple(problems),
     )
 
@@ -141,7 +143,7 @@ def side_by_side() -> Result:
 def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
     """Searches on a cluster that takes so many records a second, and whose latency rises towards that."""
     limits = tuple(map(parse_threshold, ("produce.latency.p99 <= 20 ms", "errors == 0")))
-    plan = Plan(limits=limits, low=1_000.0, high=2_000_000.0)
+    plan = SearchPlan(limits=limits, low=1_000.0, high=2_000_000.0)
     source = random.Random(most)
 
     def measure(scenario: Scenario, _: str) -> Round:
@@ -158,7 +160,7 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
     base = result(nodeid, before=None, now=Behaviour(consumers=0), limits=("capacity >= 150k records/s",))
     judgement = judge(
         thresholds=[parse_threshold("capacity >= 150k records/s")],
-        session=Trial(created=CREATED, rounds=tuple(rounds)).measured,
+        session=MeasuredSession(created=CREATED, rounds=tuple(rounds)).measured,
         baseline=BaselineRounds(),
     )
     return dataclasses.replace(
@@ -166,7 +168,7 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
         plan=plan,
         scenario=Scenario(duration=10.0, record_size=1024, rounds=searches),
         sources={"duration": "call", "record_size": "marker", "rounds": "marker"},
-        trials=(Trial(created=CREATED, rounds=tuple(rounds)),),
+        sessions=(MeasuredSession(created=CREATED, rounds=tuple(rounds)),),
         verdict=judgement.verdict,
         checks=judgement.checks,
         warnings=tuple(dict.fromkeys(text for one in rounds for text in one.warnings)),
@@ -223,7 +225,9 @@ def many(number: int) -> list[Result]:
 def nothing(problem: str) -> Result:
     """A test that could not run."""
     whole = result("tests/perf/test_orders.py::test_gone", before=None, now=Behaviour(), problems=[problem])
-    return dataclasses.replace(whole, trials=(Trial(created=CREATED, rounds=(), problems=(problem,)),), checks=())
+    return dataclasses.replace(
+        whole, sessions=(MeasuredSession(created=CREATED, rounds=(), problems=(problem,)),), checks=()
+    )
 
 
 def calibration() -> Result:
@@ -259,16 +263,16 @@ def hostile(markup: str) -> list[Result]:
         whole = result(
             nodeid, before=None, now=Behaviour(), scenario=scenario, sources=sources, limits=("errors == 0",)
         )
-        trial = whole.trials[0]
+        session = whole.sessions[0]
         rounds = tuple(
             dataclasses.replace(one, events=((3.0, markup),), brokers=_renamed(one.brokers, markup))
-            for one in trial.rounds
+            for one in session.rounds
         )
         found.append(
             dataclasses.replace(
                 whole,
                 scenario=whole.scenario.model_copy(update={"topic": markup}),
-                trials=(dataclasses.replace(trial, rounds=rounds),),
+                sessions=(dataclasses.replace(session, rounds=rounds),),
                 checks=tuple(dataclasses.replace(check, reason=markup) for check in whole.checks),
                 cluster=dataclasses.replace(whole.cluster, version=markup),
                 changed=(markup,),
@@ -300,8 +304,7 @@ def fingerprint(cluster: Cluster) -> dict[str, str]:
 
 def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
     """The arguments of `write_html` but for the path."""
-    return {
-        "results": results,
+    facts: dict[str, Any] = {
         "created": CREATED,
         "plugin": "0.1.0",
         "environment": {"key": "linux-x86_64-amd-epyc-9454p-2c-local"},
@@ -311,6 +314,7 @@ def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
         "fingerprint": fingerprint,
         **changes,
     }
+    return {"results": results, "facts": RunFacts(**facts)}
 
 
 def _renamed(curves: BrokerCurves | None, name: str) -> BrokerCurves | None:
@@ -362,9 +366,9 @@ def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, leve
     )
 
 
-def _shares(scenario: Scenario, records: int) -> tuple[Share, ...]:
+def _shares(scenario: Scenario, records: int) -> tuple[WorkerShare, ...]:
     """One worker of each kind."""
-    share = Share(
+    share = WorkerShare(
         host=None, producers=scenario.producers, consumers=0, cpu_s=0.9, busy_ratio=0.1, sent=records, received=0
     )
     reading = dataclasses.replace(share, producers=0, consumers=scenario.consumers, sent=0, received=records)

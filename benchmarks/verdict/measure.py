@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_kafkaperf.units import format_ratio
+from pytest_kafkaperf.core.units import format_ratio
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE / "project"

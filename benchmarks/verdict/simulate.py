@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.noise import Noise, detectable
+from pytest_kafkaperf.verdict.power import Noise, detectable
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -29,10 +29,10 @@ def service(kafka_cluster):
             command += ["--bootstrap-servers", kafka_cluster.bootstrap_servers, *arguments]
             process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
             stack.callback(_end, process)
-            alarm = threading.Timer(TIMEOUT_S, process.kill)
-            alarm.start()
+            timer = threading.Timer(TIMEOUT_S, process.kill)
+            timer.start()
             line = process.stdout.readline()
-            alarm.cancel()
+            timer.cancel()
             assert line == "ready\n", f"the service was not ready within {TIMEOUT_S} s, or ended"
 
         yield start

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.access.properties import read_client_properties
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
+from pytest_kafkaperf.clusters.client.readiness import wait_ready
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.load.readiness import wait_ready
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from pytest_kafkaperf.core.errors import ClusterError
 
 _TIMEOUT_S = 15
 _PAUSE_S = 0.5
@@ -33,25 +30,23 @@ def reach(
         ClusterError: it cannot be reached, or has fewer brokers than the spec asks for.
 
     """
-    from pytest_kafkaperf.load.admin import Admin  # noqa: PLC0415 - brings in aiokafka
-    from pytest_kafkaperf.load.features import version_of  # noqa: PLC0415 - the same
+    from pytest_kafkaperf.clusters.client.admin import Admin  # noqa: PLC0415 - brings in aiokafka
 
     named = ",".join(servers)
     access = Access() if client_properties is None else read_client_properties(client_properties)
     try:
-        sight = wait_ready(named, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S, access=access)
+        seen = wait_ready(named, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S, access=access)
     except ClusterError as error:
         raise ClusterError(f"{error}. {_advice(str(error), access, client_properties)}") from None
     with contextlib.suppress(ClusterError):  # nothing depends on it, and the next run tries again
         Admin(named, access).sweep()
     return Cluster(
         bootstrap_servers=named,
-        brokers=sight.brokers,
+        brokers=seen,
         provider="external",
-        version=version_of(sight.features),
         access=access,
         metrics_urls=metrics_urls,
-        facts=MappingProxyType(_facts(spec, sight.features.get("metadata.version"))),
+        facts=MappingProxyType(_facts(spec)),
     )
 
 
@@ -69,14 +64,9 @@ def _advice(reason: str, access: Access, client_properties: Path | None) -> str:
     return f"{what} {'an' if access.protocol == 'SSL' else 'a'} {access.protocol} one as in {client_properties}"
 
 
-def _facts(spec: ClusterSpec, metadata_version: int | None) -> dict[str, str]:
-    facts = {}
-    if metadata_version is not None:
-        facts["metadata.version"] = str(metadata_version)
+def _facts(spec: ClusterSpec) -> dict[str, str]:
     not_applied = [name for name in _NOT_APPLIED if getattr(spec, name) != _DEFAULT[name]]
-    if not_applied:
-        facts["not applied"] = ", ".join(not_applied)
-    return facts
+    return {"not applied": ", ".join(not_applied)} if not_applied else {}
 
 
 _DEFAULT = ClusterSpec().model_dump()

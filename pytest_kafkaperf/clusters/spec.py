@@ -13,18 +13,18 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.access.arguments import read_access
-from pytest_kafkaperf.environment import fingerprint
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.fields import MarkerFields
-from pytest_kafkaperf.settings import may_be_secret
-from pytest_kafkaperf.target import IMAGE, VERSION
-from pytest_kafkaperf.values import Config
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.client_properties import read_access
+from pytest_kafkaperf.clusters.target import IMAGE, VERSION, parse_target
+from pytest_kafkaperf.core.environment import fingerprint
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.text import may_be_secret
+from pytest_kafkaperf.scenario.fields import Config, MarkerFields
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.fleet import Fleet
-    from pytest_kafkaperf.clusters.probes import Probe
+    from pytest_kafkaperf.clusters.brokers.fleet import Fleet
+    from pytest_kafkaperf.clusters.monitoring.probes import Probe
+
 
 _T = TypeVar("_T")
 
@@ -55,6 +55,7 @@ MAX_BROKERS = 100
 """Far more than a machine can run; a misplaced port is not a number of brokers."""
 
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
+
 _PROPERTY = re.compile(r"[\w.-]+")
 
 
@@ -167,7 +168,7 @@ class Cluster:
     provider: str = "external"
     """`local`, `docker` or `external`."""
     version: str = "unknown"
-    """Kafka's version (of a foreign cluster the first two numbers), or `unknown` where it does not tell."""
+    """Kafka's version; `unknown` for a cluster that the session did not start."""
     client_config: Mapping[str, Any] = field(default_factory=dict)
     """What an aiokafka client needs besides the servers: keyword arguments. To make a cluster of your own, Java's names
     (`security.protocol`, ...) do, too."""
@@ -175,8 +176,7 @@ class Cluster:
     """The same as a value that crosses into other processes; read from `client_config` where it is not given."""
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """More for the fingerprint: `java`, `heap`, `image`, and `config.NAME` for each broker property that differs from
-    Kafka's default; of a foreign cluster `metadata.version`, and `not applied` for fields of the spec that it is not
-    given."""
+    Kafka's default; `not applied` for fields of the spec that a foreign cluster is not given."""
     metrics_urls: tuple[str, ...] = field(default=(), repr=False)
     """Where the JMX exporters of brokers that somebody else runs can be read; there may be a password in them."""
     fleet: Fleet | None = field(default=None, repr=False, compare=False)
@@ -210,7 +210,7 @@ class Cluster:
         """What can be read of the brokers now, by broker."""
         if self.fleet is not None:
             return self.fleet.probes()
-        from pytest_kafkaperf.clusters.probes import ExporterProbe  # noqa: PLC0415 - psutil: not on import
+        from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe  # noqa: PLC0415 - psutil: not on import
 
         return {urlsplit(url).netloc.rpartition("@")[2]: [ExporterProbe(url)] for url in self.metrics_urls}
 
@@ -282,3 +282,31 @@ def _is_own(name: str) -> bool:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(map(repr, names))
+
+
+_TAKEN = ("client_config", "brokers", "version")
+
+
+def as_cluster(given: object) -> Cluster:
+    """The cluster that it names.
+
+    It may give a `Cluster`, the text `HOST:PORT`, or any object with `bootstrap_servers` and perhaps
+    `client_config`, `brokers` and `version`.
+
+    Raises:
+        UsageError: none of these.
+
+    """
+    if isinstance(given, Cluster):
+        return given
+    servers = given if isinstance(given, str) else getattr(given, "bootstrap_servers", None)
+    if isinstance(servers, list | tuple):
+        servers = ",".join(map(str, servers))
+    if not isinstance(servers, str):
+        raise UsageError(
+            f"the kafka_cluster fixture gave {type(given).__name__}; give a pytest_kafkaperf.Cluster, the text "
+            "'HOST:PORT', or an object with 'bootstrap_servers'"
+        )
+    parse_target(servers)
+    extra = {name: getattr(given, name) for name in _TAKEN if hasattr(given, name)}
+    return Cluster(bootstrap_servers=servers, **extra)

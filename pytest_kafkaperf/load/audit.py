@@ -14,17 +14,15 @@ import numpy as np
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.errors import LoadError
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.connection import Notes, close
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.aiokafka_hooks import adapt
+from pytest_kafkaperf.load.batch_decoder import BatchedRecords, ReceivedBatch
 from pytest_kafkaperf.load.clients import make_reader
-from pytest_kafkaperf.load.kafka import adapt, close
-from pytest_kafkaperf.load.notes import Notes
-from pytest_kafkaperf.load.own import Own
-from pytest_kafkaperf.load.payload import Int64s, Payload, names_of, origin, tags_every_record
-from pytest_kafkaperf.load.reading import BatchedRecords, ReceivedBatch
-from pytest_kafkaperf.round_report import Audit
-from pytest_kafkaperf.scenario import TAG_BYTES, Scenario
-from pytest_kafkaperf.worker_report import Consumed
+from pytest_kafkaperf.load.messages import Audit, Consumed
+from pytest_kafkaperf.load.payload import Int64s, Payload, RecordFilter, names_of, origin, tags_every_record
+from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
 
 MAX_RECORDS = 20_000_000
 """Records that are looked at one by one: they need some 40 B of memory each."""
@@ -130,7 +128,7 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
             client.assign(list(ends))
             for partition, (begin, _) in task.offsets.items():
                 client.seek(TopicPartition(task.topic, partition), begin)
-            every, own = tags_every_record(task.scenario), Own.of(task.scenario)
+            every, own = tags_every_record(task.scenario), RecordFilter.of(task.scenario)
             start_ns, end_ns = task.span_ns or (0, 0)
             while [where for where, end in ends.items() if await client.position(where) < end]:
                 for where, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():

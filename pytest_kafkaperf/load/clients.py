@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import aiokafka
 
-from pytest_kafkaperf.client_config import IN_FLIGHT
-from pytest_kafkaperf.load.kafka import allow_in_flight
+from pytest_kafkaperf.load.aiokafka_hooks import allow_in_flight
+from pytest_kafkaperf.scenario.client_config import IN_FLIGHT
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.scenario import Scenario
+    from pytest_kafkaperf.scenario.scenario import Scenario
 
 REQUEST_TIMEOUT_S = 30
 """Kafka's own default (`request.timeout.ms`); a batch that is older and not acknowledged has failed."""

@@ -12,35 +12,40 @@ import functools
 import itertools
 import random
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.kafka import encode
-from pytest_kafkaperf.samples import Samples
-from pytest_kafkaperf.scenario import KEY_BYTES, TAG_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
+from pytest_kafkaperf.load.batch_encoder import encode
+from pytest_kafkaperf.scenario.records import Samples, size_of_headers, size_of_varint
+from pytest_kafkaperf.scenario.scenario import KEY_BYTES, TAG_BYTES, Scenario
 
 Int64s = npt.NDArray[np.int64]
 
 _MAX_POOL_BYTES = 32 << 20
 """Of values and of templates that a worker keeps; one of each at least."""
+
 _TEMPLATES = 64
 """Of values of one size."""
+
 _MAX_TEMPLATES = 1024
+
 _DECK = 10_000
 """Values of a size distribution: its weights hold to that part."""
+
 _MAX_SAMPLES_BYTES = 256 << 20
+
 _TAG = struct.Struct(">qq")
+
 _INDEX_MASK = (1 << 48) - 1
+
 _NO_KEY = bytes(KEY_BYTES)
 
 
@@ -243,12 +248,50 @@ class _Values:
         return samples
 
 
-def size_of_varint(length: int) -> int:
-    """Bytes of a non-negative zigzag varint."""
-    return max(1, ((2 * length).bit_length() + 6) // 7)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFilter:
+    """What the records of one round have in common."""
 
+    producers: int
+    warmup_ns: int
+    is_application: bool = False
+    """Whether an application writes the topic, of records that it has read."""
 
-def size_of_headers(headers: Sequence[tuple[str, bytes]]) -> int:
-    """Bytes of a record's headers, their count included."""
-    parts = [part for name, value in headers for part in (name.encode(), value)]
-    return size_of_varint(len(headers)) + sum(size_of_varint(len(part)) + len(part) for part in parts)
+    @classmethod
+    def of(cls, scenario: Scenario) -> RecordFilter | None:
+        """None on a topic of the run's own, where all records are."""
+        if scenario.topic is None:
+            return None
+        return cls(
+            producers=scenario.producers,
+            warmup_ns=round(scenario.warmup * NS_PER_S),
+            is_application=scenario.output_topic is not None,
+        )
+
+    def part(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int) -> ReceivedBatch | None:
+        """What of a batch that was read by now is of the round whose window opens at `start_ns`."""
+        if not self.is_application:
+            return batch if self.holds(batch, start_ns=start_ns, now_ns=now_ns) else None
+        tags = batch.tags[self._plausible(batch.tags, start_ns, now_ns)]
+        if not len(tags):
+            return None
+        return replace(batch, count=len(tags), tags=tags, size_bytes=round(batch.size_bytes * len(tags) / batch.count))
+
+    def holds(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int, every: bool = True) -> bool:
+        """Whether a batch that was read by now is of the round whose window opens at `start_ns`.
+
+        With `every` each record has a tag, else the first of each batch.
+        """
+        if len(batch.tags) < batch.count:
+            return False
+        return bool(self._plausible(batch.tags if every else batch.tags[:1], start_ns, now_ns).all())
+
+    def _plausible(self, tags: npt.NDArray[np.int64], start_ns: int, now_ns: int) -> npt.NDArray[np.bool_]:
+        dues_ns = tags[:, 0]
+        producers, indexes = origin(tags[:, 1])
+        first_ns = start_ns - self.warmup_ns
+        most = now_ns - first_ns  # records: one a nanosecond
+        due = (dues_ns >= first_ns) & (dues_ns <= now_ns)
+        named = (producers >= 0) & (producers < self.producers) & (indexes >= -most) & (indexes <= most)
+        plausible: npt.NDArray[np.bool_] = due & named
+        return plausible

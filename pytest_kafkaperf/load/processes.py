@@ -13,30 +13,27 @@ import sys
 import threading
 import time
 import types
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.audit import audit
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.signals import interrupt_blocked
+from pytest_kafkaperf.load.audit import AuditTask, audit
+from pytest_kafkaperf.load.messages import Assignment, Audit, WorkerReport
+from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.load.worker import work
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pytest_kafkaperf.load.assignment import Assignment
-    from pytest_kafkaperf.load.audit import AuditTask
-    from pytest_kafkaperf.load.board import Board
-    from pytest_kafkaperf.round_report import Audit
-    from pytest_kafkaperf.worker_report import WorkerReport
-
 DIED = "a worker process died: killed, out of memory, or crashed"
+
 _GIVE_UP_S = 5
 """What idle processes get to end by themselves; then they are killed."""
+
 _MARGIN_NS = 20_000_000
 
 
 class Processes:
-    """Started once and used for every round of a test. Their boards are in a folder that they remove with it."""
+    """Started once and used for every round of a test. Their counters are in a folder that they remove with it."""
 
     margin_ns = _MARGIN_NS
 
@@ -63,15 +60,15 @@ class Processes:
 
     @contextlib.contextmanager
     def load(
-        self, assignments: Sequence[Assignment], board: Board
+        self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> Iterator[Sequence[concurrent.futures.Future[WorkerReport]]]:
-        """Hand the assignments out; all processes see the board itself.
+        """Hand the assignments out; all processes see the counters themselves.
 
         Raises:
             LoadError: a process has died before.
 
         """
-        del board
+        del counters
         yield self._submit(work, assignments)
 
     def audit(self, task: AuditTask) -> concurrent.futures.Future[Audit]:
@@ -87,7 +84,7 @@ class Processes:
         if self._executor is None:
             raise RuntimeError("processes are used outside their `with` block")
         try:
-            with _without_main(), _without_interrupt():
+            with _without_main(), interrupt_blocked():
                 self._futures = [self._executor.submit(function, task) for task in tasks]
         except BrokenProcessPool:
             raise LoadError(DIED) from None
@@ -107,23 +104,6 @@ def _without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-@contextlib.contextmanager
-def _without_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back while processes are spawned.
-
-    They inherit the mask: a terminal's Ctrl-C reaches the whole foreground group, and would end a worker that still
-    imports with a traceback on the user's screen. The controller gets it a moment later.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def _begin(folder: str) -> None:

@@ -7,34 +7,30 @@ import contextlib
 import functools
 import gc
 import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.alarm import make_alarm
-from pytest_kafkaperf.load.assignment import Assignment
-from pytest_kafkaperf.load.batches import BatchProducer
-from pytest_kafkaperf.load.board import Board, Cell, State, now_ns
+from pytest_kafkaperf.clusters.client.connection import Notes, close
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.aiokafka_hooks import adapt
+from pytest_kafkaperf.load.batch_decoder import reader_of
 from pytest_kafkaperf.load.clients import REQUEST_TIMEOUT_S, make_consumer, make_producer
-from pytest_kafkaperf.load.consuming import Consumer
-from pytest_kafkaperf.load.kafka import adapt, close
-from pytest_kafkaperf.load.keyed import KeyedProducer
-from pytest_kafkaperf.load.notes import Notes
-from pytest_kafkaperf.load.own import Own
-from pytest_kafkaperf.load.payload import Payload
-from pytest_kafkaperf.load.producing import Producer, Window
-from pytest_kafkaperf.load.reading import reader_of
-from pytest_kafkaperf.load.single import RecordProducer
-from pytest_kafkaperf.scenario import RECORDS_TIMEOUT_S, Scenario
-from pytest_kafkaperf.schedule import window_s
-from pytest_kafkaperf.series import Series
-from pytest_kafkaperf.units import NS_PER_S
-from pytest_kafkaperf.worker_report import WorkerReport
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from pytest_kafkaperf.load.clock import make_alarm, now_ns
+from pytest_kafkaperf.load.consumer import Consumer
+from pytest_kafkaperf.load.messages import Assignment, WorkerReport
+from pytest_kafkaperf.load.payload import Payload, RecordFilter
+from pytest_kafkaperf.load.producers.base import Producer, Window
+from pytest_kafkaperf.load.producers.batch import BatchProducer
+from pytest_kafkaperf.load.producers.keyed import KeyedProducer
+from pytest_kafkaperf.load.producers.record import RecordProducer
+from pytest_kafkaperf.load.schedule import window_s
+from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
+from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.scenario.scenario import RECORDS_TIMEOUT_S, Scenario
 
 DRAIN_TIMEOUT_S = 30
 """Bound of reading what is left after production, and of sending what was due in the window."""
@@ -81,7 +77,7 @@ class _Worker:
     def __init__(self, assignment: Assignment, notes: Notes) -> None:
         self._assignment = assignment
         self._notes = notes
-        self._board = Board(assignment.board, groups=assignment.scenario.consumer_groups)
+        self._counters = SharedCounters(assignment.counters, groups=assignment.scenario.consumer_groups)
         self._scenario = assignment.scenario
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
@@ -89,11 +85,11 @@ class _Worker:
 
     async def run(self) -> WorkerReport:
         report = WorkerReport(worker=self._assignment.worker)
-        with self._board as board:
+        with self._counters as counters:
             async with self._clients():
-                start_ns = await self._start_instant(board)
+                start_ns = await self._start_instant(counters)
                 if start_ns is not None:
-                    await self._load(report, board, start_ns)
+                    await self._load(report, counters, start_ns)
         report.notes = self._notes.texts()
         return report
 
@@ -128,8 +124,9 @@ class _Worker:
                 )
                 for group in assignment.consumers
             ]
-        except (TypeError, ValueError) as error:
-            raise LoadError(f"aiokafka refuses the settings of a client: {error}") from None
+        except (AssertionError, TypeError, ValueError) as error:
+            refused = f"aiokafka refuses the settings of a client: {type(error).__name__}: {error}"
+            raise LoadError(f"{refused}; check producer_config and consumer_config") from None
         connecting = [_connect(self._start_writer(client), f"producer {n}", servers) for n, client in writers.items()]
         connecting += [_connect(client.start(), "a consumer", servers) for _, client in readers]
         try:
@@ -142,7 +139,7 @@ class _Worker:
                     group=group,
                     on_received=functools.partial(self._post_received, group),
                     missing=functools.partial(self._missing, group),
-                    own=Own.of(scenario),
+                    own=RecordFilter.of(scenario),
                 )
                 for group, client in readers
             ]
@@ -168,35 +165,35 @@ class _Worker:
             on_visible=self._post_visible,
         )
 
-    async def _start_instant(self, board: Board) -> int | None:
+    async def _start_instant(self, counters: SharedCounters) -> int | None:
         """Be ready, and wait for the instant at which the window opens; None when the round is given up before.
 
         The group may still hand partitions to members that come later, so positions are settled again and again.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while (start_ns := board.start_ns) is None:
+        while (start_ns := counters.start_ns) is None:
             held = [await consumer.settle_position() for consumer in self._consumers]
-            self._tell(Cell.ASSIGNED, sum(held))
-            self._tell(Cell.STATE, State.READY)
-            if board.stopped:
+            self._tell(Counter.ASSIGNED, sum(held))
+            self._tell(Counter.STATE, WorkerState.READY)
+            if counters.stopped:
                 return None
             if time.monotonic() > deadline:
                 raise LoadError(f"no start instant within {_START_TIMEOUT_S} s")
             await asyncio.sleep(_READY_TICK_S)
         return start_ns
 
-    async def _load(self, report: WorkerReport, board: Board, start_ns: int) -> None:
+    async def _load(self, report: WorkerReport, counters: SharedCounters, start_ns: int) -> None:
         meter = _Meter()
         self._notes.clear()
         report.produce_series, report.consume_series = Series(start_ns), Series(start_ns)
-        watch = asyncio.ensure_future(self._watch(board, start_ns, meter, report.produce_series))
+        watch = asyncio.ensure_future(self._watch(counters, start_ns, meter, report.produce_series))
         try:
-            await _together([self._produce(report, start_ns, meter), self._consume(report, board, start_ns)])
+            await _together([self._produce(report, start_ns, meter), self._consume(report, counters, start_ns)])
             if not self._producers:
                 report.cpu_s, report.busy_ratio = meter.read()
-            self._tell(Cell.STATE, State.DONE)
+            self._tell(Counter.STATE, WorkerState.DONE)
             if self._consumers:
-                await self._until_all_are_done(board)
+                await self._until_all_are_done(counters)
         finally:
             watch.cancel()
 
@@ -216,26 +213,26 @@ class _Worker:
         if self._producers:
             report.cpu_s, report.busy_ratio = meter.read()
         self._post()
-        self._tell(Cell.STATE, State.PRODUCED)
+        self._tell(Counter.STATE, WorkerState.PRODUCED)
 
-    async def _consume(self, report: WorkerReport, board: Board, start_ns: int) -> None:
+    async def _consume(self, report: WorkerReport, counters: SharedCounters, start_ns: int) -> None:
         report.consumed = await _together(
             [
                 consumer.run(
                     start_ns,
                     report.consume_series,
                     backlog=self._scenario.consume == "backlog",
-                    drain_ns=lambda: board.drain_ns,
-                    stopped=lambda: board.stopped,
+                    drain_ns=lambda: counters.drain_ns,
+                    stopped=lambda: counters.stopped,
                     drain_s=DRAIN_TIMEOUT_S,
                 )
                 for consumer in self._consumers
             ]
         )
 
-    async def _until_all_are_done(self, board: Board) -> None:
+    async def _until_all_are_done(self, counters: SharedCounters) -> None:
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
-        while not (board.all_reached(State.DONE) or board.stopped or time.monotonic() > deadline):
+        while not (counters.all_reached(WorkerState.DONE) or counters.stopped or time.monotonic() > deadline):
             await asyncio.sleep(_TICK_S)
 
     def _window(self, start_ns: int, number: int) -> Window:
@@ -248,7 +245,7 @@ class _Worker:
             records=None if scenario.records is None else _share(scenario.records, number, scenario.producers),
         )
 
-    async def _watch(self, board: Board, start_ns: int, meter: _Meter, series: Series) -> None:
+    async def _watch(self, counters: SharedCounters, start_ns: int, meter: _Meter, series: Series) -> None:
         """Post progress; end the load when the controller says so or its time is up."""
         last_ns = start_ns + round(longest_s(self._scenario) * NS_PER_S)
         measuring = False
@@ -256,37 +253,37 @@ class _Worker:
         while True:
             self._post()
             if second != (second := (now_ns() - start_ns) // NS_PER_S):  # once a second, for some microseconds
-                self._tell(Cell.P99_NS, series.recent_ns(0.99) or 0)
+                self._tell(Counter.P99_NS, series.recent_ns(0.99) or 0)
             if not measuring and now_ns() >= start_ns:
                 meter.start()
                 measuring = True
-            if board.stopped or now_ns() > last_ns:
+            if counters.stopped or now_ns() > last_ns:
                 for producer in self._producers:
                     producer.give_up()
-            if board.stopped:
+            if counters.stopped:
                 for producer in self._producers:
                     producer.abandon()
             await asyncio.sleep(_TICK_S)
 
     def _tell(self, cell: int, value: int) -> None:
-        self._board.tell(self._assignment.worker, cell, value)
+        self._counters.write(self._assignment.worker, cell, value)
 
     def _post(self) -> None:
         ledgers = [producer.ledger for producer in self._producers]
-        self._tell(Cell.SENT, sum(ledger.sent for ledger in ledgers))
-        self._tell(Cell.SETTLED, sum(ledger.answered for ledger in ledgers))
+        self._tell(Counter.SENT, sum(ledger.sent for ledger in ledgers))
+        self._tell(Counter.SETTLED, sum(ledger.answered for ledger in ledgers))
 
     def _post_visible(self, count: int) -> None:
         self._visible += count
-        self._tell(Cell.VISIBLE, self._visible)
+        self._tell(Counter.VISIBLE, self._visible)
 
     def _missing(self, group: int) -> int:
         """How many of the records that all workers have written a group has not received."""
-        return self._board.total(Cell.VISIBLE) - self._board.received()[group]
+        return self._counters.total(Counter.VISIBLE) - self._counters.received()[group]
 
     def _post_received(self, group: int) -> None:
         received = sum(consumer.report.total for consumer in self._consumers if consumer.report.group == group)
-        self._tell(Cell.RECEIVED + group, received)
+        self._tell(Counter.RECEIVED + group, received)
 
 
 class _Meter:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.flaws import BUSY
-from pytest_kafkaperf.metrics import metric
-from pytest_kafkaperf.printable import printable
-from pytest_kafkaperf.result import standard_of
-from pytest_kafkaperf.units import Unit, format_quantity, format_ratio
-from pytest_kafkaperf.verdict import Check, worst
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.advice import Advice
-    from pytest_kafkaperf.result import Result
+from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.core.units import Unit, format_quantity, format_ratio
+from pytest_kafkaperf.runner.result import Result, standard_of
+from pytest_kafkaperf.runner.validity import BUSY
+from pytest_kafkaperf.verdict.advice import Advice
+from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.verdict import Check, worst
 
 
 def failure_of(result: Result, *, strict: bool) -> str | None:

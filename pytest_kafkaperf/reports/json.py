@@ -5,23 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from pytest_kafkaperf.comparison import change_of
-from pytest_kafkaperf.files import write_report
-from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.result import summary
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from pytest_kafkaperf.calibration import Calibrated
-    from pytest_kafkaperf.capacity import Plan
-    from pytest_kafkaperf.clusters import Cluster
-    from pytest_kafkaperf.result import Ending, Result, Trial
-    from pytest_kafkaperf.round import Round
-    from pytest_kafkaperf.verdict import Check
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.files import write_report
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.runner.capacity import SearchPlan
+from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, summary
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.comparison import change_of
+from pytest_kafkaperf.verdict.verdict import Check
 
 SCHEMA = 1
 """Version of the report."""
@@ -74,8 +70,8 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "cluster": _cluster(result.cluster),
         "workers": _workers(result),
         "rounds": [_round(one) for one in result.rounds],
-        "further_sessions": [_trial(trial) for trial in result.trials[1:]],
-        "reference": None if result.reference is None else _reference(result.reference, result.trials[0]),
+        "further_sessions": [_session(session) for session in result.sessions[1:]],
+        "reference": None if result.reference is None else _reference(result.reference, result.sessions[0]),
         "baseline_sessions": result.baseline_sessions,
         "changed": list(result.changed),
         "metrics": {
@@ -96,7 +92,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     }
 
 
-def _search(plan: Plan) -> dict[str, Any]:
+def _search(plan: SearchPlan) -> dict[str, Any]:
     """Rates are in records a second."""
     return {"limits": [limit.expression for limit in plan.limits], "low": plan.low, "high": plan.high}
 
@@ -118,23 +114,23 @@ def _workers(result: Result) -> dict[str, Any]:
     """Of the first round: all have the same."""
     shares = result.rounds[0].shares if result.rounds else ()
     return {
-        "scheduler": result.crew.scheduler,
+        "scheduler": result.allocation.scheduler,
         "producing": sum(bool(share.producers) for share in shares),
         "consuming": sum(bool(share.consumers) for share in shares),
-        "reason": result.crew.reason,
+        "reason": result.allocation.reason,
     }
 
 
-def _reference(cluster: Cluster, first: Trial) -> dict[str, Any]:
+def _reference(cluster: Cluster, first: MeasuredSession) -> dict[str, Any]:
     return {"cluster": _cluster(cluster), "rounds": [_round(one) for one in first.reference or ()]}
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
+def _session(session: MeasuredSession) -> dict[str, Any]:
     return {
-        "created": trial.created,
-        "rounds": [_round(one) for one in trial.rounds],
-        "reference_rounds": [_round(one) for one in trial.reference or ()],
-        "problems": list(trial.problems),
+        "created": session.created,
+        "rounds": [_round(one) for one in session.rounds],
+        "reference_rounds": [_round(one) for one in session.reference or ()],
+        "problems": list(session.problems),
     }
 
 

@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pytest_kafkaperf.baseline import BaselineRecord, Imported
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.metrics import CATALOGUE, HEADLINES
-from pytest_kafkaperf.printable import ascii_of, printable
-from pytest_kafkaperf.reports.comparing import Compared
-from pytest_kafkaperf.units import format_quantity, format_ratio
-from pytest_kafkaperf.verdict import Check
+from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.core.text import ascii_of, printable
+from pytest_kafkaperf.core.units import format_quantity, format_ratio
+from pytest_kafkaperf.reports.compare import Compared
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, Imported
+from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.verdict import Check
 
 _INDENT = "  "
 

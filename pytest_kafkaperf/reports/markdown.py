@@ -5,25 +5,19 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from pytest_kafkaperf.files import write_report
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.printable import printable
+from pytest_kafkaperf.core.files import write_report
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports.failure import describe_advice
-from pytest_kafkaperf.reports.notes import names_of
-from pytest_kafkaperf.reports.rows import Row, failure_beside, remark_of, rows_of, short
-from pytest_kafkaperf.result import standard_of, summary
-from pytest_kafkaperf.units import counted
-from pytest_kafkaperf.values import format_field
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pytest_kafkaperf.result import Ending, Result
+from pytest_kafkaperf.reports.table import Row, failure_beside, names_of, remark_of, rows_of, short
+from pytest_kafkaperf.runner.result import Ending, Result, standard_of, summary
+from pytest_kafkaperf.scenario.fields import format_field
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 LIMIT_BYTES = 1024 * 1024
 """Of the summary of one step; GitHub shows nothing of a longer one.
@@ -227,7 +221,7 @@ def _folded(result: Result) -> str:
     scenario = ", ".join(f"{name}={format_field(name, getattr(result.scenario, name))}" for name in result.sources)
     place = f"{cluster.provider}, Kafka {cluster.version or 'of unknown version'}"
     lines = [
-        f"{place}; {counted(len(result.rounds), 'round')}, {counted(len(result.trials), 'session')}",
+        f"{place}; {counted(len(result.rounds), 'round')}, {counted(len(result.sessions), 'session')}",
         f"scenario: {scenario or 'defaults'}",
         *(f"warning: {each}" for each in result.warnings),
     ]

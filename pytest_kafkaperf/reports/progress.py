@@ -5,16 +5,15 @@ from __future__ import annotations
 import shutil
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.printable import ascii_of, printable
-from pytest_kafkaperf.units import Unit, format_quantity
+from pytest_kafkaperf.core.text import ascii_of, printable
+from pytest_kafkaperf.core.units import Unit, format_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pytest_kafkaperf.load.pool import Progress
-    from pytest_kafkaperf.scenario import Scenario
+    from pytest_kafkaperf.load.controller import Progress
+    from pytest_kafkaperf.scenario.scenario import Scenario
 
 _PROGRESS_S = 0.5
 """Time between two updates of the line."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import io
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,16 +16,18 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.printable import ascii_of, printable
-from pytest_kafkaperf.reports.notes import names_of
-from pytest_kafkaperf.reports.rows import Row, calibration_cells, remark_of, rows_of
-from pytest_kafkaperf.steps import Outcome
-from pytest_kafkaperf.units import Unit, format_quantity
+from pytest_kafkaperf.core.text import ascii_of, printable
+from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
+from pytest_kafkaperf.reports.latency_curve import LatencyCurve, stick_of
+from pytest_kafkaperf.reports.table import Row, calibration_cells, names_of, remark_of, render_notes, rows_of
+from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.runner.round import StepOutcome
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.reports.hockey import Stick
-    from pytest_kafkaperf.result import Ending, Result
+    from pytest_kafkaperf.runner.session import Session
+
 
 _STYLES = {
     "PASSED": "green",
@@ -34,8 +37,16 @@ _STYLES = {
     "INVALID": "bold magenta",
     "INCONCLUSIVE": "yellow",
 }
-_STICK_STYLES = {Outcome.HELD: "green", Outcome.BROKEN: "red", Outcome.UNREACHED: "yellow", Outcome.DISTURBED: "yellow"}
+
+_STICK_STYLES = {
+    StepOutcome.HELD: "green",
+    StepOutcome.BROKEN: "red",
+    StepOutcome.UNREACHED: "yellow",
+    StepOutcome.DISTURBED: "yellow",
+}
+
 _BAR_WIDTH = 24
+
 _INDENT = "  "
 
 
@@ -100,8 +111,10 @@ _COLUMNS = (
     _Column(title="limit", text=_limit, style=_broken, left=True),
     _Column(title="verdict", text=_outcome, style=lambda row: _STYLES.get(_outcome(row), ""), left=True),
 )
+
 _NARROWED = (("limit", "verdict"), ("finds",), ("interval",), ("spread",), ("baseline",))
 """What goes first: what can stand below its row, then what is no figure of this run."""
+
 _VERDICT_WIDTH = max(map(len, _STYLES)) + 2
 
 
@@ -162,7 +175,7 @@ def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: 
     return _plain(_print(table, width=width, colour=colour), ascii_only=ascii_only)
 
 
-def render_stick(stick: Stick, *, width: int, colour: bool, ascii_only: bool) -> str:
+def render_stick(stick: LatencyCurve, *, width: int, colour: bool, ascii_only: bool) -> str:
     """Latency against rate: a row a rate, with a bar for the higher quantile on a logarithmic scale."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for title in ("rate", *(name.split(".", 2)[2] for name in stick.names)):
@@ -179,7 +192,7 @@ def render_stick(stick: Stick, *, width: int, colour: bool, ascii_only: bool) ->
             Text(_bar(point.high, known, ascii_only=ascii_only), style=style),
             Text(f"{point.outcome}{tries}", style=style),
         )
-    broken = next((point for point in stick.points if point.outcome is not Outcome.HELD), None)
+    broken = next((point for point in stick.points if point.outcome is not StepOutcome.HELD), None)
     why = []
     if broken is not None:
         why.append(Text(f"{format_quantity(broken.rate, Unit.RECORD_RATE)}: {printable(str(broken.reason))}"))
@@ -214,3 +227,43 @@ def _print(what: RenderableType, *, width: int, colour: bool) -> str:
     with console.capture() as capture:
         console.print(what, crop=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def summary_lines(
+    perf: Session, endings: Mapping[str, Ending], *, width: int, colour: bool, ascii_only: bool, verbose: bool
+) -> list[str]:
+    """Lines of at most `width` columns, but for those of `--kafka-compat`: a program reads them."""
+    names = names_of(perf.results)
+    lines = render_table(perf.results, endings, width=width, colour=colour, ascii_only=ascii_only).splitlines()
+    for result in perf.results:
+        if result.calibration:
+            table = render_calibration(result, width=width, colour=colour, ascii_only=ascii_only)
+            lines += ["", names[result.nodeid], *table.splitlines()]
+    for result in perf.results:
+        stick = stick_of(result, result.rounds[:1])  # later searches begin near its end
+        if stick is not None:
+            table = render_stick(stick, width=width, colour=colour, ascii_only=ascii_only)
+            which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
+            lines += ["", f"{names[result.nodeid]}{which}", *table.splitlines()]
+    lines += wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
+    if perf.settings.compat:
+        for result in perf.results:
+            lines += ["", *compat_lines(result)]
+    return lines
+
+
+def compat_lines(result: Result) -> Iterator[str]:
+    """The test's name, then a line a round of `kafka-producer-perf-test`, then of `kafka-consumer-perf-test`.
+
+    A round that lacks a figure of a line has none. The consumer's clock times are those at which the session began.
+    """
+    yield printable(result.nodeid)
+    for one in result.rounds:
+        line = kafka_producer.format_summary(one.metrics, result.scenario)
+        if line is not None:
+            yield line
+    began = datetime.datetime.fromisoformat(result.sessions[0].created)
+    rows = [kafka_consumer.format_row(one.metrics, result.scenario, began=began) for one in result.rounds]
+    if any(rows):
+        yield kafka_consumer.HEADER
+        yield from (row for row in rows if row is not None)

@@ -10,9 +10,9 @@ import pytest
 from cryptography import x509
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.access.properties import read_client_properties
-from pytest_kafkaperf.clusters.certificates import certificates
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
+from pytest_kafkaperf.clusters.brokers.certificates import certificates
+from pytest_kafkaperf.core.errors import UsageError
 
 SECRET = "hunter2-zq"  # noqa: S105 - looked for in every error
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from pydantic import SecretStr
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.access.arguments import read_access
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.client_properties import read_access
+from pytest_kafkaperf.core.errors import UsageError
 
 from .client_files import LOGIN, MADE, SECRET, TEXT
 

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from pytest_kafkaperf.access import Access, Protocol
-from pytest_kafkaperf.access.arguments import read_access
-from pytest_kafkaperf.access.login import Mechanism
-from pytest_kafkaperf.access.properties import read_client_properties
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.clusters.access import Access, Protocol
+from pytest_kafkaperf.clusters.access.client_properties import read_access, read_client_properties
+from pytest_kafkaperf.clusters.access.login import Mechanism
+from pytest_kafkaperf.core.errors import UsageError
 
 from .client_files import LOGIN, MADE, PLAIN, SASL, SCRAM, SECRET, TEXT, TIMEOUT_S, TLS, refused, written
 
@@ -247,8 +246,8 @@ _UNPRIVILEGED = """
 import os, sys
 from pathlib import Path
 import javaproperties
-from pytest_kafkaperf.access.properties import read_client_properties
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
+from pytest_kafkaperf.core.errors import UsageError
 if os.geteuid() == 0:
     os.setuid(65534)
 try:

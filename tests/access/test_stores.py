@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from pydantic import SecretStr
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.access.properties import read_client_properties
-from pytest_kafkaperf.clusters.certificates import Certificates, certificates
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
+from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
 from tests.keytool import keytool
 
 from .client_files import CHAIN, KEY, MADE, SECRET, TLS, refused, written

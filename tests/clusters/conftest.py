@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import distribution, java
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _PROVISION = """
 import json, sys
-from pytest_kafkaperf.clusters import ClusterSpec, provision
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 with provision(ClusterSpec.of(json.loads(sys.argv[1])), target="local") as cluster:
     print(json.dumps({
         "pid": cluster.pids[0], "servers": cluster.bootstrap_servers, "version": cluster.version,

@@ -23,11 +23,14 @@ import psutil
 import pytest
 from testcontainers.core.docker_client import DockerClient
 
-from pytest_kafkaperf import daemon
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, provision
-from pytest_kafkaperf.clusters.broker import Process
-from pytest_kafkaperf.clusters.runs import PROPERTIES, run_folder, without_interrupt
-from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
+from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.local.process import Process
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.signals import without_interrupt
 from tests.ground import LABEL, SETTLE_TIMEOUT_S, Ground, labelled
 
 if TYPE_CHECKING:
@@ -53,11 +56,14 @@ _SESSION = """
 import json, os, socket, sys, time
 given = json.loads(sys.argv[1])
 print("begun", flush=True)
-from pytest_kafkaperf.clusters import ClusterSpec, launch, local, provision
+from pytest_kafkaperf.clusters import local
+from pytest_kafkaperf.clusters.brokers import fleet
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 provider = local
 if given["target"] == "docker":
     from pytest_kafkaperf.clusters import docker as provider
-launch._READY_TIMEOUT_S = given["patience_s"]
+fleet._READY_TIMEOUT_S = given["patience_s"]
 taken = socket.socket()
 if given["port_taken"]:
     taken.bind(("127.0.0.1", 0))
@@ -70,8 +76,8 @@ if given["port_taken"]:
 with provision(ClusterSpec.of(given["spec"]), target=given["target"]) as cluster:
     print("ready", flush=True)
     if given["load"]:
-        from pytest_kafkaperf.run import run_scenario
-        from pytest_kafkaperf.scenario import Scenario
+        from pytest_kafkaperf.runner.rounds import run_scenario
+        from pytest_kafkaperf.scenario.scenario import Scenario
         print("load", flush=True)
         began_s = time.monotonic()
         def look(*_):
@@ -245,7 +251,7 @@ def ground(kafka: distribution.Distribution, tmp_path: Path) -> Iterator[Ground]
 @pytest.mark.timeout(max(300, COUNT * 60))
 def test_nothing_is_left_whatever_happens_whenever(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
     """Months of runs on one machine: what goes wrong in one must cost the next one nothing."""
-    docker = daemon.look().reason is None
+    docker = look()[1] is None
     found: list[str] = []
     for number, case in enumerate(cases(COUNT, SEED, docker=docker), 1):
         began_s = time.monotonic()

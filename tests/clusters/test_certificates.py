@@ -14,9 +14,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.clusters.certificates import Certificates, certificates
-from pytest_kafkaperf.clusters.security import Security
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
+from pytest_kafkaperf.clusters.brokers.config import Security
 from tests.keytool import keytool
 
 TIMEOUT_S = 10

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.load.readiness import wait_ready
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.client.readiness import wait_ready
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.load.strangers import topics
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -75,8 +76,8 @@ def test_a_cluster_lives_its_life(provider: str, brokers: int, security: str | N
         addresses = cluster.bootstrap_servers.split(",")
         assert len(addresses) == brokers
         assert {address.rpartition(":")[0] for address in addresses} == {"127.0.0.1"}
-        sight = wait_ready(cluster.bootstrap_servers, brokers=brokers, timeout_s=30, pause_s=0.1, access=cluster.access)
-        assert sight.brokers == brokers
+        seen = wait_ready(cluster.bootstrap_servers, brokers=brokers, timeout_s=30, pause_s=0.1, access=cluster.access)
+        assert seen == brokers
 
         first = load(cluster)
         assert first.problems == ()

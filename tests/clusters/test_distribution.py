@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, java, provision
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError
 
 from .conftest import installed
 

@@ -15,18 +15,21 @@ from typing import Any
 import pytest
 from testcontainers.core.docker_client import DockerClient
 
-from pytest_kafkaperf import daemon
-from pytest_kafkaperf.clusters import ClusterSpec, distribution, provision
-from pytest_kafkaperf.clusters.docker.image import image_of, variable
-from pytest_kafkaperf.errors import ClusterError, ClusterLostError
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.docker.client import image_of, variable, version_of
+from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from tests.ground import labelled
 
 with_docker = [pytest.mark.docker, pytest.mark.broker]
 
 _HOLD = """
 import sys
-from pytest_kafkaperf.clusters import ClusterSpec, provision
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 with provision(ClusterSpec(heap="300m"), target="docker") as cluster:
     print(cluster.bootstrap_servers, flush=True)
     sys.stdin.read()
@@ -57,6 +60,22 @@ def test_the_version_is_the_tag_of_an_image_that_has_none(fields: dict[str, Any]
 
 
 @pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("apache/kafka:4.1.0", "4.1.0"),
+        ("mirror.example:5000/kafka:4.2.0-rc1", "4.2.0-rc1"),
+        ("apache/kafka:latest", "unknown"),
+        ("apache/kafka@sha256:00ff", "unknown"),
+        ("apache/kafka:4.1.0@sha256:00ff", "4.1.0"),
+        ("127.0.0.1:5.0/kafka", "unknown"),
+    ],
+)
+def test_the_tag_of_an_image_is_kafkas_version_where_it_is_one(image: str, version: str) -> None:
+    """Nobody asks the brokers."""
+    assert version_of(image) == version
+
+
+@pytest.mark.parametrize(
     ("name", "apache", "confluent"),
     [
         ("log.dirs", "KAFKA_LOG_DIRS", "KAFKA_LOG_DIRS"),
@@ -73,7 +92,7 @@ def test_a_property_is_spelt_as_the_image_reads_it(name: str, apache: str, confl
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("unix:///nowhere/docker.sock", "there is no such socket"),
+        ("unix:///nowhere/docker.sock", "FileNotFoundError: [Errno 2] No such file or directory"),
         ("tcp://10.1.2.3:2375", "it is on another machine, and a test broker listens on loopback only"),
         ("ssh://host", "it is on another machine, and a test broker listens on loopback only"),
     ],
@@ -94,14 +113,14 @@ def test_a_daemon_that_cannot_be_used_is_told_with_the_reason_and_what_to_do(
 def test_a_daemon_that_does_not_answer_is_given_up_within_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The header of every pytest run asks."""
+    """A run by `auto` waits for it."""
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(path))
         silent.listen()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-        found = daemon.look()
-    assert found == daemon.Daemon(address=f"unix://{path}", reason="no answer within 1 s")
+        found = look()
+    assert found == (f"unix://{path}", "TimeoutError: timed out")
 
 
 class TestWithDocker:
@@ -200,15 +219,17 @@ def _session() -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\n\r\nOK", None),
-        (b"HTTP/1.1 500 Internal Server Error\r\n\r\n", "it answers with status 500"),
-        (b"", "what listens there is no Docker daemon"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "what listens there is no Docker daemon"),
-        (b"220 mail.example ESMTP\r\n", "what listens there is no Docker daemon"),
+        (
+            b"HTTP/1.1 500 Internal Server Error\r\n\r\n",
+            "HTTPError: 500 Server Error: Internal Server Error for url: http+docker://localhost/version",
+        ),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>", "JSONDecodeError: Expecting value: line 1 column 1 (char 0)"),
+        (b"", "RemoteDisconnected: Remote end closed connection without response"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "BadStatusLine: SSH-2.0-OpenSSH_9.2\r\n"),
     ],
 )
-def test_a_daemon_is_known_by_its_answer(
-    answer: bytes, reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_answers_and_is_no_daemon_is_not_used(
+    answer: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something else may listen there."""
     path = tmp_path / "docker.sock"
@@ -225,6 +246,6 @@ def test_a_daemon_is_known_by_its_answer(
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-        found = daemon.look()
+        found = look()
         thread.join(10)
-    assert found.reason == reason
+    assert found == (f"unix://{path}", reason)

@@ -20,13 +20,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
-from pytest_kafkaperf.brokers.readings import Readings
-from pytest_kafkaperf.clusters import distribution, exporter, java
-from pytest_kafkaperf.clusters.pins import pinned, sha256
-from pytest_kafkaperf.clusters.probes import ExporterProbe, Probe, ProcessProbe
-from pytest_kafkaperf.clusters.watcher import Watcher
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.local.maven import pinned, sha256
+from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, Probe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.readings import Readings
+from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ READY_TIMEOUT_S = 60
 def test_the_agents_jar_missing_without_a_network_says_what_to_do(cold_cache: Path, no_network: str) -> None:
     """The first run of many a CI machine."""
     with pytest.raises(ClusterError) as raised:
-        exporter.jar(cold_cache)
+        jmx_exporter.jar(cold_cache)
 
     assert str(raised.value) == (
         f"the JMX exporter is not in the cache ({cold_cache}/agents/jmx_prometheus_javaagent-1.0.1.jar) and cannot "
@@ -54,12 +55,12 @@ def test_half_an_agents_jar_makes_it_missing(tmp_path: Path, agent: Path) -> Non
     copied = tmp_path / "cache" / "agents" / agent.name
     copied.parent.mkdir(parents=True)
     shutil.copy(agent, copied)
-    assert exporter.jar(tmp_path / "cache") == copied
+    assert jmx_exporter.jar(tmp_path / "cache") == copied
 
     os.truncate(copied, copied.stat().st_size // 2)
 
     with pytest.raises(ClusterError, match="is not in the cache"):
-        exporter.jar(tmp_path / "cache")
+        jmx_exporter.jar(tmp_path / "cache")
 
 
 @pytest.mark.usefixtures("no_network")
@@ -72,25 +73,25 @@ def test_an_agents_jar_that_was_changed_is_refused(tmp_path: Path, agent: Path) 
         opened.writestr("Added.class", b"")
 
     with pytest.raises(ClusterError) as raised:
-        exporter.jar(tmp_path / "cache")
+        jmx_exporter.jar(tmp_path / "cache")
 
     assert str(raised.value) == (
         f"{copied.name} has changed, and is not run: its SHA-256 is {sha256(copied)}, and "
-        f"{pinned(exporter.COORDINATE)[exporter.COORDINATE]} is pinned in pytest-kafkaperf. Find out what has changed "
-        f"{copied}; to fetch it anew, delete it"
+        f"{pinned(jmx_exporter.COORDINATE)[jmx_exporter.COORDINATE]} is pinned in pytest-kafkaperf. "
+        f"Find out what has changed {copied}; to fetch it anew, delete it"
     )
 
 
 def test_the_agents_option_names_jar_address_and_configuration() -> None:
     """In a container the agent must listen on all addresses."""
-    assert exporter.option("/a.jar", "/c.yaml", 7071) == "-javaagent:/a.jar=127.0.0.1:7071:/c.yaml"
-    assert exporter.option("/a.jar", "/c.yaml", 1, host="0.0.0.0") == "-javaagent:/a.jar=0.0.0.0:1:/c.yaml"  # noqa: S104
+    assert jmx_exporter.option("/a.jar", "/c.yaml", 7071) == "-javaagent:/a.jar=127.0.0.1:7071:/c.yaml"
+    assert jmx_exporter.option("/a.jar", "/c.yaml", 1, host="0.0.0.0") == "-javaagent:/a.jar=0.0.0.0:1:/c.yaml"  # noqa: S104
 
 
 @pytest.fixture(scope="session")
 def agent() -> Path:
     """The agent's jar in the user's cache: fetched on the first run ever."""
-    return exporter.jar(distribution.cache_folder())
+    return jmx_exporter.jar(distribution.cache_folder())
 
 
 @pytest.mark.broker
@@ -101,7 +102,7 @@ def test_the_agent_in_a_real_broker_shows_the_load(version: str, agent: Path, tm
         asyncio.run(_load(servers, "warm-up", records=200))
         before = ExporterProbe(url).read()
         wanted: list[Probe] = [ProcessProbe(process.pid), ExporterProbe(url)]
-        with Watcher(lambda: {1: wanted}) as watcher:
+        with BrokerWatcher(lambda: {1: wanted}) as watcher:
             start_ns = time.monotonic_ns()
             requests = asyncio.run(_load(servers, "load", records=4000))
             time.sleep(max(0.0, 2.0 - (time.monotonic_ns() - start_ns) / 1e9))
@@ -155,7 +156,7 @@ def _broker(version: str, agent: Path, folder: Path) -> Iterator[tuple[subproces
             each.bind(("127.0.0.1", 0))
         client, controller, metrics = (each.getsockname()[1] for each in free)
     shutil.copytree(kafka.storage, folder / "data")
-    (folder / "agent.yaml").write_text(exporter.configuration(), encoding="utf-8")
+    (folder / "agent.yaml").write_text(jmx_exporter.configuration(), encoding="utf-8")
     (folder / "server.properties").write_text(
         "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
         f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
@@ -165,7 +166,7 @@ def _broker(version: str, agent: Path, folder: Path) -> Iterator[tuple[subproces
     )
     command: list[str | Path] = [
         runtime.path,
-        exporter.option(agent, folder / "agent.yaml", metrics),
+        jmx_exporter.option(agent, folder / "agent.yaml", metrics),
         "-Xmx512m",
         "-cp",
         os.pathsep.join(map(str, kafka.classpath)),
@@ -175,7 +176,7 @@ def _broker(version: str, agent: Path, folder: Path) -> Iterator[tuple[subproces
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             asyncio.run(_ready(f"127.0.0.1:{client}"))
-            yield process, f"127.0.0.1:{client}", exporter.url(metrics)
+            yield process, f"127.0.0.1:{client}", jmx_exporter.url(metrics)
         finally:
             process.kill()
 

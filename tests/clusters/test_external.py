@@ -13,8 +13,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import AlterConfigsRequest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, external, provision, with_config
-from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.clusters import external
+from pytest_kafkaperf.clusters.provision import provision, with_config
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,9 +80,9 @@ def test_an_external_cluster_is_used_as_it_is(servers: str) -> None:
 
     with provision(spec, target=servers) as cluster:
         assert (cluster.bootstrap_servers, cluster.provider, cluster.brokers) == (servers, "external", 1)
-        assert cluster.version == "4.3"
+        assert cluster.version == "unknown"
         told = {name: fact for name, fact in cluster.facts.items() if not name.startswith("config.")}
-        assert told == {"metadata.version": "30", "not applied": "version, config, heap"}
+        assert told == {"not applied": "version, config, heap"}
         assert cluster.pids == ()
         cluster.check()
 

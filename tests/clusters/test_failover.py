@@ -6,12 +6,13 @@ import time
 
 import pytest
 
-from pytest_kafkaperf.actions import Action
-from pytest_kafkaperf.clusters import ClusterSpec, provision
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.metrics import HOST_METRICS, JMX_METRICS
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.metrics import HOST_METRICS, JMX_METRICS
+from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

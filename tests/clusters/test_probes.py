@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from pytest_kafkaperf.brokers.figures import FIGURES
-from pytest_kafkaperf.clusters.probes import ContainerProbe, ExporterProbe, LoopbackProbe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, LoopbackProbe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.samples import FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,12 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.load.admin import Admin
-from pytest_kafkaperf.load.names import PREFIX
-from pytest_kafkaperf.preheat import preheat
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.runner.warmup import preheat
+from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.load.strangers import topics
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

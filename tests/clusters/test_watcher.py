@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_kafkaperf.clusters import watcher as watching
-from pytest_kafkaperf.clusters.probes import Probe
-from pytest_kafkaperf.clusters.watcher import Watcher
-from pytest_kafkaperf.errors import ClusterError
+from pytest_kafkaperf.clusters.monitoring import watcher as watching
+from pytest_kafkaperf.clusters.monitoring.probes import Probe
+from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher
+from pytest_kafkaperf.core.errors import ClusterError
 
 DEADLINE_S = 20
 """Until a watcher has done what it does twenty times a second, and until a probe that hangs is let go."""
@@ -87,7 +87,7 @@ class Hanging:
 def test_a_watcher_reads_on_a_grid_and_stamps_the_middle() -> None:
     """Drift would leave seconds without a reading; a wrong stamp moves load to another second."""
     interval_s = 0.1
-    with Watcher(lambda: {1: [Ticking("a", takes_s=0.03)]}, interval_s=interval_s) as watcher:
+    with BrokerWatcher(lambda: {1: [Ticking("a", takes_s=0.03)]}, interval_s=interval_s) as watcher:
         wait_for(lambda: len(watcher.samples().get(1, [])) > 10)
     samples = watcher.samples()[1]
 
@@ -104,7 +104,7 @@ def test_a_probe_that_fails_or_hangs_stops_no_other_and_not_the_end() -> None:
     """A broker that is stopped must not take the figures of the others with it."""
     released = threading.Event()
     try:
-        with Watcher(lambda: {1: [Ticking("a"), Failing()], 2: [Hanging(released)]}, interval_s=0.05) as watcher:
+        with BrokerWatcher(lambda: {1: [Ticking("a"), Failing()], 2: [Hanging(released)]}, interval_s=0.05) as watcher:
             wait_for(lambda: len(watcher.samples().get(1, [])) >= 5 and bool(watcher.unread()))
             before_s = time.monotonic()
         exit_s = time.monotonic() - before_s
@@ -125,7 +125,7 @@ def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
     """A broker that was restarted has a new process id."""
     current: dict[str, list[Probe]] = {"one": [Ticking("old")]}
 
-    with Watcher(lambda: current, interval_s=0.05) as watcher:
+    with BrokerWatcher(lambda: current, interval_s=0.05) as watcher:
         wait_for(lambda: len(watcher.samples().get("one", [])) >= 2)
         current = {"one": [Failing()], "two": [Ticking("new")]}
         wait_for(lambda: bool(watcher.unread()) and bool(watcher.samples().get("two")))
@@ -142,7 +142,7 @@ def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
 def test_readings_that_fail_now_and_then_are_counted() -> None:
     """What is known of a broker is then known of other instants alone; where a test stops brokers, that is no news."""
     probe = Flickering()
-    with Watcher(lambda: {"one": [probe]}, interval_s=0.02) as watcher:
+    with BrokerWatcher(lambda: {"one": [probe]}, interval_s=0.02) as watcher:
         wait_for(lambda: len(watcher.samples().get("one", [])) >= 3)
 
     (told,) = watcher.unread()
@@ -163,7 +163,7 @@ def test_a_cluster_that_cannot_tell_its_probes_keeps_those_it_had() -> None:
             raise ClusterError("just changing")
         return {1: [Ticking("a")]}
 
-    with Watcher(wanted, interval_s=0.05) as watcher:
+    with BrokerWatcher(wanted, interval_s=0.05) as watcher:
         wait_for(lambda: asked > 1)
         read = len(watcher.samples()[1])
         wait_for(lambda: len(watcher.samples()[1]) >= read + 3)
@@ -181,7 +181,7 @@ def test_a_cluster_that_does_not_answer_holds_up_no_exit() -> None:
         return {1: [Ticking("late")]}
 
     before_s = time.monotonic()
-    with Watcher(wanted, interval_s=0.05) as watcher:
+    with BrokerWatcher(wanted, interval_s=0.05) as watcher:
         pass
     exit_s = time.monotonic() - before_s
     released.set()
@@ -195,7 +195,7 @@ def test_a_long_watch_is_bounded_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
     """Soak tests run for days; older readings are thinned out, the first and the latest stay."""
     monkeypatch.setattr(watching, "MAX_SAMPLES", 16)
     probe = Counting()
-    with Watcher(lambda: {1: [probe]}, interval_s=0.01) as watcher:
+    with BrokerWatcher(lambda: {1: [probe]}, interval_s=0.01) as watcher:
         wait_for(lambda: probe.readings >= 80)
     readings = [sample.figures["cpu_s"] for sample in watcher.samples()[1]]
 

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.confirmation import SESSIONS
-from pytest_kafkaperf.ranks import mann_whitney_p, signed_rank_p
+from pytest_kafkaperf.verdict.confirmation import SESSIONS
+from pytest_kafkaperf.verdict.rank_tests import mann_whitney_p, signed_rank_p
 
 ALPHA = Fraction(1, 100)
 _AT_ONCE = 2000

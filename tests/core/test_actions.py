@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from pytest_kafkaperf.actions import Acting, Action, moved, planned
-from pytest_kafkaperf.errors import ScenarioError
-from pytest_kafkaperf.load.pool import Progress
+from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.runner.actions import Action, ActionTimer, moved, planned
 
 
 def progress(phase: str, elapsed_s: float) -> Progress:
@@ -20,7 +20,7 @@ def progress(phase: str, elapsed_s: float) -> Progress:
 def test_an_action_is_done_at_its_time_after_the_window_opened() -> None:
     """Not when the workers began to connect, and not at the next look of the controller."""
     done = threading.Event()
-    with Acting([Action(0.2, done.set)]) as acting:
+    with ActionTimer([Action(0.2, done.set)]) as acting:
         acting.follow(progress("connecting", 0.0))
         acting.follow(progress("warm-up", -0.1))
         begin_s = time.monotonic()
@@ -35,7 +35,7 @@ def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
     def fail() -> None:
         raise RuntimeError("no such broker")
 
-    with Acting([Action(0.0, fail)]) as acting:
+    with ActionTimer([Action(0.0, fail)]) as acting:
         acting.follow(progress("measuring", 0.1))
         for timer in acting._timers:
             timer.join(10)
@@ -44,7 +44,7 @@ def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
 
 def test_an_action_that_was_not_done_is_a_problem_of_the_round() -> None:
     """The round ended early."""
-    with Acting([Action(60.0, print)]) as acting:
+    with ActionTimer([Action(60.0, print)]) as acting:
         acting.follow(progress("measuring", 0.0))
     assert acting.problems == ["kafka_perf.at('60 s'): it was not done by the end of the round"]
 

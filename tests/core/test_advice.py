@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_kafkaperf.advice import Advice, advice
-from pytest_kafkaperf.comparison import Measured
-from pytest_kafkaperf.metrics import CATALOGUE, QUANTILES
+from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES
+from pytest_kafkaperf.verdict.advice import Advice, advice
+from pytest_kafkaperf.verdict.comparison import Measured
 
 P50, P99 = "produce.latency.p50", "produce.latency.p99"
 THROUGHPUT, BANDWIDTH = "produce.throughput", "produce.bandwidth"

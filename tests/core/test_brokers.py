@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.brokers.figures import Sample
-from pytest_kafkaperf.brokers.readings import Readings, Use
+from pytest_kafkaperf.clusters.monitoring.readings import Readings, Use
+from pytest_kafkaperf.clusters.monitoring.samples import Sample
 
 S = 10**9
 

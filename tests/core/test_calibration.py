@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.calibration import Calibrated, calibrated
-from pytest_kafkaperf.comparison import Unpaired
-from pytest_kafkaperf.confirmation import Fresh
-from pytest_kafkaperf.noise import Noise, detectable
+from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
+from pytest_kafkaperf.verdict.comparison import Unpaired
+from pytest_kafkaperf.verdict.confirmation import Fresh
+from pytest_kafkaperf.verdict.power import Noise, detectable
 
 ALPHA = Fraction(1, 100)
 TOLERANCE = math.log1p(0.1)

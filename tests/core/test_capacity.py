@@ -10,25 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.capacity import (
+from pytest_kafkaperf.runner.capacity import (
     MOST_STEPS,
     RESOLUTION,
     SETTLED_S,
     Found,
     Missed,
-    Plan,
     Search,
+    SearchPlan,
     Try,
     find_capacity,
 )
-from pytest_kafkaperf.flaws import BUSY, TOO_SLOW, UNREAD
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.steps import Outcome
-from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.runner.round import Round, StepOutcome
+from pytest_kafkaperf.runner.validity import BUSY, TOO_SLOW, UNREAD
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenario.threshold import parse_threshold
 
 LOW, HIGH = 1_000.0, 2_000_000.0
-PLAN = Plan(
+PLAN = SearchPlan(
     limits=(parse_threshold("produce.latency.p99 <= 20 ms"), parse_threshold("errors == 0")), low=LOW, high=HIGH
 )
 HOLD_S = 10.0
@@ -96,8 +95,8 @@ def test_a_search_ends_whatever_the_rates_do(seed: int, wrong_ratio: float) -> N
         if not isinstance(asked, Try):
             break
         assert LOW <= asked.rate <= HIGH
-        right = Outcome.HELD if asked.rate <= 100_000 else Outcome.BROKEN
-        search.tell(draw.choice(list(Outcome)) if draw.random() < wrong_ratio else right)
+        right = StepOutcome.HELD if asked.rate <= 100_000 else StepOutcome.BROKEN
+        search.tell(draw.choice(list(StepOutcome)) if draw.random() < wrong_ratio else right)
     assert isinstance(search.next(), Found | Missed)
 
 
@@ -268,4 +267,4 @@ def test_a_step_that_other_programs_have_disturbed_counts_for_nothing_unless_it_
 
     found = searched(measure)
     assert found.metrics["capacity"] == pytest.approx(expected, rel=0.03)
-    assert sum(step.outcome is Outcome.DISTURBED for step in found.steps) == 8
+    assert sum(step.outcome is StepOutcome.DISTURBED for step in found.steps) == 8

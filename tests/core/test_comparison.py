@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.comparison import Comparison, Measured, Paired, Rounds, Unpaired, compare, pooled, ratio_of
-from pytest_kafkaperf.metrics import metric
+from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.verdict.comparison import (
+    Comparison,
+    Measured,
+    Paired,
+    Rounds,
+    Unpaired,
+    compare,
+    pooled,
+    ratio_of,
+)
 
 P99, THROUGHPUT = metric("produce.latency.p99"), metric("produce.throughput")
 TOLERANCE = math.log1p(0.1)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.comparison import Paired, Unpaired
-from pytest_kafkaperf.confirmation import SESSIONS, Fresh, holm
+from pytest_kafkaperf.verdict.comparison import Paired, Unpaired
+from pytest_kafkaperf.verdict.confirmation import SESSIONS, Fresh, holm
 from tests.core.simulated import ALPHA, Draw, Setting, draws, judged_by_rule, rates
 
 TOLERANCE = math.log1p(0.1)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf import commit, environment
-from pytest_kafkaperf.commit import current_commit
-from pytest_kafkaperf.environment import (
+from pytest_kafkaperf.core import environment
+from pytest_kafkaperf.core.environment import (
     Machine,
+    current_commit,
     default_environment_key,
     differences,
     environment_key,
@@ -24,7 +24,7 @@ from pytest_kafkaperf.environment import (
     is_safe_name,
     this_machine,
 )
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.core.errors import UsageError
 
 _XEON = Machine(
     system="Linux",
@@ -157,7 +157,6 @@ def test_what_matters_most_is_the_first_difference() -> None:
     names = [
         "provider",
         "kafka",
-        "metadata.version",
         "image",
         "image.digest",
         "config.num.io.threads",
@@ -289,7 +288,7 @@ def test_a_git_that_does_not_answer_is_given_up(
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(commit, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(environment, "_TIMEOUT_S", 0.2)
     assert current_commit(repository) is None
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_kafkaperf import errors
-from pytest_kafkaperf.errors import KafkaPerfError, nearest
+from pytest_kafkaperf.core import errors
+from pytest_kafkaperf.core.errors import KafkaPerfError, nearest
 
 
 def test_every_error_is_a_kafkaperf_error_under_the_parent_that_the_docstring_draws() -> None:

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
-import sys
+import os
 import threading
+import time
 from pathlib import Path
 
+import platformdirs
 import pytest
 
-from pytest_kafkaperf import files
-from pytest_kafkaperf.files import alone_in, replace_file
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no lock on a folder")
+from pytest_kafkaperf.core import files
+from pytest_kafkaperf.core.files import alone_in, replace_file
 
 
 def test_what_a_killed_writer_has_left_goes_with_the_next_file(tmp_path: Path) -> None:
     """It lies among the files that a team commits."""
-    (tmp_path / ".kafkaperf-0123456789abcdef.tmp").write_bytes(b"half a base")
+    left = tmp_path / ".kafkaperf-0123456789abcdef.tmp"
+    left.write_bytes(b"half a base")
+    an_hour_ago_s = time.time() - 3601
+    os.utime(left, (an_hour_ago_s, an_hour_ago_s))
     (tmp_path / "mine.tmp").write_bytes(b"")
     replace_file(tmp_path / "a.json", b"whole")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.json": b"whole", "mine.tmp": b""}
+
+
+def test_what_somebody_else_is_writing_stays(tmp_path: Path) -> None:
+    """A container or machine that shares the folder is kept out by no lock of ours."""
+    theirs = tmp_path / ".kafkaperf-0123456789abcdef.tmp"
+    theirs.write_bytes(b"half a base")
+    replace_file(tmp_path / "a.json", b"whole")
+    assert theirs.read_bytes() == b"half a base"
 
 
 def test_who_wants_to_be_alone_waits_for_the_others(tmp_path: Path) -> None:
@@ -29,16 +40,16 @@ def test_who_wants_to_be_alone_waits_for_the_others(tmp_path: Path) -> None:
     order: list[str] = []
 
     def other() -> None:
-        with alone_in(tmp_path) as is_alone:
-            order.append(f"other {is_alone}")
+        with alone_in(tmp_path):
+            order.append("other")
 
-    with alone_in(tmp_path) as is_alone:
+    with alone_in(tmp_path):
         waiting = threading.Thread(target=other)
         waiting.start()
         waiting.join(0.2)
-        order.append(f"first {is_alone}")
+        order.append("first")
     waiting.join(10)
-    assert order == ["first True", "other True"]
+    assert order == ["first", "other"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -51,17 +62,27 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     assert ours.poll(30)
     process.kill()
     process.join(10)
-    with alone_in(tmp_path) as is_alone:
-        assert is_alone
+    with alone_in(tmp_path):
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_waiting_for_the_others_is_bounded_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that hangs must not make the next one hang."""
     monkeypatch.setattr(files, "_LOCK_TIMEOUT_S", 0)
-    with alone_in(tmp_path), pytest.raises(TimeoutError) as raised:
-        replace_file(tmp_path / "a.json", b"")
+    with alone_in(tmp_path), pytest.raises(TimeoutError) as raised, alone_in(tmp_path):
+        pass
     assert str(raised.value) == f"another run has been writing in {tmp_path} for 0 s"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_costs_the_lock_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may have no home; a baseline is as good without."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path / "file" / "cache")
+    replace_file(tmp_path / "made" / "a.json", b"whole")
+    with alone_in(tmp_path / "made"), alone_in(tmp_path / "made"):
+        pass
+    assert [path.read_bytes() for path in (tmp_path / "made").iterdir()] == [b"whole"]
 
 
 def _hold(folder: Path, told: multiprocessing.connection.Connection) -> None:

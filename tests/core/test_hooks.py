@@ -11,8 +11,9 @@ from typing import Any, Literal
 import pytest
 
 from pytest_kafkaperf import plugin
-from pytest_kafkaperf.closing import see_orphans
-from pytest_kafkaperf.collection import Collection, without_folders
+from pytest_kafkaperf.core.text import without_folders
+from pytest_kafkaperf.plugin.collection import CollectionPlugin
+from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
 
 NODEID = "tests/perf/test_orders.py::test_a"
 
@@ -25,20 +26,27 @@ def item(nodeid: str = NODEID, **config: Any) -> Any:
         path=Path("/home/ci/project", file),
         location=(file, 6, "test_a"),
         fixturenames=["kafka_perf"],
-        config=SimpleNamespace(stash=pytest.Stash(), **config),
+        config=SimpleNamespace(**config),
     )
+
+
+def plugin_of(one: Any) -> PerfPlugin:
+    """The plugin of a run that has this test."""
+    settings: Any = SimpleNamespace()
+    return PerfPlugin(one.config, CollectionPlugin(settings))
 
 
 def ended(one: Any, *outcomes: Literal["passed", "failed"]) -> str:
     """How the test ends for the reports when it is set up and run so often."""
+    perf = plugin_of(one)
     for outcome in outcomes:
         for when, found in (("setup", "passed"), ("call", outcome), ("teardown", "passed")):
             report = pytest.TestReport(one.nodeid, one.location, {}, found, None, when)  # type: ignore[arg-type]
-            hook = plugin.pytest_runtest_makereport(one)
+            hook = perf.pytest_runtest_makereport(one)
             next(hook)
             with pytest.raises(StopIteration):
                 hook.send(report)
-    return str(one.config.stash[plugin._endings][one.nodeid].outcome)
+    return str(perf._endings[one.nodeid].outcome)
 
 
 def test_of_a_test_that_is_run_again_the_last_run_counts() -> None:
@@ -81,7 +89,7 @@ def test_a_test_named_from_another_folder_leaves_the_others_of_its_file_out(argu
     session: Any = SimpleNamespace(config=one.config, items=items, shouldstop=False, shouldfail=False)
     seen: dict[str, Any] = {}
     perf: Any = SimpleNamespace(prune=lambda **given: seen.update(given))
-    see_orphans(session, Collection(), perf)
+    plugin_of(one)._see_orphans(session, perf)
     assert (seen["files"], seen["whole"]) == (files, "::" not in argument)
 
 

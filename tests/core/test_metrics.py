@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.errors import ScenarioError
-from pytest_kafkaperf.metrics import (
+from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.metrics import (
     CATALOGUE,
     EVENT_METRICS,
     HOST_METRICS,
@@ -15,7 +15,7 @@ from pytest_kafkaperf.metrics import (
     Metric,
     metric,
 )
-from pytest_kafkaperf.units import Unit
+from pytest_kafkaperf.core.units import Unit
 
 _OUTSIDE = ("cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
 _TIMES = [f"{kind}.{part}" for kind in ("produce", "fetch") for part in ("time", "queue", "local", "remote", "send")]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.noise import POWER, Noise, detectable, detectable_absolute
-from pytest_kafkaperf.ranks import critical_rank_sums, critical_us
+from pytest_kafkaperf.verdict.power import POWER, Noise, detectable, detectable_absolute
+from pytest_kafkaperf.verdict.rank_tests import critical_rank_sums, critical_us
 from tests.core.simulated import ALPHA, Setting, least_rank_sum, least_u, rates
 
 NOISES = [(0.03, 0.05), (0.06, 0.065), (0.10, 0.10)]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_kafkaperf.brokers.partitions import MAX_EVENTS, State, events
+from pytest_kafkaperf.clusters.monitoring.partitions import MAX_EVENTS, PartitionState, events
 
 S = 10**9
 
 
-def _state(leaders: Mapping[int, int | None], thin: Mapping[int, tuple[int, ...]] | None = None) -> State:
+def _state(leaders: Mapping[int, int | None], thin: Mapping[int, tuple[int, ...]] | None = None) -> PartitionState:
     return {part: (leader, (thin or {}).get(part, (1, 2, 3)), (1, 2, 3)) for part, leader in leaders.items()}
 
 
@@ -62,7 +62,7 @@ ALL = {0: 1, 1: 2, 2: 3, 3: 1, 4: 1, 5: 3}
         ),
     ],
 )
-def test_events_tell_what_happened_to_partitions(states: list[tuple[float, State]], texts: list[str]) -> None:
+def test_events_tell_what_happened_to_partitions(states: list[tuple[float, PartitionState]], texts: list[str]) -> None:
     """A rise in latency has a reason, and this is often it."""
     found = events([(round((7 + at_s) * S), state) for at_s, state in states], 7 * S)
     assert [text for _, text in found] == texts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.printable import printable, repr_of
+from pytest_kafkaperf.core.text import printable, repr_of
 
 
 @pytest.mark.parametrize(

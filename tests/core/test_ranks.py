@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_kafkaperf.ranks import (
+from pytest_kafkaperf.verdict.rank_tests import (
     hodges_lehmann,
     least_p,
     least_signed_p,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.recovery import dip, recovery_s
-from pytest_kafkaperf.series import Curves
+from pytest_kafkaperf.load.timeseries import Curves
+from pytest_kafkaperf.runner.measurement import dip, recovery_s
 
 
 def curves(*p99_ms: float | None, first_s: float = 0.0, counts: tuple[float, ...] = ()) -> Curves:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.baseline import BaselineRounds
-from pytest_kafkaperf.comparison import Measured
-from pytest_kafkaperf.sensitivity import detectable_change
-from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import judge
+from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.power import detectable_change
+from pytest_kafkaperf.verdict.verdict import judge
 
 approx: Any = pytest.approx
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.series import MAX_INTERVALS, Series, merged
+from pytest_kafkaperf.load.timeseries import MAX_INTERVALS, Series, merged
 
 SECOND_NS = 10**9
 START_NS = 1_234_567_890_123_456_789

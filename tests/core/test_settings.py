@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.settings import Settings, read_settings
-from pytest_kafkaperf.target import Reference, parse_reference
+from pytest_kafkaperf.clusters.target import Reference, parse_reference
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.settings import Settings
 
 HERE = Path("/project")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.sweeps import Sweep, find_sweeps, function_of
+from pytest_kafkaperf.reports.sweeps import Sweep, find_sweeps, function_of
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 TEST = "tests/perf/test_x.py::test_y"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.target import parse_target
+from pytest_kafkaperf.clusters.target import parse_target
+from pytest_kafkaperf.core.errors import UsageError
 
 VALID = (
     "valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], such as broker1:9092,broker2:9092 or [::1]:9092"

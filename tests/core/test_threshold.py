@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.errors import ScenarioError
-from pytest_kafkaperf.metrics import metric
-from pytest_kafkaperf.threshold import (
+from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.scenario.threshold import (
     Absolute,
     Extreme,
     Limit,

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from pytest_kafkaperf.flaws import TOO_SLOW
-from pytest_kafkaperf.result import MOST_SPOILT, Trial, judged, problems_of, warnings_of
+from pytest_kafkaperf.runner.result import MOST_SPOILT, MeasuredSession, judged, problems_of, warnings_of
+from pytest_kafkaperf.runner.validity import TOO_SLOW
 
 
-def trial(*problems: str) -> Trial:
-    return Trial(created="2026-01-01T00:00:00+00:00", rounds=(), problems=problems)
+def session(*problems: str) -> MeasuredSession:
+    return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(), problems=problems)
 
 
-SOUND = trial()
-SPOILT = trial(f"round 2: {TOO_SLOW}: 296 of 6000 records were sent late")
-LOST = trial("round 1: 5 records were lost", f"round 2: {TOO_SLOW}: so what")
+SOUND = session()
+SPOILT = session(f"round 2: {TOO_SLOW}: 296 of 6000 records were sent late")
+LOST = session("round 1: 5 records were lost", f"round 2: {TOO_SLOW}: so what")
 
 
 def test_a_further_session_that_the_machine_has_spoilt_does_not_count_and_is_told() -> None:
     """It says nothing of the cluster, and another one is measured in its place."""
-    trials = [SOUND, SPOILT, SOUND]
-    assert judged(trials) == [SOUND, SOUND]
-    assert problems_of(trials) == ()
-    assert warnings_of(trials) == (
+    sessions = [SOUND, SPOILT, SOUND]
+    assert judged(sessions) == [SOUND, SOUND]
+    assert problems_of(sessions) == ()
+    assert warnings_of(sessions) == (
         "session 2 was measured again: round 2: generator too slow: 296 of 6000 records were sent late",
     )
 
@@ -40,6 +40,6 @@ def test_the_first_session_always_counts() -> None:
 
 def test_a_machine_that_spoils_session_after_session_is_not_tried_for_ever() -> None:
     """Nothing hangs."""
-    trials = [SOUND, *[SPOILT] * (MOST_SPOILT + 1)]
-    assert judged(trials) == trials
-    assert len(problems_of(trials)) == MOST_SPOILT + 1
+    sessions = [SOUND, *[SPOILT] * (MOST_SPOILT + 1)]
+    assert judged(sessions) == sessions
+    assert len(problems_of(sessions)) == MOST_SPOILT + 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.threshold import limit_value, parse_threshold
-from pytest_kafkaperf.uncertainty import describe_uncertainty, open_limits, uncertainty_s
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.validity import describe_uncertainty, open_limits, uncertainty_s
+from pytest_kafkaperf.scenario.threshold import limit_value, parse_threshold
 
 
 def of(*seconds: float | None) -> list[Round]:

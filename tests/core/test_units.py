@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.errors import UnitError
-from pytest_kafkaperf.units import Unit, counted, format_percent, format_quantity, format_ratio, parse, parse_exact
+from pytest_kafkaperf.core.errors import UnitError
+from pytest_kafkaperf.core.units import Unit, counted, format_percent, format_quantity, format_ratio, parse, parse_exact
 
 
 @pytest.mark.parametrize(

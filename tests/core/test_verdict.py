@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.baseline import BaselineRounds
-from pytest_kafkaperf.comparison import Measured
-from pytest_kafkaperf.finding import Verdict
 from pytest_kafkaperf.reports.failure import failure_text
-from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import Check, Judgement, judge
+from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.verdict import Check, Judgement, judge
 
 approx: Any = pytest.approx
 

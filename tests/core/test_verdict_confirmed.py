@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_kafkaperf.baseline import BaselineRounds
-from pytest_kafkaperf.comparison import Measured
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import Judgement, judge
+from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.verdict import Judgement, judge
 
 P99 = "produce.latency.p99"
 TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.baseline import BaselineRounds
-from pytest_kafkaperf.comparison import Measured
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.threshold import parse_threshold
-from pytest_kafkaperf.verdict import Judgement, judge
+from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.verdict import Judgement, judge
 
 approx: Any = pytest.approx
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from pytest_kafkaperf.options import OPTIONS, SWITCHES
+from pytest_kafkaperf.plugin.options import OPTIONS, SWITCHES
 
 ROOT = Path(__file__).parents[2]
 OPTION_NAMES = (*OPTIONS, *SWITCHES, "update-baselines", "reference-config")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from pytest_kafkaperf.cli import _parser
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.settings import read_settings
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.plugin.cli import _parser
+from pytest_kafkaperf.plugin.option_values import read_settings
 from tests.docs.pages import OPTION_NAMES, PAGES, ROOT, Block, blocks
 from tests.plugin.conftest import Project
 

@@ -13,13 +13,13 @@ import pytest
 from pydantic import BaseModel
 
 from docs import generate
-from pytest_kafkaperf.advice import Advice
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.options import SWITCHES
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.plugin.options import SWITCHES
 from pytest_kafkaperf.reports.json import write_json
-from pytest_kafkaperf.reports.reading import Report
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.reports.json_reader import Report
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.advice import Advice
 from tests import results
 from tests.plain_results import ending
 

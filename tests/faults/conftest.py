@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, distribution, provision
-from pytest_kafkaperf.files import alone_in
+from pytest_kafkaperf.clusters.local import distribution
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.files import alone_in
 from tests.ground import Ground
 
 from .cells import DAEMON_STOPPED, ROUND, WRITINGS, Cell, cells

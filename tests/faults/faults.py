@@ -21,8 +21,8 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.load.names import PREFIX
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.spec import Cluster
 from tests import quotas
 from tests.ground import Ground
 from tests.load.strangers import on_a_loop

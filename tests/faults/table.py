@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from pytest_kafkaperf.load.names import PREFIX
-from pytest_kafkaperf.settings import DEFAULT_VERSION
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 _INTRODUCTION = """\
 # Faults
@@ -20,7 +20,7 @@ _INTRODUCTION = """\
 What comes of a run in which something goes wrong, by the phase in which it does. Each fault is a real one, done from
 outside to a run of `pytest` with a real broker. Each row is a test in `tests/faults`, which states besides that no
 traceback is shown, that the run ends by itself, and that nothing is left: no process, no file, no shared memory, no
-topic and no consumer group. This page is written by that test run; `CONTRIBUTING.md` says how.
+topic and no consumer group. This page is written by that test run; `tests/README.md` says how.
 
 "Brokers" says whose they are: the run's own, or somebody else's. Seconds are those from the fault to the end of the
 run, on {machine}.

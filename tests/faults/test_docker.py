@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters import ClusterSpec
-from pytest_kafkaperf.clusters.docker.connection import connection
-from pytest_kafkaperf.clusters.docker.image import image_of
-from pytest_kafkaperf.clusters.docker.labels import sweep
-from pytest_kafkaperf.clusters.runs import run_folder
+from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
+from pytest_kafkaperf.clusters.docker.client import connection, image_of
+from pytest_kafkaperf.clusters.docker.container import sweep
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.ground import Ground
 
 from .cells import DAEMON_STOPPED, FAILED, ROUND

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.clusters.runs import run_folder
-from pytest_kafkaperf.load.admin import Admin
-from pytest_kafkaperf.load.names import stale_groups, stale_topics
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.run_names import stale_groups, stale_topics
+from pytest_kafkaperf.clusters.spec import Cluster
 from tests.ground import SETTLE_TIMEOUT_S, Ground
 
 from .cells import CONFIRMATION, CREATION, DRAINING, ROUND, WARMUP, Cell, cells

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.clusters.spec import Cluster
 from tests.ground import Ground
 
 from .cells import FAILED, INTERRUPTED, PASSED, UNWRITTEN, WRITING_BASELINE, WRITING_REPORT

@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of everything that is read; CONTRIBUTING.md says how to run it."""
+"""Coverage-guided fuzzing of everything that is read; tests/README.md says how to run it."""

@@ -16,25 +16,23 @@ from typing import Any, TypeVar
 
 import javaproperties
 
-from pytest_kafkaperf.access.properties import read_client_properties
-from pytest_kafkaperf.baseline import BaselineRecord, scenario_changes
-from pytest_kafkaperf.comparison import Measured
-from pytest_kafkaperf.documents import parse_document
-from pytest_kafkaperf.errors import BaselineError, ScenarioError, UnitError, UsageError
-from pytest_kafkaperf.imports import Source, notes_on, origin, read_source, rounds_of
-from pytest_kafkaperf.keys import parse_keys
-from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.printable import printable
-from pytest_kafkaperf.rate import dump_rate, format_rate, parse_rate, peak_rate
-from pytest_kafkaperf.reports.comparing import compare_reports
+from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
+from pytest_kafkaperf.core.errors import BaselineError, ScenarioError, UnitError, UsageError
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.text import parse_document, printable
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_exact
+from pytest_kafkaperf.reports.compare import compare_reports
+from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
+from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
-from pytest_kafkaperf.reports.reading import Report, read_report
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.sizes import dump_sizes, format_sizes, parse_sizes
-from pytest_kafkaperf.store import BaselineStore, read_baseline
-from pytest_kafkaperf.threshold import describe_limit, limit_value, parse_threshold
-from pytest_kafkaperf.units import Unit, format_quantity, parse, parse_exact
-from pytest_kafkaperf.verdict import judge
+from pytest_kafkaperf.scenario.rate import dump_rate, format_rate, parse_rate, peak_rate
+from pytest_kafkaperf.scenario.records import dump_sizes, format_sizes, parse_keys, parse_sizes
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenario.threshold import describe_limit, limit_value, parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, scenario_changes
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.verdict import judge
 
 Target = Callable[[bytes], None]
 _T = TypeVar("_T")
@@ -45,7 +43,7 @@ _OUTPUTS = _HERE.parent / "data" / "kafka-tools"
 _PAPER = Paper(width=80, colour=False, ascii_only=False)
 _MOST_TOLD = 10_000
 """Characters of an error."""
-_INTERNAL = ("Traceback", " object at 0x", "pydantic", "recursion", "set_int_max_str_digits")
+_INTERNAL = ("Traceback", " object at 0x", "pydantic", "maximum recursion depth", "set_int_max_str_digits")
 """Words of Python's, which tell a user nothing."""
 _MOST_EXPRESSION = 300
 """Characters of a threshold."""

@@ -39,7 +39,10 @@ DANGEROUS_ARGUMENTS = {"allow_pickle", "shell"}
 
 ALLOWED = {
     ("__init__.py", "importlib.import_module"): "public names, from a list in the code",
-    ("load/hosted.py", "import pickle"): "between a process and the one that it started: a pipe, and a private folder",
+    (
+        "load/dask/hosted.py",
+        "import pickle",
+    ): "between two processes: a pipe, and a private folder",
 }
 """What is used all the same, and on what."""
 

@@ -16,16 +16,16 @@ from typing import Any, Protocol
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.crew import Crew
-from pytest_kafkaperf.load.admin import Admin
-from pytest_kafkaperf.load.pool import Progress
-from pytest_kafkaperf.measurement import fold
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.round_report import RoundReport
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.worker_report import Consumed, Produced
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
+from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.proxy import ProxiedBroker, proxied_broker
 
 from .topic_log import Log, read_log
@@ -38,7 +38,7 @@ class Ran:
     """One round: what the user gets, and what it was made of."""
 
     round: Round
-    report: RoundReport
+    report: LoadReport
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -70,26 +70,32 @@ def faults(one: Round) -> list[str]:
 class Load(Protocol):
     """Runs one round of a scenario."""
 
-    def __call__(self, cluster: Cluster, *, crew: Crew = ..., on_progress: OnProgress = ..., **fields: Any) -> Ran: ...
+    def __call__(
+        self, cluster: Cluster, *, allocation: WorkerAllocation = ..., on_progress: OnProgress = ..., **fields: Any
+    ) -> Ran: ...
 
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     """Run one round, and keep what the workers reported."""
-    reports: list[RoundReport] = []
+    reports: list[LoadReport] = []
 
-    def keep(report: RoundReport, scenario: Scenario) -> Round:
+    def keep(report: LoadReport, scenario: Scenario) -> Round:
         reports.append(report)
         return fold(report, scenario)
 
     def one_round(
-        cluster: Cluster, *, crew: Crew | None = None, on_progress: OnProgress = lambda *_: None, **fields: Any
+        cluster: Cluster,
+        *,
+        allocation: WorkerAllocation | None = None,
+        on_progress: OnProgress = lambda *_: None,
+        **fields: Any,
     ) -> Ran:
         scenario = Scenario.of({"rounds": 1, "warmup": 0.3} | fields)
-        (only,) = run_scenario(scenario, cluster, crew=crew or Crew(), on_progress=on_progress)
+        (only,) = run_scenario(scenario, cluster, allocation=allocation or WorkerAllocation(), on_progress=on_progress)
         return Ran(round=only, report=reports[-1])
 
-    monkeypatch.setattr("pytest_kafkaperf.run.fold", keep)
+    monkeypatch.setattr("pytest_kafkaperf.runner.rounds.fold", keep)
     return one_round
 
 

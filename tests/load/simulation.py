@@ -22,22 +22,22 @@ from aiokafka.producer import producer as aiokafka_producer
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import RecordMetadata, TopicPartition
 
-from pytest_kafkaperf.load import batches, keyed, producing, single, transactions
-from pytest_kafkaperf.load.batches import BatchProducer
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.aiokafka_hooks import adapt
+from pytest_kafkaperf.load.batch_decoder import BatchedRecords
 from pytest_kafkaperf.load.clients import make_producer
-from pytest_kafkaperf.load.kafka import adapt
-from pytest_kafkaperf.load.keyed import KeyedProducer
 from pytest_kafkaperf.load.payload import Payload, origin
-from pytest_kafkaperf.load.producing import Producer, Window
-from pytest_kafkaperf.load.reading import BatchedRecords
-from pytest_kafkaperf.load.single import RecordProducer
+from pytest_kafkaperf.load.producers import base, batch, keyed, record
+from pytest_kafkaperf.load.producers.base import Producer, Window
+from pytest_kafkaperf.load.producers.batch import BatchProducer
+from pytest_kafkaperf.load.producers.keyed import KeyedProducer
+from pytest_kafkaperf.load.producers.record import RecordProducer
+from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.load.worker import _share
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.series import Series
-from pytest_kafkaperf.units import NS_PER_S
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.worker_report import Produced
+    from pytest_kafkaperf.load.messages import Produced
 
 TOPIC = "topic"
 START_NS = 100 * NS_PER_S
@@ -106,7 +106,7 @@ class Simulation:
     def run(self, monkeypatch: pytest.MonkeyPatch) -> Produced:
         """The whole round: warm-up, window, settling."""
         adapt_here(monkeypatch, self.scenario)
-        for module in (batches, keyed, producing, single, transactions):
+        for module in (batch, keyed, base, record, base):
             monkeypatch.setattr(module, "now_ns", lambda: self.now_ns)
         return asyncio.run(self._run())
 

@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import random
 import threading
+import time
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,13 +15,15 @@ from typing import Any, TypeVar
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.round import Round
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.round import Round
 
 TIMEOUT_S = 30
 SIZES = (10, 16, 200)
 """Bytes of values: too short for a tag, just as long as one, and longer."""
 _PAUSE_S = 0.002
+_LAG_S = 5.0
 _PER_TRANSACTION = 7
 
 T = TypeVar("T")
@@ -68,6 +71,15 @@ def topics(cluster: Cluster) -> set[str]:
             return {topic for topic in await admin.list_topics() if not topic.startswith("__")}
 
     return on_a_loop(listed())
+
+
+def topics_of_runs(cluster: Cluster) -> list[str]:
+    """Those that runs have left, as soon as none is: a broker hears of a deletion after the controller has answered."""
+    deadline_s = time.monotonic() + _LAG_S
+    while left := sorted(name for name in topics(cluster) if name.startswith(PREFIX)):
+        if time.monotonic() > deadline_s:
+            break
+    return left
 
 
 def groups(cluster: Cluster) -> set[str]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.histogram import Histogram, merged
-from pytest_kafkaperf.load.pool import Progress
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.load.histogram import Histogram, merged
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.proxy import ProxiedBroker
 
 from .conftest import Load, Once

@@ -9,25 +9,24 @@ import time
 import pytest
 import uvloop
 
-from pytest_kafkaperf.load.alarm import Alarm, _LoopAlarm, make_alarm
-from pytest_kafkaperf.load.board import now_ns, set_clock
+from pytest_kafkaperf.load.clock import Timer, _LoopAlarm, make_alarm, now_ns, set_clock
 
 MILLISECOND_NS = 1_000_000
 
 
-async def _lateness_ns(alarm: Alarm, delays_ns: list[int]) -> list[int]:
+async def _lateness_ns(timer: Timer, delays_ns: list[int]) -> list[int]:
     lateness = []
-    with alarm:
+    with timer:
         for delay_ns in delays_ns:
             deadline_ns = now_ns() + delay_ns
-            await alarm.until(deadline_ns)
+            await timer.until(deadline_ns)
             lateness.append(now_ns() - deadline_ns)
     return lateness
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("make", [make_alarm, _LoopAlarm], ids=["platform", "loop"])
-def test_an_alarm_is_never_early_and_mostly_close(make: type[Alarm], loop_factory: type) -> None:
+def test_an_alarm_is_never_early_and_mostly_close(make: type[Timer], loop_factory: type) -> None:
     """An early batch would have a negative latency, a late one a latency that is not Kafka's."""
     delays_ns = [200_000 * (k % 10) for k in range(100)]
     with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -41,10 +40,10 @@ def test_an_alarm_of_the_past_does_not_wait() -> None:
     """A producer that is behind catches up at full speed."""
 
     async def past() -> None:
-        with make_alarm() as alarm:
+        with make_alarm() as timer:
             async with asyncio.timeout(30):
                 for deadline_ns in (0, 1, now_ns() - 1):
-                    await alarm.until(deadline_ns)
+                    await timer.until(deadline_ns)
 
     asyncio.run(past())
 
@@ -53,14 +52,14 @@ def test_a_cancelled_alarm_does_not_ring_the_next_one() -> None:
     """The descriptor is one; an old expiry must not end a new wait early."""
 
     async def twice() -> int:
-        with make_alarm() as alarm:
-            waiting = asyncio.ensure_future(alarm.until(now_ns() + 5 * MILLISECOND_NS))
+        with make_alarm() as timer:
+            waiting = asyncio.ensure_future(timer.until(now_ns() + 5 * MILLISECOND_NS))
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             time.sleep(0.01)  # noqa: ASYNC251 - the loop must not see the expiry before the next wait
             deadline_ns = now_ns() + 50 * MILLISECOND_NS
-            await alarm.until(deadline_ns)
+            await timer.until(deadline_ns)
             return now_ns() - deadline_ns
 
     assert asyncio.run(twice()) >= 0
@@ -68,7 +67,7 @@ def test_a_cancelled_alarm_does_not_ring_the_next_one() -> None:
 
 @pytest.mark.parametrize("make", [make_alarm, _LoopAlarm], ids=["platform", "loop"])
 @pytest.mark.parametrize("offset_ns", [10**15, -(10**9), -(10**15)])
-def test_an_alarm_rings_by_the_clock_of_the_round(make: type[Alarm], offset_ns: int) -> None:
+def test_an_alarm_rings_by_the_clock_of_the_round(make: type[Timer], offset_ns: int) -> None:
     """On another machine that is not the machine's own: it may be days ahead, or before its boot."""
     set_clock(offset_ns=offset_ns, uncertainty_ns=0)
     try:

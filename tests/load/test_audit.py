@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.errors import LoadError
+from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.audit import _named, compare, outcome
+from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
+from pytest_kafkaperf.load.messages import Audit, Consumed
 from pytest_kafkaperf.load.payload import names_of
-from pytest_kafkaperf.load.reading import ReceivedBatch
-from pytest_kafkaperf.round_report import Audit
-from pytest_kafkaperf.worker_report import Consumed
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.payload import Int64s

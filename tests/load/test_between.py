@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.load.board import set_clock
-from pytest_kafkaperf.load.consuming import _since
+from pytest_kafkaperf.load.clock import set_clock
+from pytest_kafkaperf.load.consumer import _since
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.units import NS_PER_S
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.units import NS_PER_S
 
 from .conftest import Once, Stall, workers
 

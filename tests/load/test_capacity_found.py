@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pytest_kafkaperf.capacity import MOST_STEPS, Plan, find_capacity
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.preheat import preheat
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.run import Compound, run_scenario
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.steps import Outcome
-from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
+from pytest_kafkaperf.runner.round import Round, StepOutcome
+from pytest_kafkaperf.runner.rounds import Compound, run_scenario
+from pytest_kafkaperf.runner.warmup import preheat
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests.quotas import quota
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -33,7 +33,7 @@ def limited() -> Iterator[Cluster]:
 def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, **fields: object) -> Round:
     """One search."""
     scenario = Scenario.of({"record_size": RECORD_BYTES, "duration": 3, "warmup": 1, "rounds": 1} | fields)
-    plan = Plan(limits=tuple(map(parse_threshold, limits)), low=low, high=high)
+    plan = SearchPlan(limits=tuple(map(parse_threshold, limits)), low=low, high=high)
     compound = Compound(make=functools.partial(find_capacity, plan, scenario), most=MOST_STEPS)
     (only,) = run_scenario(scenario, cluster, compound=compound)
     return only
@@ -59,8 +59,10 @@ def test_what_consumers_cannot_keep_up_with_is_no_capacity(limited: Cluster) -> 
         found = search(limited, ["errors == 0", "lag.end <= 5000"], low=10_000, high=20_000, consumers=1)
     (problem,) = found.problems
     assert problem.startswith("no rate held its limits: at the lowest rate, 10k records/s")
-    told = [step for step in found.steps if step.outcome is not Outcome.DISTURBED]  # others may use the machine, too
-    assert [step.outcome for step in told] == [Outcome.BROKEN] * 3
+    told = [
+        step for step in found.steps if step.outcome is not StepOutcome.DISTURBED
+    ]  # others may use the machine, too
+    assert [step.outcome for step in told] == [StepOutcome.BROKEN] * 3
     for step in told:
         assert step.metrics["produce.throughput"] == pytest.approx(10_000, rel=0.2)
         assert step.metrics["lag.end"] > 5000

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.metrics import LOAD_METRICS
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.units import NS_PER_S
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.metrics import LOAD_METRICS
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from .topic_log import Log
 

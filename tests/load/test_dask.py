@@ -13,9 +13,11 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +25,14 @@ import psutil
 import pytest
 from distributed import Client
 
-from pytest_kafkaperf.crew import Crew
-from pytest_kafkaperf.errors import ClusterError, LoadError
-from pytest_kafkaperf.load.clocks import Reading, clock_name
-from pytest_kafkaperf.load.dask import DaskWorkers, _refuse_loopback
-from pytest_kafkaperf.load.names import PREFIX
-from pytest_kafkaperf.load.pool import WorkerPool
-from pytest_kafkaperf.load.versions import Versions, differing
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.core.errors import ClusterError, LoadError
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.load.controller import WorkerPool
+from pytest_kafkaperf.load.dask.clocks import Reading, clock_name
+from pytest_kafkaperf.load.dask.workers import DaskWorkers, _difference, _refuse_loopback
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from .conftest import Once, faults, within
 from .strangers import drop_topic, topics
@@ -40,7 +41,7 @@ from .test_pool import TASK
 if TYPE_CHECKING:
     from distributed.scheduler import Scheduler
 
-    from pytest_kafkaperf.clusters import Cluster
+    from pytest_kafkaperf.clusters.spec import Cluster
 
     from .conftest import Load
 
@@ -65,8 +66,8 @@ class Workers:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def crew(self) -> Crew:
-        return Crew(scheduler=self.address)
+    def allocation(self) -> WorkerAllocation:
+        return WorkerAllocation(scheduler=self.address)
 
     def client(self) -> Client:
         return Client(self.address, set_as_default=False)
@@ -164,7 +165,7 @@ def load_processes() -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["cmdline"])
-        if "pytest_kafkaperf.load.hosted" in " ".join(process.info["cmdline"] or [])
+        if "pytest_kafkaperf.load.dask.hosted" in " ".join(process.info["cmdline"] or [])
         and process.status() != psutil.STATUS_ZOMBIE
     ]
 
@@ -225,30 +226,24 @@ def test_without_workers_it_says_how_to_start_some(tmp_path: Path) -> None:
     )
 
 
-_OLD = Versions(python="3.11.9", packages={"pytest-kafkaperf": "0.1.0", "aiokafka": "0.14.0"})
-
-
 @pytest.mark.parametrize(
-    ("python", "ours", "aiokafka", "problems"),
+    ("name", "version", "problem"),
     [
-        ("3.11.2", "0.1.0", "0.14.0", []),
-        ("3.12.1", "0.1.0", "0.14.0", ["X has Python 3.12.1, here it is 3.11.9: use the same on both"]),
-        ("3.11.9", "0.2.0", "0.14.0", ["X has pytest-kafkaperf 0.2.0, here it is 0.1.0: install the same on both"]),
-        ("3.11.9", "0.1.0", "0.15.0", ["X has aiokafka 0.15.0, here it is 0.14.0: install the same on both"]),
+        ("Python", sysconfig.get_python_version(), None),
+        ("Python", "3.9", f"X has Python 3.9, here it is {sysconfig.get_python_version()}: install the same on both"),
+        ("aiokafka", version("aiokafka"), None),
+        ("aiokafka", "0.1.2", f"X has aiokafka 0.1.2, here it is {version('aiokafka')}: install the same on both"),
         (
-            "3.11.9",
+            "pytest-kafkaperf",
             None,
-            "0.14.0",
-            ["X has no pytest-kafkaperf: install it there, with 'pip install pytest-kafkaperf[dask]==0.1.0'"],
+            "X has no pytest-kafkaperf: install it there, with "
+            f"'pip install pytest-kafkaperf[dask]=={version('pytest-kafkaperf')}'",
         ),
     ],
 )
-def test_versions_that_differ_are_named(
-    python: str, ours: str | None, aiokafka: str | None, problems: list[str]
-) -> None:
+def test_versions_that_differ_are_named(name: str, version: str | None, problem: str | None) -> None:
     """Figures of two programs are no measurement; corrections of Python make no difference."""
-    there = Versions(python=python, packages={"pytest-kafkaperf": ours, "aiokafka": aiokafka})
-    assert differing({"X": there}, _OLD) == problems
+    assert _difference("X", name, version) == problem
 
 
 def test_a_worker_with_another_version_is_refused_before_any_load(tmp_path: Path) -> None:
@@ -294,7 +289,7 @@ def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) 
     )
     seen: list[str] = []
     rounds = run_scenario(
-        scenario, broker, crew=three.crew, on_progress=lambda _, progress: seen.append(progress.phase)
+        scenario, broker, allocation=three.allocation, on_progress=lambda _, progress: seen.append(progress.phase)
     )
 
     assert [faults(one) for one in rounds] == [[], []]
@@ -318,7 +313,7 @@ def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) 
 @pytest.mark.broker
 def test_machines_begin_together_and_time_by_one_clock(broker: Cluster, three: Workers, load: Load) -> None:
     """One clock is 1000 s ahead: without its offset nothing here could hold."""
-    ran = load(broker, crew=three.crew, rate=1000, producers=2, consumers=1, duration=2)
+    ran = load(broker, allocation=three.allocation, rate=1000, producers=2, consumers=1, duration=2)
     only, report = ran.round, ran.report
 
     assert ran.faults == []
@@ -352,7 +347,7 @@ def test_a_file_of_samples_goes_along(broker: Cluster, three: Workers, tmp_path:
     payload = scenario.payload
     assert not isinstance(payload, str)
     found = scenario.model_copy(update={"payload": type(payload)(file=payload.file, path=str(samples))})
-    (only,) = run_scenario(found, broker, crew=three.crew)
+    (only,) = run_scenario(found, broker, allocation=three.allocation)
 
     assert faults(only) == []
     assert only.shares[0].sent == 500
@@ -363,9 +358,9 @@ def test_several_shares_go_to_one_worker_with_one_thread(broker: Cluster, tmp_pa
     """They are ready together or never."""
     with dask(tmp_path) as workers:
         workers.add()
-        crew = Crew(scheduler=workers.address, producing=2, consuming=2)
+        allocation = WorkerAllocation(scheduler=workers.address, producing=2, consuming=2)
         scenario = Scenario.of({"rate": 500, "producers": 2, "consumers": 2, "rounds": 1, "warmup": 0.3, "duration": 1})
-        (only,) = run_scenario(scenario, broker, crew=crew)
+        (only,) = run_scenario(scenario, broker, allocation=allocation)
         assert left_behind(workers) == ([], [], 0)
     assert faults(only) == []
     assert len(only.shares) == 4
@@ -393,7 +388,7 @@ def test_a_worker_that_is_killed_makes_its_round_invalid(broker: Cluster, tmp_pa
             if number == 2 and not ended:
                 ended.append(time.monotonic())
 
-        first, second = run_scenario(scenario, broker, crew=workers.crew, on_progress=watch)
+        first, second = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=watch)
         assert left_behind(workers) == ([], [], 0)
 
     assert kill.done_s is not None
@@ -425,7 +420,7 @@ def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path:
                 ended.append(time.monotonic())
 
         scenario = Scenario.of({"rate": 500, "producers": 2, "rounds": 2, "warmup": 0.3, "duration": 10})
-        first, second = run_scenario(scenario, broker, crew=workers.crew, on_progress=watch)
+        first, second = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=watch)
         victim.resume()
 
     assert stop.done_s is not None
@@ -442,13 +437,13 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
         workers.add()
         script = (
             "import sys\n"
-            "from pytest_kafkaperf.clusters import Cluster\n"
-            "from pytest_kafkaperf.crew import Crew\n"
-            "from pytest_kafkaperf.run import run_scenario\n"
-            "from pytest_kafkaperf.scenario import Scenario\n"
+            "from pytest_kafkaperf.clusters.spec import Cluster\n"
+            "from pytest_kafkaperf.load.allocation import WorkerAllocation\n"
+            "from pytest_kafkaperf.runner.rounds import run_scenario\n"
+            "from pytest_kafkaperf.scenario.scenario import Scenario\n"
             "cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider='external', version='unknown')\n"
             "scenario = Scenario.of({'rate': 100, 'rounds': 1, 'warmup': 0, 'duration': 60})\n"
-            "run_scenario(scenario, cluster, crew=Crew(scheduler=sys.argv[2]))\n"
+            "run_scenario(scenario, cluster, allocation=WorkerAllocation(scheduler=sys.argv[2]))\n"
         )
         command = [sys.executable, "-c", script, broker.bootstrap_servers, workers.address]
         own = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed controller leaves its board there
@@ -470,7 +465,7 @@ def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp
         workers.add()
         kill = Once(workers.scheduler.kill, after_s=0.3)
         scenario = Scenario.of({"rate": 500, "rounds": 1, "warmup": 0, "duration": 20})
-        (only,) = run_scenario(scenario, broker, crew=workers.crew, on_progress=kill)
+        (only,) = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=kill)
         assert kill.done_s is not None
         assert time.monotonic() - kill.done_s < 40
         wait_for_load_processes(some=False)

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_kafkaperf.histogram import Histogram
-from pytest_kafkaperf.measurement import fold
-from pytest_kafkaperf.round import Share
-from pytest_kafkaperf.round_report import Audit, RoundReport
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.series import Series
-from pytest_kafkaperf.units import NS_PER_S
-from pytest_kafkaperf.worker_report import Clock, Consumed, Produced, WorkerReport
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.histogram import Histogram
+from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 START_NS = 50 * NS_PER_S
 MS = 1_000_000
@@ -58,7 +56,7 @@ def consumed(**changes: Any) -> Consumed:
     return Consumed(**fields | changes)
 
 
-def report(*parts: Produced | Consumed, cpu_s: float = 0.5, busy_ratio: float = 0.2, **fields: Any) -> RoundReport:
+def report(*parts: Produced | Consumed, cpu_s: float = 0.5, busy_ratio: float = 0.2, **fields: Any) -> LoadReport:
     """One worker a part."""
     workers = [
         WorkerReport(
@@ -71,7 +69,7 @@ def report(*parts: Produced | Consumed, cpu_s: float = 0.5, busy_ratio: float = 
         for number, part in enumerate(parts)
     ]
     healthy: dict[str, Any] = {"workers": workers, "start_ns": START_NS, "log_growth": {0: 500, 1: 500}}
-    return RoundReport(**healthy | fields)
+    return LoadReport(**healthy | fields)
 
 
 def test_one_producer_gives_exact_figures() -> None:
@@ -377,7 +375,7 @@ def test_a_round_that_broke_tells_why_and_nothing_that_follows_from_it() -> None
 
 def test_a_round_that_never_began_has_its_reason_and_no_errors_of_records() -> None:
     """Nothing was sent."""
-    done = fold(RoundReport(workers=(), start_ns=None, problems=["no connection"], broken=True), PACED)
+    done = fold(LoadReport(workers=(), start_ns=None, problems=["no connection"], broken=True), PACED)
 
     assert (dict(done.metrics), done.problems, done.warnings) == ({"errors": 0.0}, ("no connection",), ())
     assert done.series == {}
@@ -402,7 +400,7 @@ def test_series_of_all_workers_become_one() -> None:
         for name in ("produce_series", "consume_series"):
             if getattr(worker, name).start_ns == 0:
                 setattr(worker, name, Series(START_NS))
-    round_report = RoundReport(workers=workers, start_ns=START_NS)
+    round_report = LoadReport(workers=workers, start_ns=START_NS)
 
     assert list(fold(round_report, PACED).series) == ["produce"]
     series = fold(round_report, READ).series
@@ -415,7 +413,7 @@ def test_series_of_all_workers_become_one() -> None:
 def test_what_the_client_library_said_is_told_once() -> None:
     """Each worker says the same."""
     workers = [WorkerReport(worker=number, produced=[produced()], notes=["a", "b"]) for number in range(2)]
-    done = fold(RoundReport(workers=workers, start_ns=START_NS), PACED)
+    done = fold(LoadReport(workers=workers, start_ns=START_NS), PACED)
 
     assert done.warnings == ("aiokafka: a", "aiokafka: b")
 
@@ -464,7 +462,7 @@ def test_end_to_end_latency_is_as_exact_as_the_two_clocks(
     workers = [WorkerReport(worker=0, produced=[produced()], clock=one) for one in sending]
     workers += [WorkerReport(worker=1, consumed=[consumed()], clock=one) for one in receiving]
 
-    assert fold(RoundReport(workers=workers, start_ns=START_NS), READ).e2e_uncertainty_s == uncertainty_s
+    assert fold(LoadReport(workers=workers, start_ns=START_NS), READ).e2e_uncertainty_s == uncertainty_s
 
 
 def test_a_round_tells_what_each_worker_had_of_it() -> None:
@@ -473,7 +471,7 @@ def test_a_round_tells_what_each_worker_had_of_it() -> None:
         WorkerReport(worker=0, produced=[produced(), produced()], cpu_s=2.0, busy_ratio=0.3, clock=clock("a")),
         WorkerReport(worker=1, consumed=[consumed()], cpu_s=1.0, busy_ratio=0.2),
     ]
-    assert fold(RoundReport(workers=workers, start_ns=START_NS), READ).shares == (
-        Share(host="host-a", producers=2, consumers=0, cpu_s=2.0, busy_ratio=0.3, sent=2000, received=0),
-        Share(host=None, producers=0, consumers=1, cpu_s=1.0, busy_ratio=0.2, sent=0, received=500),
+    assert fold(LoadReport(workers=workers, start_ns=START_NS), READ).shares == (
+        WorkerShare(host="host-a", producers=2, consumers=0, cpu_s=2.0, busy_ratio=0.3, sent=2000, received=0),
+        WorkerShare(host=None, producers=0, consumers=1, cpu_s=1.0, busy_ratio=0.2, sent=0, received=500),
     )

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.load.admin import Admin
-from pytest_kafkaperf.load.names import run_name
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.run_names import run_name
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from .conftest import within
 from .strangers import commit_as, groups, left_behind, make_topic, topics

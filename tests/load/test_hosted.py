@@ -12,9 +12,9 @@ from typing import NoReturn
 import psutil
 import pytest
 
-from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.board import monotonic_ns, now_ns
-from pytest_kafkaperf.load.hosted import Outcome, Task, last_words, read_outcome, start
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.clock import monotonic_ns, now_ns
+from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome, last_words, read_outcome, start
 
 AHEAD_NS = 10**15
 
@@ -42,7 +42,7 @@ def last(_: str) -> None:
     time.sleep(60)
 
 
-def outcome(task: Task, folder: Path) -> Outcome | None:
+def outcome(task: Task, folder: Path) -> TaskOutcome | None:
     with start(task, folder) as process:
         process.wait(30)
     return read_outcome(folder)
@@ -61,7 +61,7 @@ def test_a_value_comes_back_and_its_instants_are_the_controllers(tmp_path: Path)
 
 def test_a_reason_comes_back_in_its_own_words(tmp_path: Path) -> None:
     """They are for the user."""
-    assert outcome(Task(function=refuse, argument="no broker"), tmp_path) == Outcome(problem="no broker")
+    assert outcome(Task(function=refuse, argument="no broker"), tmp_path) == TaskOutcome(problem="no broker")
 
 
 def test_a_mistake_comes_back_with_its_traceback(tmp_path: Path) -> None:

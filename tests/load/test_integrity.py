@@ -13,10 +13,10 @@ from typing import Any
 import aiokafka
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.load import pool
-from pytest_kafkaperf.load.admin import Admin
-from pytest_kafkaperf.scenario import TAG_BYTES
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.load import controller
+from pytest_kafkaperf.scenario.scenario import TAG_BYTES
 from tests.proxy import ProxiedBroker, proxied_broker
 
 from .conftest import Load, Once, Ran
@@ -95,7 +95,7 @@ def restartable() -> Iterator[ProxiedBroker]:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may need longer to start a broker than anybody would wait for a silent one."""
-    monkeypatch.setattr(pool, "SILENCE_TIMEOUT_S", 25)  # and less than a batch is tried for
+    monkeypatch.setattr(controller, "SILENCE_TIMEOUT_S", 25)  # and less than a batch is tried for
 
 
 @pytest.fixture

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from pytest_kafkaperf import integrity
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.load.admin import TopicGoneError
-from pytest_kafkaperf.round_report import Audit, RoundReport
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.worker_report import Produced, WorkerReport
+from pytest_kafkaperf.clusters.client.admin import TopicGoneError
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.load.messages import Audit, LoadReport, Produced, WorkerReport
+from pytest_kafkaperf.runner import integrity
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.load.admin import Admin
+    from pytest_kafkaperf.clusters.client.admin import Admin
     from pytest_kafkaperf.load.audit import AuditTask
-    from pytest_kafkaperf.load.pool import WorkerPool
+    from pytest_kafkaperf.load.controller import WorkerPool
 
 FOUND = Audit(lost=1, duplicated=2, reordered=3)
 CLUSTER = Cluster(
@@ -63,18 +62,18 @@ class Auditor:
 
     asked: list[dict[int, tuple[int, int]]] = field(default_factory=list)
 
-    def __call__(self, _: RoundReport, offsets: Any) -> Audit | str:
+    def __call__(self, _: LoadReport, offsets: Any) -> Audit | str:
         self.asked.append(dict(offsets))
         return FOUND
 
 
-def report(**changes: Any) -> RoundReport:
+def report(**changes: Any) -> LoadReport:
     """30 records acknowledged in each of two partitions."""
     part = Produced(**{"acknowledged_by_partition": {0: 30, 1: 30}} | changes)
-    return RoundReport(workers=[WorkerReport(worker=0, produced=[part])], start_ns=1)
+    return LoadReport(workers=[WorkerReport(worker=0, produced=[part])], start_ns=1)
 
 
-def checked(log: Log, auditor: Auditor, load: RoundReport, **fields: Any) -> RoundReport:
+def checked(log: Log, auditor: Auditor, load: LoadReport, **fields: Any) -> LoadReport:
     scenario = Scenario.of({"partitions": 2} | fields)
     return integrity.checked(cast("Admin", log), "topic", scenario, lambda: load, auditor)
 
@@ -162,12 +161,12 @@ class Audits:
     findings: list[Audit | str]
     asked: list[dict[int, tuple[int, int]]] = field(default_factory=list)
 
-    def __call__(self, _: RoundReport, offsets: Any) -> Audit | str:
+    def __call__(self, _: LoadReport, offsets: Any) -> Audit | str:
         self.asked.append(dict(offsets))
         return self.findings[min(len(self.asked), len(self.findings)) - 1]
 
 
-def shared(log: Log, audits: Audits, load: RoundReport, **fields: Any) -> RoundReport:
+def shared(log: Log, audits: Audits, load: LoadReport, **fields: Any) -> LoadReport:
     """On a topic that others write to."""
     scenario = Scenario.of({"topic": "topic"} | fields).model_copy(update={"partitions": 2})
     return integrity.checked(cast("Admin", log), "topic", scenario, lambda: load, audits)
@@ -206,7 +205,7 @@ def test_nothing_is_known_of_a_log_that_others_write_to_and_nobody_can_look_into
     """No counts stand in for the audit there."""
     unread = shared(Log([(0, 0), (30, 30)]), Audits(["too many"]), report())
     silent = shared(Log([(0, 0), ClusterError("silent")]), Audits([CLEAN]), report())
-    never_began = shared(Log([(0, 0)]), Audits([CLEAN]), RoundReport(workers=(), start_ns=None))
+    never_began = shared(Log([(0, 0)]), Audits([CLEAN]), LoadReport(workers=(), start_ns=None))
 
     assert (unread.audit, unread.log_growth) == ("too many", None)
     assert (silent.audit, silent.log_growth) == ("silent", None)
@@ -224,7 +223,7 @@ class Pool:
         return FOUND
 
 
-def audited(pool: Pool, load: RoundReport, offsets: dict[int, tuple[int, int]]) -> Audit | str:
+def audited(pool: Pool, load: LoadReport, offsets: dict[int, tuple[int, int]]) -> Audit | str:
     scenario = Scenario.of({"partitions": 2})
     auditors = cast("WorkerPool", pool)
     return integrity.run_audit(load, offsets, pool=auditors, cluster=CLUSTER, topic="topic", scenario=scenario)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import inspect
 import re
+import textwrap
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -27,21 +29,13 @@ from aiokafka.structs import TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load import aiokafka_hooks
+from pytest_kafkaperf.load.aiokafka_hooks import Accumulator, Connection, Sender, adapt, check_aiokafka, submit
+from pytest_kafkaperf.load.batch_decoder import BatchedRecords, FetchedBatches
+from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch, crc32c, encode, make_batch
 from pytest_kafkaperf.load.clients import batches_in_flight, make_consumer, make_producer, make_reader
-from pytest_kafkaperf.load.kafka import (
-    CODECS,
-    Accumulator,
-    Connection,
-    RecordBatch,
-    Sender,
-    adapt,
-    crc32c,
-    encode,
-    make_batch,
-    submit,
-)
-from pytest_kafkaperf.load.reading import BatchedRecords, RecordBatches
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from .simulation import adapt_here
 
@@ -71,9 +65,9 @@ def producer_of(**fields: Any) -> Any:
     return make_producer(scenario, NOWHERE, {}, transactional_id="group-3", largest=100)
 
 
-def record_batch(count: int = 1) -> RecordBatch:
+def record_batch(count: int = 1) -> EncodedBatch:
     body, ends = encode([(None, b"value")] * count, [], 1 << 20)
-    return RecordBatch(body, len(ends), timestamp_ms=TIMESTAMP_MS)
+    return EncodedBatch(body, len(ends), timestamp_ms=TIMESTAMP_MS)
 
 
 # A batch
@@ -121,7 +115,9 @@ def test_a_batch_is_byte_for_byte_aiokafkas_own(one: Given, monkeypatch: pytest.
     ]
     theirs._set_producer_state(*(one.state or (-1, -1, -1)))
     body, ends = encode(one.rows, one.headers, one.batch_size)
-    ours = RecordBatch(body, len(ends), timestamp_ms=one.timestamp_ms, codec=one.codec, transactional=one.transactional)
+    ours = EncodedBatch(
+        body, len(ends), timestamp_ms=one.timestamp_ms, codec=one.codec, transactional=one.transactional
+    )
     if one.state is not None:
         ours._set_producer_state(*one.state)
 
@@ -143,7 +139,7 @@ def test_a_batch_answers_whatever_it_is_asked() -> None:
 
     assert asked == {"append", "record_count", "closed", "close", "_set_producer_state", "_build"}
     for name in asked - {"append"}:  # of `send()`, which is not for closed batches
-        ours, theirs = inspect.signature(getattr(RecordBatch, name)), inspect.signature(getattr(BatchBuilder, name))
+        ours, theirs = inspect.signature(getattr(EncodedBatch, name)), inspect.signature(getattr(BatchBuilder, name))
         assert list(ours.parameters) == list(theirs.parameters)
     assert "builder" not in inspect.getsource(sender)
 
@@ -310,7 +306,7 @@ def test_as_many_requests_are_on_their_way_as_may_be(fields: dict[str, Any], exp
         for number in range(8):
             for partition in partitions:
                 body, _ = encode([(None, b"%d" % number)], [], 1 << 20)
-                submit(client, RecordBatch(body, 1, timestamp_ms=0), partition).add_done_callback(
+                submit(client, EncodedBatch(body, 1, timestamp_ms=0), partition).add_done_callback(
                     lambda future: future.exception()
                 )
         client._sender._sender_task = asyncio.ensure_future(client._sender._sender_routine())
@@ -436,6 +432,32 @@ def test_fetched_data_is_unpacked_by_a_method_of_partition_records() -> None:
     assert not isinstance(BatchedRecords.__base__._consume_aborted_up_to, property)
 
 
+@pytest.mark.parametrize(("owner", "name"), aiokafka_hooks._REPLACED, ids=lambda each: getattr(each, "__name__", each))
+def test_a_name_that_aiokafka_has_moved_stops_the_load(
+    owner: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Assigning to it would change nothing, and figures would be those of another engine."""
+    check_aiokafka()
+    monkeypatch.delattr(owner, name)
+    with pytest.raises(LoadError, match=rf"aiokafka [0-9.]+ has no [\w.]*{name}, which the load engine needs; install"):
+        check_aiokafka()
+
+
+def test_adapt_replaces_nothing_that_is_not_checked() -> None:
+    """A name that is added to `adapt` is added to the list, too."""
+    source = ast.parse(textwrap.dedent(inspect.getsource(adapt)))
+    assigned = {
+        ast.unparse(target)
+        for node in ast.walk(source)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+    }
+    checked = {f"{owner.__name__.rpartition('.')[2]}.{name}" for owner, name in aiokafka_hooks._REPLACED}
+    assert assigned != set()
+    assert assigned <= checked
+
+
 def test_fetchers_look_up_what_adapt_replaces() -> None:
     """In their module, each time: that is where `adapt` puts ours."""
     adapt(Scenario.of({}), BatchedRecords)
@@ -443,7 +465,7 @@ def test_fetchers_look_up_what_adapt_replaces() -> None:
 
     assert "PartitionRecords(" in source
     assert "MemoryRecords(part_data[-1])" in source
-    assert (fetcher.PartitionRecords, fetcher.MemoryRecords) == (BatchedRecords, RecordBatches)
+    assert (fetcher.PartitionRecords, fetcher.MemoryRecords) == (BatchedRecords, FetchedBatches)
     assert "fetcher." not in source
 
 

@@ -12,9 +12,9 @@ from aiokafka.partitioner import DefaultPartitioner, murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.keys import parse_keys
-from pytest_kafkaperf.load.keying import KeySource, partitions_of
-from pytest_kafkaperf.scenario import KEY_BYTES
+from pytest_kafkaperf.load.producers.keyed import KeySource, partitions_of
+from pytest_kafkaperf.scenario.records import parse_keys
+from pytest_kafkaperf.scenario.scenario import KEY_BYTES
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.payload import Int64s

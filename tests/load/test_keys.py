@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiokafka.partitioner import murmur2
 
-from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.clusters.spec import Cluster
 
 from .topic_log import Log, Record
 

@@ -12,12 +12,12 @@ from aiokafka import errors as kafka_errors
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load import ledger as module
-from pytest_kafkaperf.load.ledger import LATE_NS, Batch, Ledger
-from pytest_kafkaperf.schedule import Schedule
-from pytest_kafkaperf.series import Series
-from pytest_kafkaperf.units import NS_PER_S
-from pytest_kafkaperf.worker_report import Produced
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.messages import Produced
+from pytest_kafkaperf.load.producers import accounting as module
+from pytest_kafkaperf.load.producers.accounting import LATE_NS, Batch, Ledger
+from pytest_kafkaperf.load.schedule import Schedule
+from pytest_kafkaperf.load.timeseries import Series
 
 MS = 1_000_000
 RECORD_BYTES = 100

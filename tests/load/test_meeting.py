@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pytest_kafkaperf.load.meeting import BEGIN_S, SILENT_S, Meeting
+from pytest_kafkaperf.load.dask.sync import BEGIN_S, SILENT_S, SyncState
 
 ADDRESSES = ["tcp://10.0.0.1:1", "tcp://10.0.0.2:1"]
 
 
 def test_everyone_gets_what_the_others_told() -> None:
     """The controller's row is that of start and stop; a worker needs those of other workers, too."""
-    meeting = Meeting(ADDRESSES, now_s=0.0)
+    meeting = SyncState(ADDRESSES, now_s=0.0)
     assert meeting.control([1], now_s=0.1) == {"rows": [], "lost": []}
     assert meeting.share(0, "x", 5, [10], now_s=0.2) == {"rows": [[-1, [1]]]}
     assert meeting.share(1, "y", 6, [20], now_s=0.3) == {"rows": [[-1, [1]], [0, [10]]]}
@@ -19,7 +19,7 @@ def test_everyone_gets_what_the_others_told() -> None:
 
 def test_a_share_is_never_run_again() -> None:
     """Dask runs tasks of lost workers elsewhere or later: such load would be nobody's."""
-    meeting = Meeting(ADDRESSES, now_s=0.0)
+    meeting = SyncState(ADDRESSES, now_s=0.0)
     meeting.share(0, "x", 5, [10], now_s=0.1)
     assert meeting.share(0, "y", 6, [0], now_s=0.2) == {"over": True}
     assert "over" not in meeting.share(0, "x", 7, [11], now_s=0.3)
@@ -27,7 +27,7 @@ def test_a_share_is_never_run_again() -> None:
 
 def test_a_round_without_its_controller_is_over() -> None:
     """Load that nobody measures must not go on, however the controller ended."""
-    meeting = Meeting(ADDRESSES, now_s=0.0)
+    meeting = SyncState(ADDRESSES, now_s=0.0)
     meeting.control([1], now_s=1.0)
     assert "over" not in meeting.share(0, "x", 5, [10], now_s=1.0 + SILENT_S)
     assert meeting.share(0, "x", 5, [10], now_s=1.1 + SILENT_S) == {"over": True}
@@ -35,7 +35,7 @@ def test_a_round_without_its_controller_is_over() -> None:
 
 def test_who_left_is_lost_at_once_and_who_is_silent_after_a_while() -> None:
     """A killed process closes its connection; a machine that is cut off does not."""
-    meeting = Meeting(ADDRESSES, now_s=0.0)
+    meeting = SyncState(ADDRESSES, now_s=0.0)
     meeting.share(0, "x", 5, [10], now_s=0.1)
     meeting.share(1, "y", 5, [10], now_s=0.1)
     meeting.gone.add(ADDRESSES[1])
@@ -45,7 +45,7 @@ def test_who_left_is_lost_at_once_and_who_is_silent_after_a_while() -> None:
 
 def test_who_never_begins_has_other_work() -> None:
     """All threads of a Dask worker may be taken."""
-    meeting = Meeting(ADDRESSES, now_s=0.0)
+    meeting = SyncState(ADDRESSES, now_s=0.0)
     meeting.control([1], now_s=BEGIN_S - 1)
     meeting.share(0, "x", 5, [10], now_s=BEGIN_S)
     assert meeting.control([1], now_s=BEGIN_S)["lost"] == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.names import group_names, round_name, run_name, stale_groups, stale_topics
+from pytest_kafkaperf.clusters.client.run_names import group_names, round_name, run_name, stale_groups, stale_topics
 
 OVER = datetime.datetime(2026, 11, 21, 14, 5, 9, tzinfo=datetime.UTC)
 RUN = "kafkaperf-20261121T140509Z-00ff12ab34cd"

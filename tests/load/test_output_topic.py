@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from . import relay as application
 from .strangers import drop_topic, make_topic
@@ -51,15 +51,15 @@ def _running(broker: Cluster, *arguments: str) -> Iterator[None]:
     command = [sys.executable, str(Path(__file__).with_name("relay.py")), "--source", IN, "--target", OUT]
     command += ["--bootstrap-servers", broker.bootstrap_servers, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        alarm = threading.Timer(TIMEOUT_S, process.kill)
-        alarm.start()
+        timer = threading.Timer(TIMEOUT_S, process.kill)
+        timer.start()
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            alarm.cancel()
+            timer.cancel()
             yield
         finally:
-            alarm.cancel()
+            timer.cancel()
             process.terminate()
             process.wait(TIMEOUT_S)
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.own import Own
-from pytest_kafkaperf.load.reading import ReceivedBatch
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
+from pytest_kafkaperf.load.payload import RecordFilter
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 SECOND = 1_000_000_000
 START = 5_000 * SECOND
 NOW = START + 3 * SECOND
 WARM = START - 2 * SECOND
-OWN = Own(producers=2, warmup_ns=2 * SECOND)
+OWN = RecordFilter(producers=2, warmup_ns=2 * SECOND)
 
 Tag = tuple[int, int, int]
 """Due time, producer and index."""
@@ -35,8 +35,8 @@ def held(received: ReceivedBatch, *, every: bool = True) -> bool:
 
 def test_only_a_topic_that_exists_has_foreign_records() -> None:
     """On a topic of the run's own nobody looks at each record for whose it is."""
-    assert Own.of(Scenario.of({})) is None
-    assert Own.of(Scenario.of({"topic": "orders", "producers": 3, "warmup": 0.5})) == Own(
+    assert RecordFilter.of(Scenario.of({})) is None
+    assert RecordFilter.of(Scenario.of({"topic": "orders", "producers": 3, "warmup": 0.5})) == RecordFilter(
         producers=3, warmup_ns=SECOND // 2
     )
 
@@ -90,7 +90,7 @@ def test_random_values_are_foreign(values: list[bytes]) -> None:
 
 def test_of_an_applications_batch_the_part_counts_that_was_made_of_ours() -> None:
     """It may put our records beside those of others into one batch; without `output_topic` no producer does."""
-    application = Own(producers=2, warmup_ns=2 * SECOND, is_application=True)
+    application = RecordFilter(producers=2, warmup_ns=2 * SECOND, is_application=True)
     mixed = batch((START, 1, 5), (0, 0, 0), (NOW + 1, 0, 0), (WARM, 0, -3), count=8)
     part = application.part(replace(mixed, size_bytes=800), start_ns=START, now_ns=NOW)
     assert part is not None

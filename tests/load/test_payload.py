@@ -14,10 +14,10 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.kafka import CODECS, RecordBatch
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch
 from pytest_kafkaperf.load.payload import Payload, Stamp, origin, tags_every_record
-from pytest_kafkaperf.scenario import TAG_BYTES, Scenario
+from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def payload_of(*, seed: int = 1, **fields: Any) -> Payload:
 
 def decoded(body: bytes | bytearray, count: int, codec: int = 0) -> list[Row]:
     """As aiokafka reads it."""
-    batch: Any = MemoryRecords(RecordBatch(body, count, timestamp_ms=7, codec=codec)._build()).next_batch()
+    batch: Any = MemoryRecords(EncodedBatch(body, count, timestamp_ms=7, codec=codec)._build()).next_batch()
     assert batch.validate_crc()
     records = list(batch)
     assert [(record.offset, record.timestamp) for record in records] == [(offset, 7) for offset in range(count)]
@@ -130,7 +130,7 @@ def test_a_template_holds_what_fits_into_a_batch_and_one_record_always(fields: d
     """As with Kafka's own producer: a record larger than a batch travels alone."""
     payload = payload_of(**fields)
     template = payload.template(0)
-    size = RecordBatch(template.body, template.count, timestamp_ms=0).size()
+    size = EncodedBatch(template.body, template.count, timestamp_ms=0).size()
     longest = payload.largest + 8 + 300  # with its key, headers and lengths
 
     assert template.ends[-1] == len(template.body)
@@ -212,7 +212,7 @@ def test_records_do_not_compress(record_size: Any, batch_size: int) -> None:
     for template, _ in batches(payload, [10**9] * 3):
         data = b"".join(value for _, value, _ in decoded(template.body, template.count))
         assert len(gzip.compress(data)) > 0.99 * len(data)
-        packed = RecordBatch(template.body, template.count, timestamp_ms=0, codec=CODECS["zstd"])
+        packed = EncodedBatch(template.body, template.count, timestamp_ms=0, codec=CODECS["zstd"])
         assert len(packed._build()) > 0.97 * len(data)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.scenario import TAG_BYTES
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.scenario.scenario import TAG_BYTES
 
 from .topic_log import Log
 

@@ -12,19 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.access import Access
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.audit import AuditTask
-from pytest_kafkaperf.load.board import Board, Cell
-from pytest_kafkaperf.load.pool import WorkerPool
-from pytest_kafkaperf.load.processes import _without_interrupt, _without_main
+from pytest_kafkaperf.load.controller import WorkerPool
+from pytest_kafkaperf.load.processes import _without_main
+from pytest_kafkaperf.load.schedule import window_s
+from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.load.worker import _share, longest_s, settle_timeout_s
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import window_s
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kafkaperf.clusters import Cluster
+    from pytest_kafkaperf.clusters.spec import Cluster
 
 TASK = AuditTask(
     bootstrap_servers="127.0.0.1:9",
@@ -38,9 +39,9 @@ TASK = AuditTask(
 
 _SCRIPT = """
 import sys
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 print("main")
 cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")
@@ -74,7 +75,7 @@ def test_ctrl_c_while_workers_are_spawned_comes_a_moment_later() -> None:
     reached = []
 
     def interrupted() -> None:
-        with _without_interrupt():
+        with interrupt_blocked():
             signal.raise_signal(signal.SIGINT)
             reached.append(True)
 
@@ -86,9 +87,9 @@ def test_ctrl_c_while_workers_are_spawned_comes_a_moment_later() -> None:
 
 def test_a_pool_works_inside_its_block_only(tmp_path: Path) -> None:
     """A constructor allocates nothing."""
-    board = Board.create(tmp_path / "board", 1)
+    counters = SharedCounters.create(tmp_path / "board", 1)
     with pytest.raises(RuntimeError, match="outside its `with` block"):
-        WorkerPool(1).run([], board, check=lambda: None, progress=lambda _: None)
+        WorkerPool(1).run([], counters, check=lambda: None, progress=lambda _: None)
     with pytest.raises(RuntimeError, match="outside its `with` block"):
         WorkerPool(1).audit(TASK)
 
@@ -107,10 +108,10 @@ def test_boards_of_a_pool_are_one_a_round(tmp_path: Path, monkeypatch: pytest.Mo
     """Workers of the last round may still write on theirs; none is left behind."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with WorkerPool(2) as pool:
-        first, second = pool.board(groups=3), pool.board(groups=3)
+        first, second = pool.counters(groups=3), pool.counters(groups=3)
         assert first.path != second.path
         with first, second:
-            first.tell(1, Cell.RECEIVED + 2, 5)
+            first.write(1, Counter.RECEIVED + 2, 5)
             assert (first.received(), second.received()) == ([0, 0, 5], [0, 0, 0])
     assert list(tmp_path.iterdir()) == []
 

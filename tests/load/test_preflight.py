@@ -6,24 +6,30 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.load.grants import Operation
-from pytest_kafkaperf.load.kafka import encode
-from pytest_kafkaperf.load.obstacles import absent, largest_batch_bytes, topic_problems
-from pytest_kafkaperf.load.preflight import Names, Preflight, needed_operations
-from pytest_kafkaperf.load.topics import TopicSight
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.acls import Operation
+from pytest_kafkaperf.clusters.client.preflight import (
+    Names,
+    Preflight,
+    absent,
+    largest_batch_bytes,
+    needed_operations,
+    topic_problems,
+)
+from pytest_kafkaperf.clusters.client.requests import TopicMetadata
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.load.batch_encoder import encode
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from .conftest import within
-from .strangers import drop_topic, make_topic, topics
+from .strangers import drop_topic, make_topic, topics_of_runs
 
 ORDERS: dict[str, Any] = {"topic": "orders"}
 
 
-def problems(scenario: dict[str, Any], *, config: dict[str, str] | None = None, **sight: Any) -> list[str]:
+def problems(scenario: dict[str, Any], *, config: dict[str, str] | None = None, **metadata: Any) -> list[str]:
     """Of a topic of two replicas, both in sync."""
     seen: dict[str, Any] = {
         "name": "orders",
@@ -31,8 +37,8 @@ def problems(scenario: dict[str, Any], *, config: dict[str, str] | None = None, 
         "replication_factor": 2,
         "in_sync": 2,
         "config": config or {},
-    } | sight
-    return list(topic_problems(Scenario.of(scenario), TopicSight(**seen)))
+    } | metadata
+    return list(topic_problems(Scenario.of(scenario), TopicMetadata(**seen)))
 
 
 def test_a_topic_that_does_is_no_problem() -> None:
@@ -44,7 +50,7 @@ def test_a_topic_that_does_is_no_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "sight", "expected"),
+    ("scenario", "metadata", "expected"),
     [
         (
             ORDERS,
@@ -81,14 +87,14 @@ def test_a_topic_that_does_is_no_problem() -> None:
     ids=["leader", "compacted", "in sync", "record", "batch"],
 )
 def test_a_topic_that_does_not_do_is_told_with_what_to_do(
-    scenario: dict[str, Any], sight: dict[str, Any], expected: str
+    scenario: dict[str, Any], metadata: dict[str, Any], expected: str
 ) -> None:
     """Each would be an error of each record, minutes later."""
-    assert problems(scenario, **sight) == [expected]
+    assert problems(scenario, **metadata) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("scenario", "sight"),
+    ("scenario", "metadata"),
     [
         (ORDERS | {"key": "uniform:10"}, {"config": {"cleanup.policy": "compact"}}),
         (ORDERS | {"acks": 1}, {"config": {"min.insync.replicas": "2"}, "in_sync": 1}),
@@ -97,9 +103,9 @@ def test_a_topic_that_does_not_do_is_told_with_what_to_do(
         (ORDERS | {"batch_size": 1000}, {"config": {"max.message.bytes": "1000"}}),
     ],
 )
-def test_what_may_do_is_not_refused(scenario: dict[str, Any], sight: dict[str, Any]) -> None:
+def test_what_may_do_is_not_refused(scenario: dict[str, Any], metadata: dict[str, Any]) -> None:
     """A run that would work must not be held up by a guess."""
-    assert problems(scenario, **sight) == []
+    assert problems(scenario, **metadata) == []
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 1_000_000, (1 << 20) + 5])
@@ -166,7 +172,7 @@ def test_properties_of_a_runs_own_topic_are_looked_at_and_nothing_stays(
         run_scenario(Scenario.of(fields), broker)
 
     assert str(raised.value).startswith(expected)
-    assert not [name for name in topics(broker) if name.startswith("kafkaperf-")]
+    assert topics_of_runs(broker) == []
 
 
 @pytest.mark.broker

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.load.payload import Payload
-from pytest_kafkaperf.preheat import eager
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.runner.warmup import eager
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 THROUGH: dict[str, Any] = {"topic": "orders", "output_topic": "orders-enriched", "consumers": 1}
 

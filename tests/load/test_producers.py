@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.clusters.spec import Cluster
 from tests.proxy import ProxiedBroker
 
 from .topic_log import Log

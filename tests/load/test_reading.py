@@ -20,7 +20,7 @@ from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.reading import BatchedRecords, ReceivedBatch, RecordBatches, _layout, _uniform
+from pytest_kafkaperf.load.batch_decoder import BatchedRecords, FetchedBatches, ReceivedBatch, _layout, _uniform
 
 PARTITION = TopicPartition("t", 7)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -68,7 +68,7 @@ def sealed(data: bytearray) -> bytes:
 
 
 def received(data: bytes, fetch_offset: int = 0) -> list[Summary]:
-    batches = [batch.received(fetch_offset) for batch in RecordBatches(data).checked(PARTITION)]
+    batches = [batch.received(fetch_offset) for batch in FetchedBatches(data).checked(PARTITION)]
     return [
         (batch.offset, batch.count, batch.tags.tolist(), batch.size_bytes) for batch in batches if batch is not None
     ]
@@ -91,7 +91,7 @@ def by_aiokafka(data: bytes, fetch_offset: int = 0) -> list[Summary]:
 
 
 def is_uniform(data: bytes) -> bool:
-    (batch,) = RecordBatches(data).checked(PARTITION)
+    (batch,) = FetchedBatches(data).checked(PARTITION)
     return _uniform(batch._plain(), batch.record_count) is not None
 
 
@@ -193,7 +193,7 @@ def test_a_fetch_cut_off_anywhere_gives_its_complete_batches(
     """Brokers send as many bytes as were asked for, wherever that is."""
     whole = b"".join(batch_of(part, base_offset=1000 * index, codec=codec) for index, part in enumerate(parts))
     cut = whole[: data.draw(st.integers(0, len(whole)))]
-    ours, theirs = RecordBatches(cut), MemoryRecords(cut)
+    ours, theirs = FetchedBatches(cut), MemoryRecords(cut)
 
     assert received(cut) == by_aiokafka(cut)
     assert (ours.has_next(), ours.size_in_bytes()) == (theirs.has_next(), theirs.size_in_bytes())
@@ -215,7 +215,7 @@ def test_batches_before_a_damaged_one_are_read() -> None:
     """They are handed out one by one."""
     good, bad = batch_of([Record(value=tagged())]), bytearray(batch_of([Record(value=tagged())]))
     bad[-1] ^= 1
-    batches = RecordBatches(good + bytes(bad)).checked(PARTITION)
+    batches = FetchedBatches(good + bytes(bad)).checked(PARTITION)
 
     assert next(batches).received(0) is not None
     with pytest.raises(CorruptRecordException):
@@ -233,7 +233,7 @@ def test_the_leaders_epoch_is_not_under_the_crc() -> None:
 def test_the_header_is_told() -> None:
     """Transactions are judged by it, and reading goes on where it says."""
     records = [Record(value=b"a"), Record(value=b"b", gap=3)]
-    (batch,) = RecordBatches(batch_of(records, base_offset=10, flags=TRANSACTIONAL)).checked(PARTITION)
+    (batch,) = FetchedBatches(batch_of(records, base_offset=10, flags=TRANSACTIONAL)).checked(PARTITION)
 
     assert (batch.base_offset, batch.next_offset, batch.record_count, batch.producer_id) == (10, 15, 2, 5)
     assert (batch.is_transactional, batch.is_control_batch, batch.aborts()) == (True, False, False)
@@ -243,7 +243,7 @@ def test_the_header_is_told() -> None:
 def test_the_end_of_a_transaction_is_no_record(key: bytes, aborts: bool) -> None:  # noqa: FBT001
     """It takes an offset, and says what becomes of the records before it."""
     marker = batch_of([Record(key=key, value=bytes(16))], base_offset=3, flags=TRANSACTIONAL | CONTROL)
-    (batch,) = RecordBatches(marker).checked(PARTITION)
+    (batch,) = FetchedBatches(marker).checked(PARTITION)
 
     assert batch.received(0) is None
     assert (batch.is_control_batch, batch.aborts(), batch.next_offset) == (True, aborts, 4)
@@ -254,7 +254,7 @@ def test_a_batch_that_compaction_emptied_gives_nothing_but_where_to_read_on() ->
     data = bytearray(batch_of([Record(value=b"a")] * 3, base_offset=7)[:HEADER_BYTES])
     data[8:12] = struct.pack(">i", HEADER_BYTES - 12)
     data[-4:] = bytes(4)
-    (batch,) = RecordBatches(sealed(data)).checked(PARTITION)
+    (batch,) = FetchedBatches(sealed(data)).checked(PARTITION)
 
     assert (batch.received(0), batch.next_offset) == (None, 10)
 
@@ -268,7 +268,7 @@ def test_values_too_short_for_a_tag_count_without_one() -> None:
 
 def test_tags_are_int64_and_may_be_kept() -> None:
     """They outlive what was fetched, which is large."""
-    (batch,) = RecordBatches(batch_of([Record(value=tagged())] * 3)).checked(PARTITION)
+    (batch,) = FetchedBatches(batch_of([Record(value=tagged())] * 3)).checked(PARTITION)
     result = batch.received(1)
 
     assert isinstance(result, ReceivedBatch)
@@ -343,7 +343,7 @@ def test_transactions_are_read_as_aiokafka_reads_them(steps: list[tuple[int, str
     data = b"".join(log)
 
     rest = (aborted, 0, None, None, True, isolation_level)
-    ours = BatchedRecords(PARTITION, RecordBatches(data), *rest)
+    ours = BatchedRecords(PARTITION, FetchedBatches(data), *rest)
     theirs = fetcher.PartitionRecords(PARTITION, MemoryRecords(data), *rest)
     assert [batch.tags[0, 1] for batch in ours] == [record.offset for record in theirs]
     assert ours.next_fetch_offset == theirs.next_fetch_offset

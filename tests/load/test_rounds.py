@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from .conftest import Load

@@ -5,19 +5,24 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.board import Cell, State
-from pytest_kafkaperf.load.rows import Rows
+from pytest_kafkaperf.load.dask.sync import AlignedCounters
+from pytest_kafkaperf.load.shared_counters import Counter, WorkerState
 
 
-def row(state: State = State.READY, *, visible: int = 0, received: int = 0, sent: int = 0) -> list[int]:
+def row(state: WorkerState = WorkerState.READY, *, visible: int = 0, received: int = 0, sent: int = 0) -> list[int]:
     cells = [0] * 8
-    cells[Cell.STATE], cells[Cell.VISIBLE], cells[Cell.RECEIVED], cells[Cell.SENT] = state, visible, received, sent
+    cells[Counter.STATE], cells[Counter.VISIBLE], cells[Counter.RECEIVED], cells[Counter.SENT] = (
+        state,
+        visible,
+        received,
+        sent,
+    )
     return cells
 
 
 def test_counts_of_two_machines_are_compared_at_one_instant() -> None:
     """What one acknowledged by now and the other received a tenth of a second ago is no lag."""
-    rows = Rows()
+    rows = AlignedCounters()
     for at_ns in (0, 100, 200, 300):
         rows.add(0, at_ns, row(visible=10 * at_ns, sent=10 * at_ns))
     for at_ns in (0, 90, 180):
@@ -31,26 +36,26 @@ def test_counts_of_two_machines_are_compared_at_one_instant() -> None:
 
 def test_a_worker_that_is_done_is_as_it_is() -> None:
     """The others are not held up by one that tells nothing more."""
-    rows = Rows()
-    rows.add(0, 50, row(State.DONE, visible=70))
+    rows = AlignedCounters()
+    rows.add(0, 50, row(WorkerState.DONE, visible=70))
     rows.add(1, 100, row(received=30))
     rows.add(1, 200, row(received=70))
 
-    assert rows.together() == {0: row(State.DONE, visible=70), 1: row(received=70)}
+    assert rows.together() == {0: row(WorkerState.DONE, visible=70), 1: row(received=70)}
 
 
 def test_all_that_was_told_is_there_in_the_end() -> None:
     """Nothing stays behind when everyone is done."""
-    rows = Rows()
+    rows = AlignedCounters()
     for worker in range(3):
         rows.add(worker, 10 * worker, row())
-        rows.add(worker, 1000 + worker, row(State.DONE, visible=5, received=6))
-    assert rows.together() == dict.fromkeys(range(3), row(State.DONE, visible=5, received=6))
+        rows.add(worker, 1000 + worker, row(WorkerState.DONE, visible=5, received=6))
+    assert rows.together() == dict.fromkeys(range(3), row(WorkerState.DONE, visible=5, received=6))
 
 
 def test_an_old_row_changes_nothing() -> None:
     """The same row is told again and again."""
-    rows = Rows()
+    rows = AlignedCounters()
     rows.add(0, 10, row(visible=5))
     rows.add(0, 10, row(visible=5))
     rows.add(0, 9, row(visible=4))
@@ -62,12 +67,12 @@ def test_an_old_row_changes_nothing() -> None:
 )
 def test_counts_stay_between_what_was_told(told: list[tuple[int, int, int]]) -> None:
     """None is made up, and none goes back."""
-    rows, seen = Rows(), dict.fromkeys(range(3), 0)
+    rows, seen = AlignedCounters(), dict.fromkeys(range(3), 0)
     counts: dict[int, list[int]] = {}
     for at_ns, (worker, more, gap_ns) in enumerate(told):
         known = counts.setdefault(worker, [0])
         known.append(known[-1] + more)
         rows.add(worker, at_ns * 10**9 + gap_ns, row(visible=known[-1]))
         for other, cells in rows.together().items():
-            assert seen[other] <= cells[Cell.VISIBLE] <= counts[other][-1]
-            seen[other] = cells[Cell.VISIBLE]
+            assert seen[other] <= cells[Counter.VISIBLE] <= counts[other][-1]
+            seen[other] = cells[Counter.VISIBLE]

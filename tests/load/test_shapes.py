@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.series import Curves
-from pytest_kafkaperf.units import NS_PER_S
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.timeseries import Curves
 
 from .topic_log import Log
 

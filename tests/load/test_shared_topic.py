@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.run import resolve_scenario, run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.rounds import resolve_scenario, run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from .strangers import drop_topic, groups, left_behind, make_topic, strangers, topics
 from .topic_log import read_log

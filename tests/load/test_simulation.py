@@ -12,13 +12,13 @@ from aiokafka.partitioner import murmur2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.keys import parse_keys
+from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clients import batches_in_flight
-from pytest_kafkaperf.load.keying import KeySource
+from pytest_kafkaperf.load.producers.keyed import KeySource
+from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.worker import _share
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.schedule import Schedule
-from pytest_kafkaperf.units import NS_PER_S
+from pytest_kafkaperf.scenario.records import parse_keys
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from .simulation import MS, START_NS, Sent, Simulation
 

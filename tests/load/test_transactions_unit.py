@@ -13,9 +13,9 @@ from aiokafka.errors import KafkaError, ProducerFenced, RequestTimedOutError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.errors import LoadError
-from pytest_kafkaperf.load.ledger import Batch, Ledger
-from pytest_kafkaperf.load.transactions import Transactions
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.producers.accounting import Batch, Ledger
+from pytest_kafkaperf.load.producers.base import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

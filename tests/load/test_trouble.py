@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import psutil
 import pytest
 
-from pytest_kafkaperf import run
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.errors import ClusterError
-from pytest_kafkaperf.integrity import checked
-from pytest_kafkaperf.load.admin import Admin
-from pytest_kafkaperf.load.assignment import Assignment
-from pytest_kafkaperf.load.names import PREFIX
-from pytest_kafkaperf.load.pool import SILENCE_TIMEOUT_S
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.load.controller import SILENCE_TIMEOUT_S
+from pytest_kafkaperf.load.messages import Assignment
+from pytest_kafkaperf.runner import rounds
+from pytest_kafkaperf.runner.integrity import checked
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 from .conftest import Once, Stall, within, workers
-from .strangers import topics
+from .strangers import topics_of_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +40,6 @@ TOLD_WITHIN_S = 30
 def kill(*pids: int) -> None:
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-
-
-def topics_of_runs(cluster: Cluster) -> list[str]:
-    return [name for name in topics(cluster) if name.startswith(PREFIX)]
 
 
 @pytest.mark.broker
@@ -123,13 +119,13 @@ def test_a_worker_killed_between_two_rounds_is_told_too(broker: Cluster) -> None
 
 def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Give the last worker of the first round an assignment that no scenario makes."""
-    assign = run._assign
+    assign = rounds._assign
 
     def assigned(*arguments: Any, seed: int, **named: Any) -> list[Assignment]:
         *others, last = assign(*arguments, seed=seed, **named)
         return [*others, dataclasses.replace(last, **changes) if seed == 1 else last]
 
-    monkeypatch.setattr(run, "_assign", assigned)
+    monkeypatch.setattr(rounds, "_assign", assigned)
 
 
 @pytest.mark.broker
@@ -137,14 +133,14 @@ def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_tracebac
     broker: Cluster, load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug, or a client library that has changed: whoever is told must be able to find it."""
-    break_last_worker(monkeypatch, board="/no/such/board")
+    break_last_worker(monkeypatch, counters="/no/such/board")
     with within(TOLD_WITHIN_S):
         ran = load(broker, rate=500, duration=60, producers=2)
 
     (problem,) = ran.round.problems
     assert problem.startswith("worker 1 failed: FileNotFoundError: ")
     assert problem.count("Traceback (most recent call last):") == 1
-    assert "board.py" in problem
+    assert "shared_counters.py" in problem
     assert workers() == []
 
 
@@ -162,7 +158,7 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
     (problem,) = first.problems
     assert problem.startswith("worker 1 failed: ValueError: Invalid literal for Fraction: 'fast'\n")
     assert problem.count("Traceback (most recent call last):") == 1
-    assert "producing.py" in problem
+    assert "base.py" in problem
     assert second.problems == ()
     assert workers() == []
 
@@ -194,10 +190,10 @@ def test_nothing_is_left_after_ctrl_c(
 _SESSION = """
 import sys
 import psutil
-from pytest_kafkaperf import run
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.run import run_scenario
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 def tell(number, progress):
     if progress.phase == "measuring":

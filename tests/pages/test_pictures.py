@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text
 
-from pytest_kafkaperf.reports.hockey import stick_of
+from pytest_kafkaperf.reports.latency_curve import stick_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import render_stick, render_table
 from tests.pages.conftest import Browser

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.printable import printable
+from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.reports.html import write_html
-from pytest_kafkaperf.result import Result
+from pytest_kafkaperf.runner.result import Result
 from tests import results
 from tests.pages.conftest import Browser
 

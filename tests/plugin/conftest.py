@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.clusters.spec import Cluster
 
 RUN_TIMEOUT_S = 180
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")

@@ -9,10 +9,13 @@ from pathlib import Path
 import javaproperties
 import pytest
 
-from pytest_kafkaperf import daemon
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
-from pytest_kafkaperf.clusters.probes import ExporterProbe
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.environment import default_environment_key
 from tests.plugin.conftest import Project
 
 pytestmark = [pytest.mark.broker]
@@ -134,21 +137,33 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield Secured(cluster.bootstrap_servers, cluster.access, authority)
 
 
+SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
+
+
 @pytest.mark.docker
-def test_the_header_says_that_a_docker_daemon_was_found(project: Project) -> None:
+def test_a_line_after_the_collection_says_that_a_docker_daemon_was_found(project: Project) -> None:
     """Nothing was named, so people want to know what was chosen, and why."""
-    run = project.test(ONE.format(limits="'errors == 0'")).run("--kafka-cluster=auto", "--collect-only", reports=False)
+    run = project.test(SKIPPED).run("--kafka-cluster=auto", reports=False)
     assert run.status == pytest.ExitCode.OK, run.out
-    assert f"kafkaperf: cluster docker (auto: a Docker daemon answers at {daemon.look().address})" in run.out
+    key = default_environment_key("docker")
+    assert "kafkaperf: cluster auto, baselines kafka-baselines\n" in run.out
+    assert (
+        f"kafkaperf: cluster docker (auto: a Docker daemon answers at {look()[0]}), Kafka {DEFAULT_VERSION}, "
+        f"environment {key}\n"
+    ) in run.out
 
 
-def test_the_header_says_why_there_is_no_docker(project: Project) -> None:
+def test_a_line_after_the_collection_says_why_there_is_no_docker(project: Project) -> None:
     """Other figures than a colleague's begin with another provider."""
-    project.test(ONE.format(limits="'errors == 0'"))
     nowhere = "unix:///nowhere/docker.sock"
-    run = project.run("--kafka-cluster=auto", "--collect-only", reports=False, DOCKER_HOST=nowhere)
+    environment = "--kafka-environment=ci"
+    run = project.test(SKIPPED).run("--kafka-cluster=auto", environment, reports=False, DOCKER_HOST=nowhere)
     assert run.status == pytest.ExitCode.OK, run.out
-    assert f"kafkaperf: cluster local (auto: no Docker daemon at {nowhere}: there is no such socket)" in run.out
+    assert "kafkaperf: cluster auto, baselines kafka-baselines, environment ci\n" in run.out
+    assert (
+        f"kafkaperf: cluster local (auto: no Docker daemon at {nowhere}: FileNotFoundError: [Errno 2] No such file or "
+        f"directory), Kafka {DEFAULT_VERSION}, environment ci\n"
+    ) in run.out
 
 
 @pytest.mark.slow

@@ -17,9 +17,10 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
-from pytest_kafkaperf.access import Access
-from pytest_kafkaperf.clusters import ClusterSpec, provision
-from pytest_kafkaperf.clusters.certificates import certificates
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.brokers.certificates import certificates
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.load.test_dask import dask
 from tests.plugin.conftest import RUN_TIMEOUT_S, Project, Run
 
@@ -128,7 +129,7 @@ def test_capacity(kafka_perf):
 """
 SPY = """
 import json, pathlib
-from pytest_kafkaperf.clusters import security
+from pytest_kafkaperf.clusters.brokers import config as security
 
 _make = security.Security.make.__func__
 
@@ -247,7 +248,12 @@ def read_again(project: Project, run: Run) -> Run:
     report = str(project.folder / "report.json")
     told = [
         subprocess.run(
-            [sys.executable, "-c", "from pytest_kafkaperf.cli import main; raise SystemExit(main())", *arguments],
+            [
+                sys.executable,
+                "-c",
+                "from pytest_kafkaperf.plugin.cli import main; raise SystemExit(main())",
+                *arguments,
+            ],
             cwd=project.folder,
             capture_output=True,
             text=True,
@@ -303,14 +309,14 @@ def test_no_machine_of_a_dask_cluster_shows_a_secret(
     with dask(project.folder) as workers:
         workers.add()
         workers.add(nanny=True)
-        crew = f"--kafka-workers=dask://{workers.address}"
-        run = watched(project, f"--kafka-cluster={foreign.servers}", option, crew, *EVERYTHING)
+        allocation = f"--kafka-workers=dask://{workers.address}"
+        run = watched(project, f"--kafka-cluster={foreign.servers}", option, allocation, *EVERYTHING)
     assert outcomes(run) == {"test_one": "passed"}, run.out[-20_000:]
     assert leaks(run, secrets_of(foreign.access)) == []
     log = (project.folder / "dask.log").read_text(encoding="utf-8")
     assert "DEBUG" in log
-    assert "run_errand" in log
-    assert "pytest_kafkaperf.load.hosted" in run.out
+    assert "run_worker_task" in log
+    assert "pytest_kafkaperf.load.dask.hosted" in run.out
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster, ClusterSpec, provision
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from tests.plugin.conftest import PLAIN, RUN_TIMEOUT_S, Project, inherited
 
 pytestmark = [pytest.mark.broker]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.clusters.spec import Cluster
 from tests.load.strangers import drop_topic, make_topic
 from tests.plugin.conftest import Project
 

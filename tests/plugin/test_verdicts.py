@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters import Cluster
+from pytest_kafkaperf.clusters.spec import Cluster
 from tests.plugin.conftest import Project
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

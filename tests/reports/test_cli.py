@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import pytest_kafkaperf
-from pytest_kafkaperf.baseline import BaselineRecord, Imported
-from pytest_kafkaperf.cli import main
-from pytest_kafkaperf.environment import default_environment_key
-from pytest_kafkaperf.kafka_tools.consumer import HEADER
-from pytest_kafkaperf.store import BaselineStore
+from pytest_kafkaperf.core.environment import default_environment_key
+from pytest_kafkaperf.plugin.cli import main
+from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, Imported
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from tests.reports.test_kafka_tools import INTERVAL, ROW, SAMPLES, SUMMARY
 from tests.reports.test_reports_compared import case, report
 
@@ -66,7 +66,7 @@ def test_the_command_is_installed_by_its_name() -> None:
     project = Path(pytest_kafkaperf.__file__).parents[1] / "pyproject.toml"
     if not project.exists():
         pytest.skip("no source tree here")
-    assert tomllib.loads(project.read_text())["project"]["scripts"] == {"kafkaperf": "pytest_kafkaperf.cli:main"}
+    assert tomllib.loads(project.read_text())["project"]["scripts"] == {"kafkaperf": "pytest_kafkaperf.plugin.cli:main"}
 
 
 # import
@@ -240,7 +240,7 @@ def test_a_file_that_is_far_too_large_is_refused(
     kafkaperf: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log of the broker, say."""
-    monkeypatch.setattr("pytest_kafkaperf.cli._MAX_BYTES", 2**20)
+    monkeypatch.setattr("pytest_kafkaperf.plugin.cli._MAX_BYTES", 2**20)
     (tmp_path / "run.txt").write_bytes(bytes(2**20 + 1))
     assert imported(kafkaperf, "run.txt") == (
         2,
@@ -263,7 +263,7 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
     BaselineStore(tmp_path).save(record())
     reading, writing = os.pipe()
     os.close(reading)
-    code = "import sys; from pytest_kafkaperf.cli import main; sys.exit(main())"
+    code = "import sys; from pytest_kafkaperf.plugin.cli import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "show", str(tmp_path)],
         stdout=writing,

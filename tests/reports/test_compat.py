@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.kafka_tools import read_output
-from pytest_kafkaperf.reports.compat import compat_lines
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.reports.interchange.importing import read_output
+from pytest_kafkaperf.reports.terminal import compat_lines
+from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.plain_results import FILE, result
 
 approx: Any = pytest.approx

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.reports.github import Annotation, annotate, append_summary, commands
+from pytest_kafkaperf.reports.ci import Annotation, annotate, append_summary, commands
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES
 from tests.plain_results import FILE, ending, endings, result, rounds, session
 

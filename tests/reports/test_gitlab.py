@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.reports.gitlab import metrics_text, write_metrics
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.reports.ci import metrics_text, write_metrics
 from tests.plain_results import result
 
 EXPECTED = """\

@@ -16,30 +16,30 @@ import pytest
 from filelock import FileLock
 
 import pytest_kafkaperf
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.reports import history
-from pytest_kafkaperf.reports.history import append_history, history_lines
-from pytest_kafkaperf.result import Result, Trial
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports import writing
+from pytest_kafkaperf.reports.writing import append_history, history_lines
+from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
 DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "history.md"
 
 
-def _trial(hour: int, *rounds: Mapping[str, float]) -> Trial:
-    return Trial(created=f"2025-01-31T{hour}:00:00+00:00", rounds=tuple(Round(metrics=one) for one in rounds))
+def _session(hour: int, *rounds: Mapping[str, float]) -> MeasuredSession:
+    return MeasuredSession(created=f"2025-01-31T{hour}:00:00+00:00", rounds=tuple(Round(metrics=one) for one in rounds))
 
 
-def _result(*trials: Trial, verdict: Verdict = Verdict.PASSED) -> Result:
+def _result(*sessions: MeasuredSession, verdict: Verdict = Verdict.PASSED) -> Result:
     return Result(
         nodeid=NODEID,
         scenario=Scenario(),
         sources={},
         cluster=Cluster(bootstrap_servers="127.0.0.1:9092", provider="local", version="4.1.1"),
-        trials=trials,
+        sessions=sessions,
         baseline_sessions=None,
         reference=None,
         changed=(),
@@ -65,10 +65,10 @@ def _lines(*results: Result) -> list[dict[str, Any]]:
 
 def test_a_line_holds_what_weeks_later_is_asked() -> None:
     """When, of which code, where, what; the median of figures and the sum of counts, of each session."""
-    first = _trial(
+    first = _session(
         12, {"produce.throughput": 3.0, "errors": 1.0}, {"produce.throughput": 1.0, "errors": 2.0}, {"errors": 0.0}
     )
-    fresh = _trial(13, {"produce.throughput": 9.0, "errors": 0.0})
+    fresh = _session(13, {"produce.throughput": 9.0, "errors": 0.0})
     common = {"schema": 1, "plugin": "0.1.0", "commit": "abc123", "environment": "ci-local", "nodeid": NODEID}
     assert _lines(_result(first, fresh, verdict=Verdict.REGRESSED)) == [
         {
@@ -96,7 +96,7 @@ def test_a_line_holds_what_weeks_later_is_asked() -> None:
 
 def test_a_session_without_a_round_has_a_line_and_what_json_cannot_hold_is_null(tmp_path: Path) -> None:
     """That a test could not run is history, too."""
-    lines = _lines(_result(_trial(12), _trial(13, {"produce.latency.max": float("inf")}), verdict=Verdict.INVALID))
+    lines = _lines(_result(_session(12), _session(13, {"produce.latency.max": float("inf")}), verdict=Verdict.INVALID))
     assert [(line["rounds"], line["metrics"]) for line in lines] == [(0, {}), (1, {"produce.latency.max": None})]
     append_history(tmp_path / "history.jsonl", lines)
 
@@ -128,7 +128,7 @@ def test_writers_at_the_same_time_lose_no_line_and_mix_none(tmp_path: Path) -> N
     """Two CI jobs on one machine, and lines far longer than what a system writes at once."""
     path = tmp_path / "history.jsonl"
     script = (
-        "import sys; from pathlib import Path; from pytest_kafkaperf.reports.history import append_history\n"
+        "import sys; from pathlib import Path; from pytest_kafkaperf.reports.writing import append_history\n"
         "for number in range(20):\n"
         "    line = {'writer': sys.argv[2], 'number': number, 'padding': 'x' * 100_000}\n"
         "    append_history(Path(sys.argv[1]), [line, line])\n"
@@ -157,7 +157,7 @@ def test_a_disk_that_takes_a_part_only_gets_the_rest(monkeypatch: pytest.MonkeyP
             return min(3, len(content))
 
     slow = Slow()
-    history._write(slow, b"0123456789")  # type: ignore[arg-type]
+    writing._write(slow, b"0123456789")  # type: ignore[arg-type]
     assert slow.written == b"0123456789"
 
 
@@ -172,7 +172,7 @@ def test_a_history_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_lock_that_others_hold_is_waited_for_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hung job must not hang this one."""
-    monkeypatch.setattr(history, "_LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(writing, "_LOCK_TIMEOUT_S", 0.1)
     path = tmp_path / "history.jsonl"
     with FileLock(f"{path}.lock"), pytest.raises(UsageError) as caught:
         append_history(path, [{}])
@@ -188,10 +188,10 @@ def test_the_documented_script_makes_files_for_otava(tmp_path: Path) -> None:
     (tmp_path / "otava_files.py").write_text(script)
     path = tmp_path / "history.jsonl"
     figures = {"produce.throughput": 5000.0, "produce.latency.p99": 0.01, "errors": 0.0}
-    append_history(path, _lines(_result(_trial(12, figures), _trial(13, figures))))
+    append_history(path, _lines(_result(_session(12, figures), _session(13, figures))))
     with path.open("a") as file:
         file.write('{"half a line\n')
-    append_history(path, _lines(_result(_trial(11, figures)), _result(_trial(14), verdict=Verdict.INVALID)))
+    append_history(path, _lines(_result(_session(11, figures)), _result(_session(14), verdict=Verdict.INVALID)))
     done = subprocess.run(
         [sys.executable, "otava_files.py", "history.jsonl"], cwd=tmp_path, capture_output=True, check=True, text=True
     )
@@ -213,5 +213,5 @@ def test_the_documented_script_makes_files_for_otava(tmp_path: Path) -> None:
 def test_the_documented_line_is_what_is_written() -> None:
     """Programs are written after the document."""
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    (line,) = _lines(_result(_trial(12)))
+    (line,) = _lines(_result(_session(12)))
     assert set(json.loads(example)) == set(line)

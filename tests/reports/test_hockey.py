@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_kafkaperf.capacity import Plan
-from pytest_kafkaperf.reports.hockey import described_search, stick_of
-from pytest_kafkaperf.reports.html.capacity import capacity_chart
+from pytest_kafkaperf.reports.html.load_charts import capacity_chart
+from pytest_kafkaperf.reports.latency_curve import described_search, stick_of
 from pytest_kafkaperf.reports.terminal import render_stick
-from pytest_kafkaperf.result import Result
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.steps import Outcome, Step
-from pytest_kafkaperf.threshold import parse_threshold
+from pytest_kafkaperf.runner.capacity import SearchPlan
+from pytest_kafkaperf.runner.result import Result
+from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
+from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests import results
 
 
-def step(rate: float, p99_s: float | None, outcome: Outcome = Outcome.HELD, reason: str | None = None) -> Step:
+def step(rate: float, p99_s: float | None, outcome: StepOutcome = StepOutcome.HELD, reason: str | None = None) -> Step:
     metrics = {} if p99_s is None else {"produce.latency.p50": p99_s / 4, "produce.latency.p99": p99_s}
     return Step(rate=rate, outcome=outcome, reason=reason, settled=False, metrics=metrics)
 
@@ -24,16 +23,16 @@ def searched(
     *steps: Step, limits: tuple[str, ...] = ("produce.latency.p99 <= 20 ms",), at_least: bool = False
 ) -> Result:
     """A test of one search."""
-    plan = Plan(limits=tuple(map(parse_threshold, limits)), low=1000.0, high=2e6)
+    plan = SearchPlan(limits=tuple(map(parse_threshold, limits)), low=1000.0, high=2e6)
     one = Round(metrics={"capacity": 2000.0}, steps=steps, at_least=at_least)
     whole = results.capacity(searches=1)
-    return dataclasses.replace(whole, plan=plan, trials=(dataclasses.replace(whole.trials[0], rounds=(one,)),))
+    return dataclasses.replace(whole, plan=plan, sessions=(dataclasses.replace(whole.sessions[0], rounds=(one,)),))
 
 
 SEARCHED = searched(
     step(1000, 0.002),
     step(2000, 0.008),
-    step(4000, 0.3, Outcome.BROKEN, "produce.latency.p99 300 ms (limit <= 20 ms)"),
+    step(4000, 0.3, StepOutcome.BROKEN, "produce.latency.p99 300 ms (limit <= 20 ms)"),
     step(2000, 0.006),
 )
 
@@ -77,7 +76,7 @@ def test_the_terminal_has_a_row_a_rate_and_says_what_broke() -> None:
 
 
 def test_a_step_that_measured_nothing_has_no_bar() -> None:
-    stick = stick_of(searched(step(1000, 0.002), step(2000, None, Outcome.UNREACHED, "generator too slow: 5 late")))
+    stick = stick_of(searched(step(1000, 0.002), step(2000, None, StepOutcome.UNREACHED, "generator too slow: 5 late")))
     assert stick is not None
     *_, row, why = render_stick(stick, width=80, colour=False, ascii_only=True).splitlines()
     assert row.split() == ["2k", "records/s", "-", "-", "unreached"]

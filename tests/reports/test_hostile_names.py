@@ -25,29 +25,27 @@ from markdown_it import MarkdownIt
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import pytest_kafkaperf
-from pytest_kafkaperf.baseline import BaselineRecord
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.errors import BaselineError
-from pytest_kafkaperf.load.pool import Progress
-from pytest_kafkaperf.printable import printable
-from pytest_kafkaperf.reports import benchmark
-from pytest_kafkaperf.reports.comparing import compare_reports
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import BaselineError
+from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.reports import pytest_benchmark
+from pytest_kafkaperf.reports.ci import annotate, commands, junit_properties, metrics_text
+from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.failure import failure_of
-from pytest_kafkaperf.reports.github import annotate, commands
-from pytest_kafkaperf.reports.gitlab import metrics_text
-from pytest_kafkaperf.reports.history import append_history, history_lines
 from pytest_kafkaperf.reports.html import write_html
 from pytest_kafkaperf.reports.json import write_json
-from pytest_kafkaperf.reports.junit import properties
+from pytest_kafkaperf.reports.json_reader import read_report
 from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.progress import RoundLines
-from pytest_kafkaperf.reports.reading import read_report
-from pytest_kafkaperf.reports.summary import summary_lines
-from pytest_kafkaperf.result import Ending, Result
-from pytest_kafkaperf.samples import is_utf8
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.store import BaselineStore, Stored
+from pytest_kafkaperf.reports.terminal import summary_lines
+from pytest_kafkaperf.reports.writing import append_history, history_lines
+from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.scenario.records import is_utf8
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
 from tests import results
 from tests.plain_results import ending, result, rounds
 
@@ -208,7 +206,7 @@ def benchmarked(one: Result, _: str, __: Path) -> str:
             return [target() for _ in range(rounds)]
 
     fixture = Fixture()
-    benchmark.tell(one, fixture, benchmark.LoadClock())
+    pytest_benchmark.tell(one, fixture, pytest_benchmark.LoadClock())
     return json.dumps({**fixture.extra_info, "name": one.nodeid}, allow_nan=False)
 
 
@@ -379,12 +377,12 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
     (folder / "test_names.py").write_text(
         "import pytest\n"
         "from pytest_kafkaperf.reports.failure import failure_of\n"
-        "from pytest_kafkaperf.reports.junit import properties\n"
+        "from pytest_kafkaperf.reports.ci import junit_properties\n"
         "from tests.reports.test_hostile_names import NAMES, hostile\n"
         "@pytest.mark.parametrize('number', range(len(NAMES)))\n"
         "def test_each(request, number):\n"
         "    result = hostile([*NAMES.values()][number])\n"
-        "    request.node.user_properties += properties(result)\n"
+        "    request.node.user_properties += junit_properties(result)\n"
         "    pytest.fail(failure_of(result, strict=False), pytrace=False)\n"
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q"]
@@ -408,7 +406,7 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
 def test_junit_has_the_properties_of_each_name(junit: Mapping[str, ElementTree.Element], name: str) -> None:
     """XML has no place for most control characters: pytest writes them by their number, before 9.1 many others, too."""
     found = [(each.attrib["name"], each.attrib["value"]) for each in junit[name].iter("property")]
-    expected = [(key, str(value)) for key, value in properties(hostile(name))]
+    expected = [(key, str(value)) for key, value in junit_properties(hostile(name))]
     assert [key for key, _ in found] == [key for key, _ in expected]
     beyond = "\U00010000-\U0010ffff" if pytest.version_tuple >= (9, 1) else ""
     illegal = re.compile(f"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd{beyond}]")

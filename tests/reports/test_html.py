@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.reports.command import command_for
+from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.html import check_installed, write_html
+from pytest_kafkaperf.reports.html.page import command_for
+from pytest_kafkaperf.verdict.outcome import Verdict
 from tests import results
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u2028'\"&lt;"

@@ -10,34 +10,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.baseline import BaselineRounds
-from pytest_kafkaperf.clusters import Cluster
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.reports.html.axes import linear_ticks, literal, log_ticks, rounded, scale_for, value_axis
-from pytest_kafkaperf.reports.html.brokers import broker_charts
-from pytest_kafkaperf.reports.html.charts import BASELINE, FRESH, LIMIT, NOW, REFERENCE, Chart
-from pytest_kafkaperf.reports.html.figures import charts_of
-from pytest_kafkaperf.reports.html.percentiles import percentiles_chart
-from pytest_kafkaperf.reports.html.rounds import rounds_chart
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.units import Unit
+from pytest_kafkaperf.load.timeseries import Curves
+from pytest_kafkaperf.reports.html.charts import (
+    BASELINE,
+    FRESH,
+    LIMIT,
+    NOW,
+    REFERENCE,
+    Chart,
+    linear_ticks,
+    literal,
+    log_ticks,
+    rounded,
+    scale_for,
+    value_axis,
+)
+from pytest_kafkaperf.reports.html.load_charts import percentiles_chart, rounds_chart
+from pytest_kafkaperf.reports.html.page import charts_of
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
-from pytest_kafkaperf.reports.html.timeline import latency_chart, throughput_chart
-from pytest_kafkaperf.result import Result, Trial
-from pytest_kafkaperf.round import Round
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.series import Curves
-from pytest_kafkaperf.sweeps import find_sweeps
-from pytest_kafkaperf.units import Unit
+from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
+from pytest_kafkaperf.reports.sweeps import find_sweeps
+from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.outcome import Verdict
 from tests import results
 
 
 def _result(*rounds: Round, fresh: tuple[Round, ...] = (), **fields: Any) -> Result:
-    trials = [Trial(created="2025-01-31T12:00:00+00:00", rounds=each) for each in (rounds, fresh) if each]
+    sessions = [MeasuredSession(created="2025-01-31T12:00:00+00:00", rounds=each) for each in (rounds, fresh) if each]
     return Result(
         nodeid="test_x.py::test_y",
         scenario=Scenario(duration=3.0, warmup=1.0),
         sources={},
         cluster=Cluster(bootstrap_servers="127.0.0.1:9092"),
-        trials=tuple(trials) or (Trial(created="", rounds=()),),
+        sessions=tuple(sessions) or (MeasuredSession(created="", rounds=()),),
         reference=None,
         baseline_sessions=None,
         calibration={},

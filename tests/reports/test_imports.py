@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from pytest_kafkaperf.baseline import Imported
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.imports import Source, notes_on, origin, read_source, rounds_of
-from pytest_kafkaperf.kafka_tools.consumer import HEADER
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
+from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER
+from pytest_kafkaperf.verdict.baselines.record import Imported
 from tests.reports.test_kafka_tools import ROW, SUMMARY
 
 PRODUCED = {

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.kafka_tools import read_output
-from pytest_kafkaperf.kafka_tools.consumer import HEADER, format_row
-from pytest_kafkaperf.kafka_tools.producer import format_summary
-from pytest_kafkaperf.kafka_tools.runs import Run
-from pytest_kafkaperf.scenario import Scenario
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports.interchange.importing import read_output
+from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER, format_row
+from pytest_kafkaperf.reports.interchange.kafka_producer import format_summary
+from pytest_kafkaperf.reports.interchange.runs import ToolRun
+from pytest_kafkaperf.scenario.scenario import Scenario
 
 SAMPLES = Path(__file__).parents[1] / "data" / "kafka-tools"
 PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"
@@ -34,7 +34,7 @@ ROW = (
 DETAILED = HEADER.replace("start.time, end.time", "time, threadId")
 
 
-def produced(line: int, rate: float, mb: float, *seconds: float, notes: tuple[str, ...] = ()) -> Run:
+def produced(line: int, rate: float, mb: float, *seconds: float, notes: tuple[str, ...] = ()) -> ToolRun:
     """Mean, max, then the four percentiles, in seconds."""
     mean, longest, *percentiles = seconds
     metrics = {"produce.throughput": rate, "produce.bandwidth": mb * MIB, "produce.latency.mean": mean}
@@ -43,12 +43,12 @@ def produced(line: int, rate: float, mb: float, *seconds: float, notes: tuple[st
         for part, value in zip(("p50", "p95", "p99", "p99.9"), percentiles, strict=True)
         if value
     }
-    return Run(tool=PRODUCER, line=line, metrics={**metrics, "produce.latency.max": longest}, notes=notes)
+    return ToolRun(tool=PRODUCER, line=line, metrics={**metrics, "produce.latency.max": longest}, notes=notes)
 
 
-def consumed(line: int, rate: float, mb: float, *notes: str, tool: str = CONSUMER) -> Run:
+def consumed(line: int, rate: float, mb: float, *notes: str, tool: str = CONSUMER) -> ToolRun:
     metrics = {"consume.throughput": rate, "consume.bandwidth": mb * MIB}
-    return Run(tool=tool, line=line, metrics=metrics, notes=notes)
+    return ToolRun(tool=tool, line=line, metrics=metrics, notes=notes)
 
 
 def whole(figures: str) -> str:
@@ -151,7 +151,7 @@ WAITED = "it waited {} ms for records that did not come: its figures are too low
         (
             "e2e-4.3.txt",
             [
-                Run(
+                ToolRun(
                     tool=E2E,
                     line=6,
                     metrics={"e2e.latency.mean": 0.0011857, "e2e.latency.p99": 0.007, "e2e.latency.p99.9": 0.018},
@@ -164,7 +164,7 @@ WAITED = "it waited {} ms for records that did not come: its figures are too low
         ),
     ],
 )
-def test_every_sample_gives_the_figures_that_stand_in_it(file: str, runs: list[Run]) -> None:
+def test_every_sample_gives_the_figures_that_stand_in_it(file: str, runs: list[ToolRun]) -> None:
     """What was printed is what is imported, to the last digit."""
     assert list(read_output((SAMPLES / file).read_text())) == runs
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from pytest_kafkaperf.errors import UsageError
+from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown, write_markdown
 from tests.plain_results import ending, endings, result, rounds, session
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.kafka_tools.runs import Run
-from pytest_kafkaperf.openmessaging import TOOL, read_result
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports.interchange.openmessaging import TOOL, read_result
+from pytest_kafkaperf.reports.interchange.runs import ToolRun
 
 FROM_THE_SEND = "publish latency runs from the send; with a rate ours runs from when a record was due"
 RESULT: dict[str, Any] = {
@@ -43,7 +43,7 @@ RESULT: dict[str, Any] = {
 
 def test_a_result_gives_its_aggregates_in_base_units() -> None:
     """Latencies there are milliseconds, delays microseconds; what it does not tell, such as p90, is not made up."""
-    assert read_result(json.dumps(RESULT)) == Run(
+    assert read_result(json.dumps(RESULT)) == ToolRun(
         tool="OpenMessaging Benchmark",
         line=1,
         metrics={
@@ -111,8 +111,8 @@ def test_what_went_wrong_in_it_is_told() -> None:
         ),
         (
             '{"publishRate": [NaN]}',
-            "this begins as JSON does and is none: publishRate.0=nan: input should be a finite number; a result of "
-            "OpenMessaging Benchmark is needed",
+            "this is JSON, and no result of OpenMessaging Benchmark: publishRate.0=nan: input should be a finite "
+            "number; give the file that the benchmark wrote, as it is",
         ),
         (
             '{"publishRate": [0.0]}',

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.json import write_json
-from pytest_kafkaperf.reports.junit import properties
-from pytest_kafkaperf.result import Ending, Result
+from pytest_kafkaperf.runner.result import Ending, Result
 from tests.plain_results import ending, endings, result, rounds, session
 from tests.results import calibration
 
@@ -92,7 +92,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
         measured=[{"produce.latency.p99": 0.0121, "errors": 0.0}] * 5,
         baseline=[{"produce.latency.p99": 0.0121}] * 5,
     )
-    assert properties(one) == [
+    assert junit_properties(one) == [
         ("kafka_verdict", "PASSED"),
         ("produce.latency.p99", 0.0121),
         ("errors", 0.0),
@@ -115,7 +115,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
 def test_properties_of_an_invalid_test_say_why() -> None:
     """It has no figures, and the reason is what one looks for."""
     (lost,) = [each for each in session() if each.problems]
-    assert properties(lost) == [
+    assert junit_properties(lost) == [
         ("kafka_verdict", "INVALID"),
         ("kafka_problem", lost.problems[0]),
         ("kafka_check_1", "lost == 0"),

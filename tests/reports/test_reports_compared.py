@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.errors import ScenarioError, UsageError
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.reports.comparing import Compared, Outcome, compare_reports
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.reports.compare import Compared, ReportComparison, compare_reports
 from pytest_kafkaperf.reports.json import write_json
-from pytest_kafkaperf.reports.reading import Report, read_report
-from pytest_kafkaperf.scenario import Scenario
-from tests.reports.test_history import _result, _trial
+from pytest_kafkaperf.reports.json_reader import Report, read_report
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.reports.test_history import _result, _session
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
 NODEID = "tests/perf/test_orders.py::test_ingest"
@@ -54,7 +54,7 @@ def report(*tests: Any, key: str = "ci", **environment: str) -> dict[str, Any]:
     }
 
 
-def compared(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> Outcome:
+def compared(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> ReportComparison:
     reports = (Report.model_validate(each) for each in (before, after))
     return compare_reports(*reports, tolerance_ratio=tolerance_ratio)
 
@@ -101,7 +101,7 @@ def test_tests_of_one_report_only_are_named() -> None:
     """A test that was renamed is not one that passes."""
     other = {**case(), "nodeid": "a.py::new"}
     outcome = compared(report(case()), report(other))
-    assert outcome == Outcome(tests=(), gone=(NODEID,), new=("a.py::new",))
+    assert outcome == ReportComparison(tests=(), gone=(NODEID,), new=("a.py::new",))
     assert not outcome.fails
 
 
@@ -195,7 +195,7 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     write_json(
         path,
-        [_result(_trial(12, {"errors": 0.0, RATE: 5.5}), _trial(13, {"errors": 1.0}))],
+        [_result(_session(12, {"errors": 0.0, RATE: 5.5}), _session(13, {"errors": 1.0}))],
         {},
         created="2025-01-31T12:00:00+00:00",
         plugin="0.1.0",
@@ -228,7 +228,8 @@ _NEEDED = "a report that --kafka-json has written is needed"
         ({**report(), "schema": 0}, "report {path} is damaged: schema=0: input should be 1; " + _NEEDED),
         (
             report(case(rounds=[{"metrics": {"errors": float("nan")}}])),
-            "{path} is no JSON: tests.0.rounds.0.metrics.errors=nan: input should be a finite number; " + _NEEDED,
+            "report {path} is damaged: tests.0.rounds.0.metrics.errors=nan: input should be a finite number; "
+            + _NEEDED,
         ),
         (
             report(case(nodeid=5)),

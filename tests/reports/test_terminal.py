@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.reports.rows import rows_of
+from pytest_kafkaperf.reports.table import rows_of
 from pytest_kafkaperf.reports.terminal import render_table, wrapped
 from tests.plain_results import ending, endings, result, rounds, session
 

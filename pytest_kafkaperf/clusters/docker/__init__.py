@@ -10,10 +10,12 @@ that uses the same cache folder in any case: a label names the owner's run folde
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import javaproperties
 from docker.errors import ImageNotFound
@@ -21,33 +23,35 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
-from pytest_kafkaperf.clusters import exporter, java
-from pytest_kafkaperf.clusters.distribution import cache_folder
-from pytest_kafkaperf.clusters.docker.connection import FAILURES, REQUEST_TIMEOUT_S, connection
-from pytest_kafkaperf.clusters.docker.container import Container
-from pytest_kafkaperf.clusters.docker.image import image_of, is_confluent, pulled, variable
-from pytest_kafkaperf.clusters.docker.labels import LABEL, discard, label_of, labelled, sweep
-from pytest_kafkaperf.clusters.launch import Plan, launched
-from pytest_kafkaperf.clusters.local import free_ports
-from pytest_kafkaperf.clusters.probes import MachineProbe
-from pytest_kafkaperf.clusters.properties import (
+from pytest_kafkaperf.clusters.brokers.config import (
     CLIENT,
     CONTROLLER,
     INTERNAL,
     Node,
+    Security,
     broker_properties,
     new_uuid,
+    protection,
 )
-from pytest_kafkaperf.clusters.runs import run_folder, without_interrupt
-from pytest_kafkaperf.clusters.security import Security, protection
+from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan, launched
+from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
+from pytest_kafkaperf.clusters.docker.client import (
+    REQUEST_TIMEOUT_S,
+    connection,
+    image_of,
+    is_confluent,
+    pulled,
+    variable,
+    version_of,
+)
+from pytest_kafkaperf.clusters.docker.container import LABEL, Container, discard, label_of, labelled, sweep
+from pytest_kafkaperf.clusters.docker.daemon import FAILURES
+from pytest_kafkaperf.clusters.local import free_ports, java
+from pytest_kafkaperf.clusters.local.distribution import cache_folder
+from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of
-from pytest_kafkaperf.settings import DEFAULT_VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from pytest_kafkaperf.load.readiness import Sight
+from pytest_kafkaperf.core.signals import without_interrupt
 
 _LOOPBACK = "127.0.0.1"
 _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
@@ -83,7 +87,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             confluent=confluent,
             security=security,
             network=network,
-            agent=exporter.jar(cache_folder()) if spec.jmx else None,
+            agent=jmx_exporter.jar(cache_folder()) if spec.jmx else None,
             label=label_of(folder),
         )
         ready = stack.enter_context(launched(layout.plan, what=image, security=security))
@@ -91,7 +95,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             bootstrap_servers=ready.bootstrap_servers,
             brokers=spec.brokers,
             provider="docker",
-            version=_version_of(spec, ready.sight),
+            version="unknown" if confluent else version_of(image),
             access=ready.access,
             facts=MappingProxyType({**_facts(client, image, layout.label), **facts_of(spec), **_not_applied(spec)}),
             fleet=ready.fleet,
@@ -135,11 +139,11 @@ class _Layout:
     """The JMX exporter's jar."""
     label: str
 
-    def plan(self) -> Plan:
+    def plan(self) -> BrokerPlan:
         """Lay the brokers out, on ports that are free now."""
         nodes = [_node(number, port) for number, port in enumerate(free_ports(self.spec.brokers), 1)]
         cluster_id = new_uuid()
-        return Plan(
+        return BrokerPlan(
             servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
@@ -177,10 +181,10 @@ def _add_agent(container: DockerContainer, jar: Path) -> str:
     """Put the JMX exporter into a broker; gives where it can be read."""
     (port,) = free_ports(1)
     container.with_copy_into_container(jar, _AGENT_JAR)
-    container.with_copy_into_container(exporter.configuration().encode("ascii"), _AGENT_CONFIG)
-    container.with_env("KAFKA_OPTS", exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0"))  # noqa: S104 - of the container; the host publishes it on loopback
+    container.with_copy_into_container(jmx_exporter.configuration().encode("ascii"), _AGENT_CONFIG)
+    container.with_env("KAFKA_OPTS", jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0"))  # noqa: S104 - of the container; the host publishes it on loopback
     container.ports[f"{_AGENT_PORT}/tcp"] = (_LOOPBACK, port)  # type: ignore[assignment] # as above
-    return exporter.url(port)
+    return jmx_exporter.url(port)
 
 
 def _node(number: int, port: int) -> Node:
@@ -194,15 +198,6 @@ def _node(number: int, port: int) -> Node:
 
 def _alias(number: int) -> str:
     return f"broker-{number}"
-
-
-def _version_of(spec: ClusterSpec, sight: Sight) -> str:
-    """Kafka's version: what was asked for where it decides on the image, else as the broker's features tell."""
-    if spec.image is None:
-        return spec.version or DEFAULT_VERSION
-    from pytest_kafkaperf.load.features import version_of  # noqa: PLC0415 - brings in aiokafka
-
-    return version_of(sight.features)
 
 
 def _not_applied(spec: ClusterSpec) -> dict[str, str]:

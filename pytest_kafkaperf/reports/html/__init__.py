@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.errors import UsageError
-from pytest_kafkaperf.files import write_report
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.files import write_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from pytest_kafkaperf.clusters import Cluster
-    from pytest_kafkaperf.result import Result
+    from pytest_kafkaperf.clusters.spec import Cluster
+    from pytest_kafkaperf.runner.result import Result
 
 _NEEDED = ("jinja2", "plotly")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What the page says of the run."""
+
+    created: str
+    """When the session began, ISO 8601."""
+    plugin: str
+    """The plugin's version."""
+    environment: Mapping[str, Any]
+    """Where the session ran: `key`, under which baselines are filed."""
+    commit: str | None
+    """Of the tests' repository; None where it is not known."""
+    options: Mapping[str, str]
+    """Those of the command line, by name without `--kafka-`, for the commands that run a test again."""
+    reference_seed: int | None
+    """Of the order in which rounds took turns; None without a reference."""
+    fingerprint: Callable[[Cluster], Mapping[str, str]]
+    """Gives what figures measured on a cluster may depend on."""
 
 
 def check_installed() -> None:
@@ -30,46 +50,15 @@ def check_installed() -> None:
         raise UsageError(f"--kafka-html needs {' and '.join(missing)}: pip install 'pytest-kafkaperf[html]'")
 
 
-def write_html(
-    path: Path,
-    results: Sequence[Result],
-    *,
-    created: str,
-    plugin: str,
-    environment: Mapping[str, Any],
-    commit: str | None,
-    options: Mapping[str, str],
-    reference_seed: int | None,
-    fingerprint: Callable[[Cluster], Mapping[str, str]],
-) -> None:
-    """Write the report whole or not at all.
-
-    Args:
-        path: where to.
-        results: of all tests, in the order in which they ran.
-        created: when the session began, ISO 8601.
-        plugin: the plugin's version.
-        environment: where the session ran: `key`, under which baselines are filed.
-        commit: of the tests' repository; None where it is not known.
-        options: those of the command line, by name without `--kafka-`, for the commands that run a test again.
-        reference_seed: of the order in which rounds took turns; None without a reference.
-        fingerprint: what figures measured on a cluster may depend on.
+def write_html(path: Path, results: Sequence[Result], facts: RunFacts) -> None:
+    """Write the report whole or not at all; `results` are those of all tests, in the order in which they ran.
 
     Raises:
         UsageError: the file cannot be written; names it and the reason. Or something is not installed.
 
     """
     check_installed()
-    from pytest_kafkaperf.reports.html.page import Run, render  # noqa: PLC0415 - not everybody has installed it
+    from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - not everybody has installed it
 
-    run = Run(
-        created=created,
-        plugin=plugin,
-        environment=str(environment.get("key", "")),
-        commit=commit,
-        options=options,
-        reference_seed=reference_seed,
-        fingerprint=fingerprint,
-    )
-    content = render(results, run).encode("utf-8", "backslashreplace")  # a nodeid can have a lone surrogate
+    content = render(results, facts).encode("utf-8", "backslashreplace")  # a nodeid can have a lone surrogate
     write_report(path, content, option="html", what="report")

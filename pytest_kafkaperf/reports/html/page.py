@@ -9,61 +9,45 @@ import hashlib
 import importlib.resources
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 import markupsafe
 import plotly.offline
 
-from pytest_kafkaperf.collection import without_folders
-from pytest_kafkaperf.finding import Verdict
-from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.printable import printable
-from pytest_kafkaperf.reports.command import command_for
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.text import discreet, printable, without_folders
+from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
 from pytest_kafkaperf.reports.failure import describe_advice
-from pytest_kafkaperf.reports.hockey import described_search
-from pytest_kafkaperf.reports.html.brokers import broker_charts
-from pytest_kafkaperf.reports.html.charts import TEMPLATE, Chart, standard
-from pytest_kafkaperf.reports.html.figures import charts_of
+from pytest_kafkaperf.reports.html import RunFacts
+from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, standard
+from pytest_kafkaperf.reports.html.load_charts import capacity_chart, percentiles_chart, rounds_chart
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
-from pytest_kafkaperf.reports.notes import names_of
-from pytest_kafkaperf.reports.rows import calibration_cells, row_of
-from pytest_kafkaperf.result import standard_of
-from pytest_kafkaperf.scenario import Scenario
-from pytest_kafkaperf.sweeps import find_sweeps
-from pytest_kafkaperf.units import counted, format_quantity, format_ratio
-from pytest_kafkaperf.values import format_field
-from pytest_kafkaperf.verdict import Check
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.calibration import Calibrated
-    from pytest_kafkaperf.clusters import Cluster
-    from pytest_kafkaperf.result import Result
+from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
+from pytest_kafkaperf.reports.latency_curve import described_search
+from pytest_kafkaperf.reports.sweeps import find_sweeps
+from pytest_kafkaperf.reports.table import calibration_cells, names_of, row_of
+from pytest_kafkaperf.runner.result import Result, standard_of
+from pytest_kafkaperf.scenario.fields import format_field
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.verdict import Check
 
 MOST_OPEN = 5
 """Failing tests that are open when the page is; more would hide the table's use."""
+
 _COMMIT = 12
 """Characters of a commit that are shown."""
+
 _DASH = "–"  # noqa: RUF001 - as tables have it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What the page says of the run; see `write_html`."""
-
-    created: str
-    plugin: str
-    environment: str
-    commit: str | None
-    options: Mapping[str, str]
-    reference_seed: int | None
-    fingerprint: Callable[[Cluster], Mapping[str, str]]
-
-
-def render(results: Sequence[Result], run: Run) -> str:
+def render(results: Sequence[Result], run: RunFacts) -> str:
     """The whole file."""
     scripts = _scripts()
     return _template().render(
@@ -125,7 +109,7 @@ def _hash(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def _head(results: Sequence[Result], run: Run) -> list[tuple[str, str]]:
+def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
     versions = dict.fromkeys(f"{each.cluster.version} ({each.cluster.provider})" for each in results)
     references = dict.fromkeys(
         f"{each.reference.version} ({each.reference.provider})" for each in results if each.reference is not None
@@ -134,7 +118,7 @@ def _head(results: Sequence[Result], run: Run) -> list[tuple[str, str]]:
     facts = [
         ("run", _when(run.created)),
         ("commit", run.commit[:_COMMIT] if run.commit else ""),
-        ("environment", run.environment),
+        ("environment", str(run.environment.get("key", ""))),
         ("Kafka", ", ".join(versions)),
         ("reference", f"{', '.join(references)}{seed}" if references else ""),
         ("pytest-kafkaperf", run.plugin),
@@ -157,7 +141,7 @@ def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
     return [(str(verdict), tally[verdict]) for verdict in reversed(Verdict) if tally[verdict]]
 
 
-def _tests(results: Sequence[Result], run: Run) -> list[dict[str, Any]]:
+def _tests(results: Sequence[Result], run: RunFacts) -> list[dict[str, Any]]:
     """Those that fail first: they are what a report is opened for. The others in the order in which they ran."""
     names = names_of(results)
     ordered = sorted(results, key=lambda result: not result.verdict.fails)
@@ -172,7 +156,7 @@ def _tests(results: Sequence[Result], run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def _test(result: Result, run: Run) -> dict[str, Any]:
+def _test(result: Result, run: RunFacts) -> dict[str, Any]:
     change, direction = _change(result)
     charts, brokers = charts_of(result), broker_charts(result)
     return {
@@ -263,7 +247,7 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
 
 def _totals(result: Result) -> str:
     """What all of it rests on: `5 rounds, 3 fresh sessions, baseline of 5 sessions`."""
-    further = len(result.trials) - 1
+    further = len(result.sessions) - 1
     side = next(iter(standard(result)), None)
     parts = [
         counted(len(result.rounds), "round"),
@@ -293,7 +277,7 @@ def _shown(name: str, value: Any) -> str:
     return "none" if value is None else format_field(name, value)
 
 
-def _fingerprint(result: Result, run: Run) -> list[tuple[str, str, str]]:
+def _fingerprint(result: Result, run: RunFacts) -> list[tuple[str, str, str]]:
     """Name, what it is here, and what it was there where that differs; what differs stands first."""
     now = run.fingerprint(result.cluster)
     there = result.baseline.fingerprint if result.reference is None else run.fingerprint(result.reference)
@@ -331,3 +315,56 @@ def _sweeps(results: Sequence[Result]) -> list[_SweepView]:
         for sweep in found
         if (charts := sweep_charts(sweep, by_nodeid))
     ]
+
+
+def charts_of(result: Result) -> tuple[Chart, ...]:
+    """What the load met; charts of which nothing was measured are left out."""
+    families = [family for family in FAMILIES if f"{family}.p50" in result.metrics]
+    charts = [
+        capacity_chart(result),
+        rounds_chart(result),
+        *(percentiles_chart(result, family) for family in families),
+        *(latency_chart(result, family) for family in families),
+        throughput_chart(result),
+    ]
+    return tuple(chart for chart in charts if chart is not None)
+
+
+_OPTIONS = (
+    "client-config",
+    "metrics-url",
+    "version",
+    "image",
+    "brokers",
+    "jmx",
+    "rounds",
+    "duration",
+    "warmup",
+    "preheat",
+    "baselines",
+    "environment",
+    "strict",
+    "no-confirm",
+    "calibrate",
+    "reference",
+    "reference-config",
+    "reference-client-config",
+)
+"""Options of the command line that decide what is measured and how it is judged; those of the ini file hold anyway."""
+
+
+def command_for(result: Result, options: Mapping[str, str], *, reference_seed: int | None) -> str:
+    """A line for a shell. `options` are those of the command line, by name without `--kafka-`.
+
+    `auto` becomes the provider that it chose. What may be secret is left out; `LOGIN` and `***` say where.
+    """
+    given = [
+        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"
+        for name in _OPTIONS
+        for value in options.get(name, "").splitlines()
+    ]
+    seed = [] if reference_seed is None else [f"--kafka-reference-seed={reference_seed}"]
+    target = options.get("cluster", "auto")
+    started = result.cluster.provider if result.cluster.provider in ("local", "docker") else None
+    cluster = [f"--kafka-cluster={started or target}"] if started or target != "auto" else []
+    return shlex.join(["pytest", result.nodeid, *cluster, *given, *seed])

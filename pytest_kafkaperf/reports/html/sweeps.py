@@ -7,14 +7,25 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.metrics import CATALOGUE
-from pytest_kafkaperf.reports.html.axes import Scale, literal, rounded, scale_for, shortened, value_axis
-from pytest_kafkaperf.reports.html.charts import BASELINE, NOW, SERIES, Chart, standard
-from pytest_kafkaperf.units import format_quantity
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.units import format_quantity
+from pytest_kafkaperf.reports.html.charts import (
+    BASELINE,
+    NOW,
+    SERIES,
+    Chart,
+    Scale,
+    literal,
+    rounded,
+    scale_for,
+    shortened,
+    standard,
+    value_axis,
+)
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.result import Result
-    from pytest_kafkaperf.sweeps import Point, Sweep
+    from pytest_kafkaperf.reports.sweeps import Sweep, SweepPoint
+    from pytest_kafkaperf.runner.result import Result
 
 _THROUGHPUTS = {
     "Capacity": {"capacity": "solid"},
@@ -83,7 +94,7 @@ def _places(trace: Mapping[str, Any]) -> Iterator[float | None]:
 
 def _trace(
     sweep: Sweep,
-    line: Sequence[Point],
+    line: Sequence[SweepPoint],
     results: Mapping[str, Result],
     name: str,
     scale: Scale,
@@ -122,7 +133,7 @@ def _trace(
 
 def _before(
     sweep: Sweep,
-    line: Sequence[Point],
+    line: Sequence[SweepPoint],
     results: Mapping[str, Result],
     name: str,
     scale: Scale,
@@ -171,6 +182,6 @@ def _axis(sweep: Sweep) -> dict[str, Any]:
     return {**title, "type": "log" if sweep.is_log else "linear"}
 
 
-def _place(sweep: Sweep, point: Point) -> float:
+def _place(sweep: Sweep, point: SweepPoint) -> float:
     """Names stand side by side at 0, 1, 2...: two that begin alike may be shortened to the same text."""
     return sweep.labels.index(point.label) if sweep.is_text else rounded(float(point.value))

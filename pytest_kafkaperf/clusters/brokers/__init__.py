@@ -1,0 +1,1 @@
+"""Brokers that the session owns: what they are told, how they start, stop and are swept."""

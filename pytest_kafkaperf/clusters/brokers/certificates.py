@@ -1,0 +1,114 @@
+"""Certificates of brokers that the session starts: an authority for one run, and what brokers and clients present."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from pydantic import SecretStr
+
+_LEEWAY = datetime.timedelta(hours=1)
+"""Clocks of other machines and of containers may be behind."""
+
+_LIFE = datetime.timedelta(days=30)
+"""Longer than any session, and short enough that a key left behind is soon worth nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificates:
+    """What a server shows, and what its clients trust; PEM."""
+
+    authority: str
+    """The certificate of the authority. Its key is forgotten: nothing else can be signed by it."""
+    certificate: str
+    """The server's own certificate, then that of the authority."""
+    key: SecretStr
+    """The server's private key: PKCS 8, not encrypted."""
+
+
+def certificates(hosts: Sequence[str]) -> Certificates:
+    """Make a new authority and a certificate for a server at these names and IP addresses.
+
+    The extensions are those that RFC 5280 asks for: Python verifies strictly from 3.13 on.
+    """
+    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    authority_name = _name("pytest-kafkaperf authority")
+    authority = (
+        _draft(authority_name, authority_name, authority_key, authority_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    server = (
+        _draft(_name("pytest-kafkaperf broker"), authority_name, key, authority_key)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(
+            # brokers are each other's clients, too
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+            critical=False,
+        )
+        .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    return Certificates(
+        authority=_pem(authority),
+        certificate=_pem(server) + _pem(authority),
+        key=SecretStr(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            ).decode()
+        ),
+    )
+
+
+def _draft(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, issuer_key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _LEEWAY)
+        .not_valid_after(now + _LIFE)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()

@@ -1,0 +1,1 @@
+"""Requests to a cluster, besides load: topics, groups, checks before load, readiness."""

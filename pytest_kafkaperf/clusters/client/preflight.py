@@ -1,0 +1,287 @@
+"""What would go wrong under load, seen before it starts: each problem with what was asked for and what to do.
+
+Every request is bounded, and changes nothing: only the first transactional id of a run that has one is known to the
+cluster from then on. What a broker does not tell, or does not tell this client, is no problem.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from aiokafka import errors as kafka_errors
+from aiokafka.protocol import transaction
+
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, refusal
+from pytest_kafkaperf.clusters.client.admin import visible_topics
+from pytest_kafkaperf.clusters.client.connection import call, connected
+from pytest_kafkaperf.clusters.client.requests import (
+    AskGroup,
+    AskTopic,
+    TopicMetadata,
+    ask_coordinator,
+    config_of,
+    topic_metadata,
+)
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.core.errors import ClusterError, nearest
+from pytest_kafkaperf.scenario.records import size_of_headers, size_of_varint
+from pytest_kafkaperf.scenario.scenario import KEY_BYTES, Scenario
+
+TIMEOUT_S = 10
+"""Bound of one look at a cluster."""
+
+_SHOWS_UP_S = 2
+"""Bound of waiting for a topic that a broker does not know: it may have been made a moment ago, through another."""
+
+_TICK_S = 0.05
+
+_TRANSACTION_TIMEOUT_MS = 60_000
+"""Default of aiokafka's producer, and of Kafka's own."""
+
+T = TypeVar("T")
+
+_READS = frozenset({Operation.READ, Operation.DESCRIBE})
+"""What a run does with a topic that it only reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What a run is going to use."""
+
+    topic: str
+    group: str
+    """Of its first consumers."""
+    transactional_id: str
+    """Of its first producer."""
+
+
+class Preflight:
+    """Looks at one cluster; connects for each call."""
+
+    def __init__(self, bootstrap_servers: str, access: Access) -> None:
+        self._servers = bootstrap_servers
+        self._access = access
+
+    def resolve(self, scenario: Scenario) -> Scenario:
+        """The scenario with partitions and replicas of the topic that it names.
+
+        Raises:
+            ClusterError: there is no such topic, or it cannot be seen.
+
+        """
+        if scenario.topic is None:
+            return scenario
+        return self._call(self._resolve(scenario, scenario.topic))
+
+    def read_partitions(self, scenario: Scenario) -> int:
+        """How many partitions the topic has that consumers read.
+
+        Raises:
+            ClusterError: there is no such topic, or it cannot be seen.
+
+        """
+        if scenario.output_topic is None:
+            return scenario.partitions
+        return self._call(self._read_partitions(scenario.output_topic))
+
+    def check(self, scenario: Scenario, names: Names, *, guarded: bool) -> None:
+        """Look at what the run is going to use; its topic is there.
+
+        Args:
+            scenario: resolved.
+            names: what is going to be used.
+            guarded: whether the cluster may refuse groups and transactional ids, so that it is worth to ask.
+
+        Raises:
+            ClusterError: what would go wrong under load, every problem in a line.
+
+        """
+        found = self._call(self._problems(scenario, names, guarded=guarded))
+        if found:
+            raise ClusterError("\n".join(found))
+
+    async def _resolve(self, scenario: Scenario, topic: str) -> Scenario:
+        async with connected(self._servers, self._access) as client:
+            metadata = await self._topic(client, topic, needed_operations(scenario))
+        return scenario.model_copy(
+            update={"partitions": metadata.partitions, "replication_factor": metadata.replication_factor}
+        )
+
+    async def _read_partitions(self, topic: str) -> int:
+        async with connected(self._servers, self._access) as client:
+            return (await self._topic(client, topic, _READS)).partitions
+
+    async def _problems(self, scenario: Scenario, names: Names, *, guarded: bool) -> list[str]:
+        own = scenario.topic is None
+        async with connected(self._servers, self._access) as client:
+            metadata = await self._topic(client, names.topic, needed_operations(scenario), own=own)
+            found = list(topic_problems(scenario, metadata))
+            if metadata.operations is not None and (missing := needed_operations(scenario) - metadata.operations):
+                found.append(self._refused(missing, _topics(names.topic, own=own)))
+            if scenario.output_topic is not None:
+                output = await self._topic(client, scenario.output_topic, _READS)
+                if output.leaderless:
+                    found.append(leaderless(f"topic {output.name!r}", output))
+                if output.operations is not None and (missing := _READS - output.operations):
+                    found.append(self._refused(missing, _topics(output.name, own=False)))
+            if guarded and scenario.consumers:
+                found += await self._group_problems(client, names.group)
+            if guarded and scenario.transaction_size is not None:
+                found += await self._transaction_problems(client, names.transactional_id, scenario)
+        return found
+
+    async def _topic(self, client: Any, topic: str, needed: Iterable[Operation], *, own: bool = False) -> TopicMetadata:
+        deadline = time.monotonic() + (TIMEOUT_S if own else _SHOWS_UP_S)
+        while True:
+            answer = await client.send(client.get_random_node(), AskTopic(topic))
+            (described,) = answer.topics
+            error = kafka_errors.for_code(described[0])
+            if error is not kafka_errors.UnknownTopicOrPartitionError or time.monotonic() > deadline:
+                break
+            await asyncio.sleep(_TICK_S)
+        if error is kafka_errors.UnknownTopicOrPartitionError:
+            raise ClusterError(f"{absent(topic, await visible_topics(client))} (on {self._servers})")
+        if error is kafka_errors.TopicAuthorizationFailedError:
+            raise ClusterError(self._refused(needed, _topics(topic, own=own)))
+        if error is not kafka_errors.NoError:
+            raise ClusterError(f"the cluster at {self._servers} tells nothing of topic {topic!r}: {error.__name__}")
+        return topic_metadata(topic, described, await config_of(client, topic))
+
+    async def _group_problems(self, client: Any, group: str) -> list[str]:
+        error, answer = await ask_coordinator(client, group, 0, AskGroup(group))
+        if answer is not None:
+            ((code, *_, field_of_operations),) = answer.groups
+            error, operations = kafka_errors.for_code(code), granted(field_of_operations)
+            if operations is not None and error is kafka_errors.NoError and Operation.READ not in operations:
+                error = kafka_errors.GroupAuthorizationFailedError
+        if error is not kafka_errors.GroupAuthorizationFailedError:
+            return []
+        return [self._refused([Operation.READ, Operation.DELETE], Resource(kind="group", name=PREFIX, prefixed=True))]
+
+    async def _transaction_problems(self, client: Any, transactional_id: str, scenario: Scenario) -> list[str]:
+        timeout_ms = scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
+        request = transaction.InitProducerIdRequest(transactional_id, timeout_ms)
+        error, answer = await ask_coordinator(client, transactional_id, 1, request)
+        if answer is not None:
+            error = kafka_errors.for_code(answer.error_code)
+        if error is kafka_errors.TransactionalIdAuthorizationFailed:
+            resource = Resource(kind="transactional-id", name=PREFIX, prefixed=True)
+            return [self._refused([Operation.WRITE, Operation.DESCRIBE], resource)]
+        if error is kafka_errors.InvalidTransactionTimeout:
+            most = "the cluster's transaction.max.timeout.ms"
+            return [f"transaction_timeout_ms {timeout_ms} is more than {most}; give a smaller one in producer_config"]
+        return []
+
+    def _refused(self, operations: Iterable[Operation], resource: Resource) -> str:
+        return refusal(operations, resource, self._access, self._servers)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return call(work, timeout_s=TIMEOUT_S)
+        except TimeoutError:
+            raise ClusterError(f"{self._servers} did not answer within {TIMEOUT_S} s before the load") from None
+        except (kafka_errors.KafkaError, NotImplementedError) as error:
+            raise ClusterError(f"could not look at {self._servers} before the load: {error}") from None
+
+
+def needed_operations(scenario: Scenario) -> frozenset[Operation]:
+    """What a run does with its topic."""
+    reading = {Operation.READ} if scenario.consumers and scenario.output_topic is None else set()
+    return frozenset({Operation.WRITE, Operation.DESCRIBE} | reading)
+
+
+def _topics(topic: str, *, own: bool) -> Resource:
+    """Rights on a run's own topic are rights on all that it will ever make."""
+    return Resource(kind="topic", name=PREFIX if own else topic, prefixed=own)
+
+
+_FEW_TOPICS = 20
+"""So many are all named where none is near."""
+
+_BATCH_OVERHEAD_BYTES = 61
+"""The header of a batch (https://kafka.apache.org/documentation/#recordbatch)."""
+
+
+def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]:
+    """Why a topic does not do for a scenario."""
+    named = f"topic {metadata.name!r}" if scenario.topic is not None else "the topic of this scenario"
+    if metadata.leaderless:
+        yield leaderless(named, metadata)
+    policy = metadata.config.get("cleanup.policy", "")
+    if "compact" in policy and scenario.key is None:
+        yield (
+            f"{named} is compacted (cleanup.policy={policy}), and the cluster refuses records without a key there; "
+            "give a key, for example key='uniform:1000', or use a topic that is not compacted"
+        )
+    # More than there are replicas is no obstacle: brokers then ask for all of them (tried with 3.9.1, 4.0.0, 4.3.1).
+    least = min(int(metadata.config.get("min.insync.replicas", "1")), metadata.replication_factor)
+    if scenario.acks == "all" and not metadata.leaderless and metadata.in_sync < least:
+        yield (
+            f"acks='all' on {named}: min.insync.replicas asks for {least} replicas in sync, and a partition has "
+            f"{metadata.in_sync} of {metadata.replication_factor}; start the brokers again that are down, or use acks=1"
+        )
+    room = metadata.config.get("max.message.bytes")
+    largest = largest_batch_bytes(scenario)
+    if room is not None and largest > int(room) and scenario.compression is None:
+        raised = "set in topic_config" if scenario.topic is None else "have the topic's owner set"
+        yield (
+            f"{named} takes batches of up to {room} B (max.message.bytes), and this scenario can make one of "
+            f"{largest} B (batch_size={scenario.batch_size}, largest record with its batch "
+            f"{_largest_alone_bytes(scenario)} B); use a smaller {_too_large(scenario, int(room))}, or "
+            f"{raised} max.message.bytes={largest}"
+        )
+
+
+def leaderless(named: str, metadata: TopicMetadata) -> str:
+    """What is said of a topic that cannot be used in whole."""
+    partitions = ", ".join(map(str, metadata.leaderless))
+    return f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them again"
+
+
+def gone(topic: str) -> str:
+    """What is said of a topic that was there when load began."""
+    return f"topic {topic!r} is gone: somebody has deleted it while load ran"
+
+
+def absent(topic: str, visible: Iterable[str]) -> str:
+    """What is said of a topic that is not there, with those of a like name."""
+    others = sorted(name for name in visible if not name.startswith(("__", PREFIX)))
+    hint = nearest(topic, others) if others else ""
+    if others and not hint.startswith("did you mean") and len(others) > _FEW_TOPICS:
+        hint = f"none of the {len(others)} topics that can be seen has a like name"
+    create = "a topic that is named must exist: create it, or leave topic out for one of the run's own"
+    return f"topic {topic!r} does not exist{f', {hint}' if hint else ''}; {create}".replace("?;", "?")
+
+
+def largest_batch_bytes(scenario: Scenario) -> int:
+    """The most that a batch of this scenario can have, before compression."""
+    return max(scenario.batch_size, _largest_alone_bytes(scenario))
+
+
+def _largest_alone_bytes(scenario: Scenario) -> int:
+    """A batch that holds nothing but the largest record; of samples, which are not read here, nothing is known."""
+    if scenario.record_size is None:
+        return 0
+    value_bytes = scenario.max_record_size
+    key_bytes = 0 if scenario.key is None else KEY_BYTES
+    body_bytes = (
+        4  # attributes, deltas of timestamp and offset, length of the key: a byte each
+        + key_bytes
+        + size_of_varint(value_bytes)
+        + value_bytes
+        + size_of_headers(scenario.all_headers)
+    )
+    return _BATCH_OVERHEAD_BYTES + size_of_varint(body_bytes) + body_bytes
+
+
+def _too_large(scenario: Scenario, room_bytes: int) -> str:
+    too_large = {
+        "batch_size": scenario.batch_size > room_bytes,
+        "record_size": _largest_alone_bytes(scenario) > room_bytes,
+    }
+    return " and ".join(name for name, is_too_large in too_large.items() if is_too_large)

@@ -1,0 +1,1 @@
+"""What brokers and partitions do while load runs: probes, samples, metrics and curves."""

@@ -1,0 +1,231 @@
+"""Readings of all brokers: what they make of metrics and curves."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypedDict, TypeVar
+
+import numpy as np
+
+from pytest_kafkaperf.clusters.monitoring.samples import (
+    PARTS,
+    REQUESTS,
+    WATCHED,
+    Floats,
+    Nanoseconds,
+    Sample,
+    Track,
+    Tracks,
+    tracks_of,
+)
+from pytest_kafkaperf.core.units import NS_PER_S
+
+MAX_INTERVALS = 600
+"""Curves that would be longer take intervals of 2, 4, ... seconds."""
+
+_FEW_REQUESTS = 1e-6
+"""Less than this is a rounding error of the interpolation, not a request."""
+
+_RATES = {
+    "cpu": "cpu_s",
+    "disk.read": "disk_read_bytes",
+    "disk.write": "disk_written_bytes",
+    "network.in": "network_in_bytes",
+    "network.out": "network_out_bytes",
+}
+_TIMES = {
+    f"{request}.{'time' if part == 'total' else part}": f"{request}_{part}" for request in REQUESTS for part in PARTS
+}
+_GAUGES = {"memory": "memory_bytes", "under_replicated": "under_replicated", "leaders": "leaders"}
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What one broker used in a window; None where nothing was read."""
+
+    cpu_cores: float | None
+    cpu_max_cores: float | None
+    """In its busiest second."""
+    memory_max_bytes: float | None
+
+
+class BrokerCurves(TypedDict):
+    """Brokers over time as plain lists, one entry an interval. None where nothing was read."""
+
+    interval_s: int
+    first_s: float
+    """When the first interval begins; the round does at 0."""
+    brokers: dict[str, dict[str, list[float | None]]]
+    """By broker and by the metric's name without `broker.`: cores, bytes, bytes a second, ratios, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The samples of all brokers, made ready to be asked; by `Readings.of`.
+
+    All windows are half-open, in monotonic nanoseconds.
+    """
+
+    tracks: Mapping[Hashable, Tracks]
+
+    @staticmethod
+    def of(samples: Mapping[Key, Iterable[Sample]]) -> Readings:
+        """Take the samples of each broker, in any order.
+
+        A broker that was restarted has counters that begin again at 0: what they show then is added.
+        """
+        return Readings({broker: tracks_of(samples) for broker, samples in samples.items()})
+
+    def metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
+        """The metrics of a window, by name, in base units; those that no broker gives are absent."""
+        window = start_ns, end_ns
+        found: dict[str, float | None] = {
+            "broker.cpu": self._rate("cpu_s", window),
+            "broker.cpu.max": _most(use.cpu_max_cores for use in self.uses(start_ns, end_ns).values()),
+            "broker.memory": self._most("memory_bytes", window),
+            **{f"broker.{name}": self._rate(_RATES[name], window) for name in _RATES if name != "cpu"},
+            "broker.handlers.idle": min(
+                _known(_idle_ratio(tracks, window) for tracks in self.tracks.values()), default=None
+            ),
+            "broker.under_replicated": self._most("under_replicated", window),
+            "broker.isr_shrinks": self._steps("isr_shrinks", window),
+            **{f"broker.{name}": self._mean_s(figure, window) for name, figure in _TIMES.items()},
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def uses(self, start_ns: int, end_ns: int) -> dict[Hashable, Use]:
+        """What each broker used in a window; only those of which something is known."""
+        uses = {broker: _use(tracks, start_ns, end_ns) for broker, tracks in self.tracks.items()}
+        nothing = Use(cpu_cores=None, cpu_max_cores=None, memory_max_bytes=None)
+        return {broker: use for broker, use in uses.items() if use != nothing}
+
+    def strangers(self, *, start_ns: int, end_ns: int, workers_s: float) -> tuple[float, int] | None:
+        """How many cores other programs of this machine took in a window, and how many there are; None: nobody knows.
+
+        `workers_s` are the CPU seconds of the load's own processes; those of the brokers are known here.
+        """
+        machine, session = (
+            self._rate("machine_cpu_s", (start_ns, end_ns)),
+            self._rate("session_cpu_s", (start_ns, end_ns)),
+        )
+        cores, brokers = self._most("machine_cores", (start_ns, end_ns)), self._rate("cpu_s", (start_ns, end_ns))
+        if machine is None or session is None or cores is None or brokers is None or end_ns <= start_ns:
+            return None
+        ours = session + brokers + workers_s / ((end_ns - start_ns) / NS_PER_S)
+        return max(0.0, machine - ours), round(cores)
+
+    def curves(self, *, start_ns: int, first_ns: int, end_ns: int) -> BrokerCurves:
+        """All of it over time, from `first_ns` to `end_ns`, by a clock that shows 0 at `start_ns`."""
+        interval_s = 1
+        while end_ns - first_ns > MAX_INTERVALS * interval_s * NS_PER_S:
+            interval_s *= 2
+        interval_ns = interval_s * NS_PER_S
+        first, stop = (first_ns - start_ns) // interval_ns, -((start_ns - end_ns) // interval_ns)
+        edges_ns = start_ns + np.arange(first, stop + 1, dtype=np.int64) * interval_ns
+        curves = {str(broker): _curves(tracks, edges_ns) for broker, tracks in self.tracks.items()}
+        return BrokerCurves(
+            interval_s=interval_s,
+            first_s=float(first * interval_s),
+            brokers={broker: found for broker, found in curves.items() if found},
+        )
+
+    def _of(self, figure: str) -> list[Track]:
+        return [tracks[figure] for tracks in self.tracks.values() if figure in tracks]
+
+    def _rate(self, figure: str, window: tuple[int, int]) -> float | None:
+        """Of all together, a second of the time that any of them was read in."""
+        tracks = self._of(figure)
+        if not tracks:
+            return None
+        begin_ns = max(window[0], min(int(track.at_ns[0]) for track in tracks))
+        end_ns = min(window[1], max(int(track.at_ns[-1]) for track in tracks))
+        if end_ns <= begin_ns:
+            return None
+        return sum(track.rise(*window) for track in tracks) / ((end_ns - begin_ns) / NS_PER_S)
+
+    def _most(self, figure: str, window: tuple[int, int]) -> float | None:
+        """The most of all together."""
+        edges_ns = _seconds_of(*window)
+        shown = np.array([track.most(edges_ns) for track in self._of(figure)])
+        read = shown[:, ~np.isnan(shown).all(axis=0)] if shown.size else shown
+        return float(np.nansum(read, axis=0).max()) if read.size else None
+
+    def _steps(self, figure: str, window: tuple[int, int]) -> float | None:
+        tracks = [track for track in self._of(figure) if track.at_ns[0] < window[1] and track.at_ns[-1] > window[0]]
+        return sum(track.steps(*window) for track in tracks) if tracks else None
+
+    def _mean_s(self, figure: str, window: tuple[int, int]) -> float | None:
+        """Of a request's time, over the requests of all brokers."""
+        both = [tracks for tracks in self.tracks.values() if {f"{figure}_s", f"{figure}_requests"} <= tracks.keys()]
+        requests = sum(tracks[f"{figure}_requests"].rise(*window) for tracks in both)
+        if requests < _FEW_REQUESTS:
+            return None
+        return max(0.0, sum(tracks[f"{figure}_s"].rise(*window) for tracks in both) / requests)
+
+
+def _seconds_of(start_ns: int, end_ns: int) -> Nanoseconds:
+    """A window cut into seconds, the last of them perhaps shorter."""
+    return np.append(np.arange(start_ns, end_ns, NS_PER_S, dtype=np.int64), end_ns)
+
+
+def _use(tracks: Tracks, start_ns: int, end_ns: int) -> Use:
+    cpu, memory = tracks.get("cpu_s"), tracks.get("memory_bytes")
+    edges_ns = _seconds_of(start_ns, end_ns)
+    if edges_ns.size > 2:  # noqa: PLR2004 - a first second that is whole: the shorter one at the end is left out
+        edges_ns = edges_ns[: 1 + (end_ns - start_ns) // NS_PER_S]
+    cores = _rates(cpu, np.array([start_ns, end_ns])) if cpu else []
+    return Use(
+        cpu_cores=_most(cores),
+        cpu_max_cores=_most(_rates(cpu, edges_ns)) if cpu else None,
+        memory_max_bytes=_most(_listed(memory.most(_seconds_of(start_ns, end_ns)))) if memory else None,
+    )
+
+
+def _idle_ratio(tracks: Tracks, window: tuple[int, int]) -> float | None:
+    if "request_handler_idle_s" not in tracks:
+        return None
+    return _idle_ratios(tracks, np.array(window))[0]
+
+
+def _idle_ratios(tracks: Tracks, edges_ns: Nanoseconds) -> list[float | None]:
+    """Of a controller's own pool nothing is known where it counts with the broker's; it has hardly anything to do."""
+    idle_s, watched_s = (tracks[name].rises(edges_ns) for name in ("request_handler_idle_s", WATCHED))
+    pools = tracks["request_handler_pools"].values[-1] if "request_handler_pools" in tracks else 1.0
+    ratios = np.divide(idle_s, watched_s, out=np.full(idle_s.shape, np.nan), where=watched_s > 0)
+    # Handlers report what they waited when they are done waiting, so a second may show more than it was.
+    return _listed(np.clip(ratios - (pools - 1.0), 0.0, 1.0))
+
+
+def _rates(track: Track, edges_ns: Nanoseconds) -> list[float | None]:
+    covered_s = track.covered_ns(edges_ns) / NS_PER_S
+    rises = track.rises(edges_ns)
+    return _listed(np.divide(rises, covered_s, out=np.full(rises.shape, np.nan), where=covered_s > 0))
+
+
+def _curves(tracks: Tracks, edges_ns: Nanoseconds) -> dict[str, list[float | None]]:
+    curves = {name: _rates(tracks[figure], edges_ns) for name, figure in _RATES.items() if figure in tracks}
+    curves |= {name: _listed(tracks[figure].most(edges_ns)) for name, figure in _GAUGES.items() if figure in tracks}
+    if "request_handler_idle_s" in tracks:
+        curves["handlers.idle"] = _idle_ratios(tracks, edges_ns)
+    for name, figure in _TIMES.items():
+        if {f"{figure}_s", f"{figure}_requests"} <= tracks.keys():
+            sums_s, requests = (tracks[f"{figure}_{what}"].rises(edges_ns) for what in ("s", "requests"))
+            enough = requests >= _FEW_REQUESTS
+            means_s = np.divide(sums_s, requests, out=np.full(sums_s.shape, np.nan), where=enough)
+            curves[name] = _listed(np.maximum(means_s, 0.0))
+    return {name: curve for name, curve in curves.items() if any(value is not None for value in curve)}
+
+
+def _listed(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else value for value in values.tolist()]
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max(_known(values), default=None)

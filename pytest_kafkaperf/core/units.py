@@ -1,0 +1,252 @@
+"""Quantities: text to base units and back. The only parser and the only formatter of units.
+
+Base units are seconds, bytes, records, records a second, bytes a second, cores, CPU seconds per million records,
+ratios and plain counts. Prefixes follow IEC 80000-13: `KiB` is 1024 bytes, `kB` is 1000. Kafka's own tools print
+`MB` for 2**20 bytes; here that is `MiB`, and `MB` is 10**6.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from enum import StrEnum
+from fractions import Fraction
+
+from pytest_kafkaperf.core.errors import UnitError, shortened
+from pytest_kafkaperf.core.text import repr_of
+
+NS_PER_S = 1_000_000_000
+"""Instants and the distances between them are whole nanoseconds."""
+
+
+class Unit(StrEnum):
+    """A base unit; its value is what reports and files call it."""
+
+    SECONDS = "s"
+    BYTES = "B"
+    RECORDS = "records"
+    RECORD_RATE = "records/s"
+    BYTE_RATE = "B/s"
+    CORES = "cores"
+    CPU_COST = "s/M records"
+    RATIO = "ratio"
+    COUNT = "count"
+
+
+_BYTES = {
+    "B": Fraction(1),
+    **{f"{prefix}iB": Fraction(1024) ** power for power, prefix in enumerate("KMGT", start=1)},
+    **{f"{prefix}B": Fraction(1000) ** power for power, prefix in enumerate("kMGT", start=1)},
+    "KB": Fraction(1000),
+}
+
+_SCALES: dict[Unit, dict[str, Fraction]] = {
+    Unit.SECONDS: {
+        "ns": Fraction(1, 10**9),
+        "us": Fraction(1, 10**6),
+        "µs": Fraction(1, 10**6),
+        "μs": Fraction(1, 10**6),
+        "ms": Fraction(1, 1000),
+        "s": Fraction(1),
+        "min": Fraction(60),
+        "h": Fraction(3600),
+    },
+    Unit.BYTES: _BYTES,
+    Unit.RECORDS: {"records": Fraction(1), "record": Fraction(1)},
+    Unit.RECORD_RATE: {
+        "records/s": Fraction(1),
+        "record/s": Fraction(1),
+        "records/sec": Fraction(1),
+        "records/min": Fraction(1, 60),
+    },
+    Unit.BYTE_RATE: {f"{name}/s": scale for name, scale in _BYTES.items()},
+    Unit.CORES: {"cores": Fraction(1), "core": Fraction(1)},
+    Unit.CPU_COST: {"s/M records": Fraction(1)},
+    Unit.RATIO: {"%": Fraction(1, 100)},
+    Unit.COUNT: {},
+}
+
+_EXAMPLES = {
+    Unit.SECONDS: "'250 us', '25 ms', '5 s', '2 min'",
+    Unit.BYTES: "'100 B', '16 KiB', '1 MiB'",
+    Unit.RECORDS: "'0', '1000', '50k records'",
+    Unit.RECORD_RATE: "'500 records/s', '50k records/s'",
+    Unit.BYTE_RATE: "'500 KiB/s', '50 MiB/s'",
+    Unit.CORES: "'1.5 cores'",
+    Unit.CPU_COST: "'0.8 s/M records'",
+    Unit.RATIO: "'30 %', '0.3'",
+    Unit.COUNT: "'0', '3'",
+}
+
+_BARE = (Unit.RECORDS, Unit.CORES, Unit.CPU_COST, Unit.RATIO, Unit.COUNT)
+"""Units that a number in a text may go without."""
+_TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+_BINARY_STEPS = {"GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
+_WRITTEN_OUT = 9999
+"""Counts up to here lose no digit, unless they are round."""
+_MOST_DIGITS = 1e15
+"""From here on an exponent is shorter, and no digit is lost by it."""
+_MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+_QUANTITY = re.compile(
+    r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
+    r"(?:(?P<multiplier>[kKMG])(?=\s|$|record))?\s*(?P<unit>\S.*)?",
+    re.ASCII,
+)
+_MAX_LENGTH = 100
+"""Characters of a quantity; longer text is a mistake and only costs time to read."""
+
+
+def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
+    """Read a quantity: a number in the base unit, or text with a unit of that dimension.
+
+    Counts and record rates take a multiplier (`50k`). Zero needs no unit, other text does for seconds, bytes
+    and rates, so that nobody has to guess.
+
+    Raises:
+        UnitError: not a number, not finite, negative, or not a unit of that dimension.
+
+    """
+    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
+        raise UnitError(_refusal(quantity, unit))
+    if not isinstance(quantity, str):
+        # An int is finite, and one that is too large for a float would make isfinite() raise.
+        if (isinstance(quantity, float) and not math.isfinite(quantity)) or quantity < 0:
+            raise UnitError(f"{repr_of(quantity)} is not a quantity; use a finite number of at least 0")
+        return Fraction(quantity)
+    return _read(quantity, unit)
+
+
+def parse(quantity: str | float, unit: Unit) -> float:
+    """Read a quantity as `parse_exact` does, as a float in the base unit.
+
+    >>> parse("25 ms", Unit.SECONDS)
+    0.025
+    """
+    try:
+        return float(parse_exact(quantity, unit))
+    except OverflowError:
+        raise UnitError(f"{repr_of(quantity)} is too large") from None
+
+
+def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
+    """Write a value of a base unit for people, with that many significant digits; whole numbers stay whole.
+
+    >>> format_quantity(0.02512, Unit.SECONDS)
+    '25.1 ms'
+    >>> format_quantity(52_340.0, Unit.RECORD_RATE)
+    '52.3k records/s'
+    """
+    if not math.isfinite(value):
+        return f"{value} {unit}"
+    match unit:
+        case Unit.SECONDS:
+            text = _scaled(value, _TIME_STEPS, digits)
+        case Unit.BYTES:
+            text = _scaled(value, _BINARY_STEPS, digits)
+        case Unit.BYTE_RATE:
+            text = _scaled(value, _BINARY_STEPS, digits) + "/s"
+        case Unit.RECORDS | Unit.RECORD_RATE:
+            text = f"{_counted(value, digits)} {unit}"
+        case Unit.RATIO:
+            text = f"{_digits(value * 100, digits)} %"
+        case Unit.COUNT:
+            text = _digits(value, digits)
+        case Unit.CORES | Unit.CPU_COST:
+            text = f"{_digits(value, digits)} {unit}"
+    return text
+
+
+def format_ratio(change: float) -> str:
+    """Write a relative change with its sign: `+12.3 %`; `0.0 %` has none."""
+    text = f"{change * 100:+.1f} %"
+    return "0.0 %" if text in ("+0.0 %", "-0.0 %") else text
+
+
+def format_percent(ratio: float) -> str:
+    """Write a ratio that is no change: `6.5 %`."""
+    return f"{ratio * 100:.1f} %"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 round`, `5 rounds`."""
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+def _read_anew(quantity: str, unit: Unit) -> Fraction:
+    match = _QUANTITY.fullmatch(quantity) if len(quantity) <= _MAX_LENGTH else None
+    if match is None:
+        raise UnitError(_refusal(quantity, unit))
+    number = Fraction(match["number"].replace("_", "")) * _MULTIPLIERS[match["multiplier"] or ""]
+    if number < 0:
+        raise UnitError(f"{quantity!r} is negative; use a quantity of at least 0")
+    name = " ".join((match["unit"] or "").split())
+    if match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE):
+        raise UnitError(_refusal(quantity, unit))
+    if not name:
+        if number == 0 or unit in _BARE:
+            return number
+        raise UnitError(f"{quantity!r} has no unit; use one of {_names(unit)}, for example {_EXAMPLES[unit]}")
+    scale = _SCALES[unit].get(name)
+    if scale is None:
+        raise UnitError(_refusal(quantity, unit))
+    return number * scale
+
+
+_read = functools.lru_cache(maxsize=1000)(_read_anew)  # tests of one session say much the same
+
+
+def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
+    *larger, (base, _) = steps.items()
+    if value == 0:
+        return f"0 {'s' if 's' in steps else base}"
+    for name, scale in larger:
+        if _reaches(value, scale, digits):
+            return f"{_digits(value / scale, digits)} {name}"
+    return f"{_digits(value / steps[base], digits)} {base}"
+
+
+def _counted(value: float, digits: int) -> str:
+    """A multiplier stands where it shortens: 1k, 1234, 12.3k, 1235k, 12.3M."""
+    for scale, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        long = abs(value) > _WRITTEN_OUT and _reaches(value, 10 * scale, digits)
+        if long or (abs(value) >= scale and value % scale == 0):
+            return f"{_digits(value / scale, digits)}{prefix}"
+    return _digits(value, digits)
+
+
+def _reaches(value: float, scale: float, digits: int) -> bool:
+    """Whether the value, as it will be rounded, is at least `scale`: 0.9999 s is 1 s, not 1000 ms."""
+    return abs(value) >= scale * (1 - 0.5 * 10.0**-digits)
+
+
+def _digits(value: float, digits: int) -> str:
+    if math.isinf(value):
+        return str(value)  # in a unit in which it is larger
+    if 10 ** (digits - 1) <= abs(value) < _MOST_DIGITS:
+        return f"{value:.0f}"
+    return f"{value:z.{digits}g}"
+
+
+def _refusal(quantity: object, unit: Unit) -> str:
+    names = f"use one of {_names(unit)}" if _SCALES[unit] else "use a number"
+    shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
+    return f"cannot read {shown} as {_DIMENSIONS[unit]}; {names}, for example {_EXAMPLES[unit]}"
+
+
+_DIMENSIONS = {
+    Unit.SECONDS: "a time",
+    Unit.BYTES: "a size",
+    Unit.RECORDS: "a number of records",
+    Unit.RECORD_RATE: "a record rate",
+    Unit.BYTE_RATE: "a byte rate",
+    Unit.CORES: "a number of cores",
+    Unit.CPU_COST: "CPU seconds per million records",
+    Unit.RATIO: "a ratio",
+    Unit.COUNT: "a number",
+}
+
+
+def _names(unit: Unit) -> str:
+    shown = [name for name in _SCALES[unit] if name not in ("μs", "record", "record/s", "core", "KB", "KB/s")]
+    return ", ".join(shown)

@@ -1,0 +1,376 @@
+"""Fetched record batches, decoded at numpy's speed.
+
+Of a record the measurements need the tag at the front of its value and how long key and value are. Every record's
+bytes are really read all the same: the CRC of a batch covers them, and it is always checked.
+
+A batch is read in one of two ways. Records of one layout lie at one distance from each other, so that numpy takes
+all their tags at once, after it has compared whatever is neither timestamp nor key nor value, in every record, with
+what that layout prescribes. A batch that differs from that in a single byte (mixed sizes, null values, offsets that
+compaction took out) goes record by record through aiokafka's own parser.
+
+The format is https://kafka.apache.org/documentation/#messageformat, magic 2. What is used of aiokafka: its codecs,
+its CRC-32C and varint, and `DefaultRecordBatch`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException, UnsupportedCodecError, UnsupportedForMessageFormatError
+from aiokafka.record import control_record, default_records
+from aiokafka.record.util import decode_varint, encode_varint
+
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.batch_encoder import DECODERS, crc32c
+from pytest_kafkaperf.scenario.records import Correlate, described, tag_in_header
+from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
+
+Tags = npt.NDArray[np.int64]
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = struct.calcsize(">q")
+_AFTER_LENGTH = struct.calcsize(">qi")
+_MAGIC_AT = struct.calcsize(">qii")
+_ATTRIBUTES_AT = struct.calcsize(">qiibI")
+
+_MAGIC = 2
+_SHORTEST_MESSAGE_BYTES = 14
+"""Of any format, after its length."""
+
+_CODEC_BITS, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x10, 0x20
+
+_DELTA_STOPS = (1 << 6, 1 << 13, 1 << 20)
+"""Offset deltas below these take 1, 2 and 3 bytes."""
+_TAG = np.dtype(">i8")
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedBatch:
+    """One record batch as a consumer got it, without the records before the fetch offset."""
+
+    offset: int
+    """Of its first record."""
+    count: int
+    """All its records."""
+    tags: Tags
+    """Due time and origin of each record whose value is long enough to hold them, shape `(records, 2)`."""
+    size_bytes: int
+    """Keys and values of all its records."""
+
+
+class FetchedBatch(NamedTuple):
+    """One batch, complete and of the right CRC; its header is read, its records are still encoded."""
+
+    base_offset: int
+    last_offset_delta: int
+    attributes: int
+    producer_id: int
+    """-1 for a producer that is neither idempotent nor transactional."""
+    record_count: int
+    encoded: memoryview
+    """Header and records."""
+
+    @property
+    def next_offset(self) -> int:
+        """Where to read on. Compaction, which may take any record out, leaves it."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a transaction decides if its records count."""
+        return bool(self.attributes & _TRANSACTIONAL_BIT)
+
+    @property
+    def is_control_batch(self) -> bool:
+        """Whether it holds the end of a transaction instead of records."""
+        return bool(self.attributes & _CONTROL_BIT)
+
+    def aborts(self) -> bool:
+        """Whether it ends a transaction by aborting it."""
+        return self.is_control_batch and any(
+            control_record.ControlRecord.parse(marker.key) == control_record.ABORT_MARKER
+            for marker in default_records.DefaultRecordBatch(self.encoded)
+        )
+
+    def received(self, fetch_offset: int, tag_of: Correlate | None = None) -> ReceivedBatch | None:
+        """Decode its records from `fetch_offset` on; None when there are none.
+
+        `tag_of` finds the tag of what an application has written.
+
+        Raises:
+            CorruptRecordException: the records are not what the header says, though the CRC is right.
+            UnsupportedCodecError: a codec that aiokafka does not know.
+
+        """
+        if self.is_control_batch:
+            return None
+        plain = self._plain()
+        if tag_of is not None:
+            return _one_by_one(plain, fetch_offset, tag_of)
+        uniform = _uniform(plain, self.record_count)
+        if uniform is None:
+            return _one_by_one(plain, fetch_offset)
+        tags, record_bytes = uniform
+        skipped = max(0, fetch_offset - self.base_offset)
+        count = self.record_count - skipped
+        if count <= 0:
+            return None
+        return ReceivedBatch(self.base_offset + skipped, count, tags[skipped:], count * record_bytes)
+
+    def _plain(self) -> memoryview:
+        used = self.attributes & _CODEC_BITS
+        if not used:
+            return self.encoded
+        if used not in DECODERS:
+            raise UnsupportedCodecError(f"unknown codec {used} at offset {self.base_offset}")
+        header = bytearray(self.encoded[: _HEADER.size])
+        header[_ATTRIBUTES_AT + 1] ^= used
+        return memoryview(bytes(header) + DECODERS[used](self.encoded[_HEADER.size :].tobytes()))
+
+
+class FetchedBatches:
+    """What a broker sent of one partition, as batches.
+
+    A fetch is cut off at its size limit: an incomplete batch at the end is left alone, as Kafka's protocol demands.
+    Stands in for aiokafka's `MemoryRecords`, whose names are kept where its fetcher uses them.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+        self._at = 0
+
+    def size_in_bytes(self) -> int:
+        """All that was sent, an incomplete batch included."""
+        return len(self._data)
+
+    def has_next(self) -> bool:
+        """Whether a complete batch follows."""
+        return self._end() is not None
+
+    def checked(self, partition: object) -> Iterator[FetchedBatch]:
+        """Each complete batch that follows, after a check of its CRC. Errors name the partition.
+
+        Raises:
+            CorruptRecordException: a batch is damaged.
+            UnsupportedForMessageFormatError: a batch is in a format other than Kafka's since 0.11.
+
+        """
+        while (end := self._end()) is not None:
+            encoded = self._data[self._at : end]
+            self._at = end
+            yield _checked(encoded, partition)
+
+    def _end(self) -> int | None:
+        size = len(self._data)
+        if self._at + _AFTER_LENGTH > size:
+            return None
+        length: int = _LENGTH.unpack_from(self._data, self._at + _LENGTH_AT)[0]
+        # A negative length is no incomplete batch: it is taken for an empty one, for `_checked` to refuse.
+        end = self._at + _AFTER_LENGTH + max(0, length)
+        return end if end <= size else None
+
+
+def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
+    size = len(encoded)
+    if size < _AFTER_LENGTH + _SHORTEST_MESSAGE_BYTES:
+        raise CorruptRecordException(
+            f"a batch of {size} bytes in {_place(encoded, partition)}: shorter than any can be"
+        )
+    if encoded[_MAGIC_AT] != _MAGIC:
+        raise UnsupportedForMessageFormatError(
+            f"message format {encoded[_MAGIC_AT]} in {_place(encoded, partition)}: only format {_MAGIC} can be read, "
+            "which Kafka has since 0.11"
+        )
+    if size < _HEADER.size:
+        raise CorruptRecordException(
+            f"a batch of {size} bytes in {_place(encoded, partition)}: shorter than its header"
+        )
+    base, _, _, _, crc, attributes, last_delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(encoded)
+    if crc32c(bytes(encoded[_ATTRIBUTES_AT:])) != crc:
+        raise CorruptRecordException(f"wrong CRC in {_place(encoded, partition)}")
+    return FetchedBatch(base, last_delta, attributes, producer_id, count, encoded)
+
+
+def _place(encoded: memoryview, partition: object) -> str:
+    return f"{partition} at offset {int.from_bytes(encoded[:_LENGTH_AT], 'big')}"
+
+
+def _one_by_one(
+    plain: memoryview, fetch_offset: int, tag_of: Correlate = lambda record: record.value
+) -> ReceivedBatch | None:
+    """The slow way, for any batch."""
+    first_offset, heads, size_bytes = None, [], 0
+    for record in default_records.DefaultRecordBatch(plain):
+        if record.offset >= fetch_offset:
+            heads.append((tag_of(record) or b"")[:TAG_BYTES])
+            size_bytes += len(record.key or b"") + len(record.value or b"")
+            if first_offset is None:
+                first_offset = record.offset
+    if first_offset is None:
+        return None
+    tags = b"".join(head for head in heads if len(head) == TAG_BYTES)
+    return ReceivedBatch(
+        first_offset, len(heads), np.frombuffer(tags, _TAG).astype(np.int64).reshape(-1, 2), size_bytes
+    )
+
+
+def _uniform(plain: memoryview, count: int) -> tuple[Tags, int] | None:
+    """The fast way: every record's tag, and the bytes of key and value of each. None where records differ in layout.
+
+    Offsets are among what is compared: those of a uniform batch have no gaps.
+    """
+    first = next(iter(default_records.DefaultRecordBatch(plain)), None)
+    if first is None or first.value is None or not TAG_BYTES <= len(first.value) <= len(plain) // count:
+        return None
+    key_bytes, value_bytes = None if first.key is None else len(first.key), len(first.value)
+    first_bytes, after_length = decode_varint(plain, _HEADER.size)
+    # Later records are longer by at most three bytes: it is not worth more work when the sum is not like that.
+    if not 0 <= len(plain) - _HEADER.size - count * (after_length - _HEADER.size + first_bytes) <= 3 * count:
+        return None
+    spans, tail_bytes = _layout(key_bytes, value_bytes, first_bytes, (count - 1).bit_length())
+    tail = bytes(plain[after_length + first_bytes - tail_bytes : after_length + first_bytes])
+    tags = np.empty((count, 2), dtype=np.int64)
+    at, done = _HEADER.size, 0
+    for span in spans:
+        rows = min(count, span.stop) - done
+        if at + rows * span.stride > len(plain) or not span.fits(plain, at, rows, tail):
+            return None
+        tags[done : done + rows] = np.ndarray((rows, 2), _TAG, plain, at + span.head.itemsize, (span.stride, 8))
+        at, done = at + rows * span.stride, done + rows
+    return (tags, (key_bytes or 0) + value_bytes) if (at, done) == (len(plain), count) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """Records of a uniform batch whose offset deltas are equally long, and which lie at one distance therefore."""
+
+    stop: int
+    """Index of the first record after them."""
+    stride: int
+    """Bytes from one record to the next."""
+    head: np.dtype[Any]
+    """What stands before a value, as so many bytes."""
+    mask: npt.NDArray[np.uint8]
+    """Which bits of all heads the layout prescribes."""
+    prescribed: bytes
+
+    def fits(self, plain: memoryview, at: int, rows: int, tail: bytes) -> bool:
+        """Whether the records from `at` on are as the layout says; `tail` stands after each value."""
+        heads = np.ndarray(rows, self.head, plain, at, self.stride).tobytes()
+        if (np.frombuffer(heads, np.uint8) & self.mask[: len(heads)]).tobytes() != self.prescribed[: len(heads)]:
+            return False
+        tails = np.ndarray(rows, f"V{len(tail)}", plain, at + self.stride - len(tail), self.stride)
+        return tails.tobytes() == tail * rows
+
+
+@lru_cache(maxsize=64)
+def _layout(
+    key_bytes: int | None, value_bytes: int, first_bytes: int, count_bits: int
+) -> tuple[tuple[_Span, ...], int]:
+    """How up to `2**count_bits` records lie in a batch, the first `first_bytes` long after its length.
+
+    Returns, too, how many bytes stand after each value.
+    """
+    key_length, value_length = _varint(-1 if key_bytes is None else key_bytes), _varint(value_bytes)
+    spans: list[_Span] = []
+    for delta_bytes, delta_stop in enumerate(_DELTA_STOPS, start=1):
+        start, stop = spans[-1].stop if spans else 0, min(delta_stop, 1 << count_bits)
+        if start == stop:
+            break
+        body_bytes = first_bytes + delta_bytes - 1
+        length = _varint(body_bytes)
+        fields = (  # and which of their bits are prescribed
+            (length, 0xFF),
+            (b"\0", 0xFF),  # attributes
+            (b"\0", 0x80),  # timestamp delta, any of one byte
+            (bytes(delta_bytes), 0xFF),
+            (key_length, 0xFF),
+            (bytes(key_bytes or 0), 0),
+            (value_length, 0xFF),
+        )
+        row = b"".join(content for content, _ in fields)
+        mask = b"".join(bytes([bits]) * len(content) for content, bits in fields)
+        heads = np.tile(np.frombuffer(row, np.uint8), (stop - start, 1))
+        heads[:, len(length) + 2 : len(length) + 2 + delta_bytes] = _deltas(start, stop, delta_bytes)
+        spans.append(
+            _Span(
+                stop=stop,
+                stride=len(length) + body_bytes,
+                head=np.dtype(f"V{len(row)}"),
+                mask=np.tile(np.frombuffer(mask, np.uint8), stop - start),
+                prescribed=heads.tobytes(),
+            )
+        )
+    return tuple(spans), first_bytes - 3 - len(key_length) - (key_bytes or 0) - len(value_length) - value_bytes
+
+
+def _deltas(start: int, stop: int, width: int) -> npt.NDArray[np.int64]:
+    """Varints of `start` to `stop`, each `width` bytes long, a row each."""
+    shifts = 7 * np.arange(width)
+    continued = np.where(np.arange(width) < width - 1, 0x80, 0)
+    return ((2 * np.arange(start, stop)[:, np.newaxis] >> shifts) & 0x7F) | continued
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    encode_varint(value, encoded.append)
+    return bytes(encoded)
+
+
+class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
+    """Unpacks fetched data to one `ReceivedBatch` a record batch, in the place of aiokafka's own."""
+
+    reader = FetchedBatches
+    tag_of: Correlate | None = None
+
+    def _unpack_records(self) -> Iterator[ReceivedBatch]:
+        for batch in self._records.checked(self._tp):
+            if self._isolation_level == fetcher.READ_COMMITTED:
+                self._consume_aborted_up_to(batch.base_offset)
+                if batch.aborts():
+                    self._aborted_producers.discard(batch.producer_id)
+            aborted = batch.is_transactional and batch.producer_id in self._aborted_producers
+            received = None if aborted else batch.received(self.next_fetch_offset, self.tag_of)
+            self.next_fetch_offset: int = batch.next_offset
+            if received is not None:
+                yield received
+
+
+def reader_of(scenario: Scenario) -> type[BatchedRecords]:
+    """What unpacks the data that the consumers of a scenario fetch."""
+    if scenario.output_topic is None:
+        return BatchedRecords
+    found = tag_in_header if scenario.correlate is None else _careful(scenario.correlate)
+
+    class _OfApplication(BatchedRecords):
+        tag_of = staticmethod(found)
+
+    return _OfApplication
+
+
+def _careful(correlate: Correlate) -> Correlate:
+    """The test's function; what goes wrong in it is told with its name."""
+
+    def tag_of(record: Any) -> bytes | None:
+        try:
+            tag = correlate(record)
+        except Exception as error:
+            raise LoadError(
+                f"correlate: {described(correlate)} failed at offset {record.offset}: {type(error).__name__}: {error}"
+            ) from error
+        if tag is not None and not isinstance(tag, bytes):
+            raise LoadError(
+                f"correlate: {described(correlate)} gave {type(tag).__name__}; give the {TAG_BYTES} bytes with which "
+                "the value of the record that went in begins, or None"
+            )
+        return tag
+
+    return tag_of

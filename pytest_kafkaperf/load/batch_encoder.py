@@ -1,0 +1,123 @@
+"""Record batches written: the format of magic 2, with its codecs and its CRC."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+import aiokafka
+import google_crc32c
+from aiokafka import codec
+from aiokafka.record import default_records
+from aiokafka.record.util import calc_crc32c
+
+
+class EncodedBatch:
+    """A record batch of encoded records, in the place of aiokafka's `BatchBuilder`.
+
+    The format is magic 2 (KIP-98; https://kafka.apache.org/documentation/#recordbatch).
+    """
+
+    _HEADER = struct.Struct(">qiibI")
+    """Base offset, length, partition leader epoch, magic, CRC."""
+    _REST = struct.Struct(">hiqqqhii")
+    """Attributes, last offset delta, first and maximal timestamp, producer id, epoch, base sequence, count."""
+    _BEFORE_LENGTH_ENDS = 12
+    _TRANSACTIONAL = 0x10
+
+    __slots__ = ("_attributes", "_body", "_built", "_count", "_origin", "_timestamp_ms")
+
+    def __init__(
+        self, body: bytes | bytearray, count: int, *, timestamp_ms: int, codec: int = 0, transactional: bool = False
+    ) -> None:
+        self._body = body
+        self._count = count
+        self._timestamp_ms = timestamp_ms
+        self._attributes = codec | (self._TRANSACTIONAL if transactional else 0)
+        self._origin = (-1, -1, -1)
+        self._built: bytes | None = None
+
+    def record_count(self) -> int:
+        """How many records it holds."""
+        return self._count
+
+    def size(self) -> int:
+        """Bytes, before compression."""
+        return self._HEADER.size + self._REST.size + len(self._body)
+
+    def closed(self) -> bool:
+        """It takes no more records."""
+        return True
+
+    def close(self) -> None:
+        """It is closed."""
+
+    def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self._origin = (producer_id, producer_epoch, base_sequence)
+
+    def _build(self) -> bytes:
+        if self._built is None:
+            attributes, body = self._attributes, self._body
+            if codec := attributes & _CODEC_MASK:  # as with Kafka's own producer even where it makes them larger
+                body = _ENCODERS[codec](bytes(body))
+            rest = self._REST.pack(
+                attributes, self._count - 1, self._timestamp_ms, self._timestamp_ms, *self._origin, self._count
+            )
+            checked = rest + body
+            length = self._HEADER.size - self._BEFORE_LENGTH_ENDS + len(checked)
+            self._built = self._HEADER.pack(0, length, -1, 2, crc32c(checked)) + checked
+            self._body = b""
+        return self._built
+
+
+_CODEC_MASK = 0x07
+
+CODECS = {None: 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+DECODERS = {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4: codec.zstd_decode}
+
+_ENCODERS = {1: codec.gzip_encode, 2: codec.snappy_encode, 3: codec.lz4_encode, 4: codec.zstd_encode}
+
+
+def crc32c(data: bytes) -> int:
+    """The CRC-32C of a batch: by the processor's instruction where there is one."""
+    crc: int = google_crc32c.value(data) if _FAST_CRC else calc_crc32c(data)
+    return crc
+
+
+_FAST_CRC = google_crc32c.implementation == "c"
+
+
+def encode(
+    records: Iterable[tuple[bytes | None, bytes]], headers: Sequence[tuple[str, bytes | None]], batch_size: int
+) -> tuple[bytes, list[int]]:
+    """Encode keys and values as the body of one uncompressed batch: as many as fit, one at least.
+
+    Returns the body and where each record in it ends. All timestamps are the batch's.
+    """
+    builder = default_records.DefaultRecordBatchBuilder(
+        2, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=batch_size
+    )
+    ends: list[int] = []
+    end = 0
+    for key, value in records:
+        taken = builder.append(len(ends), 0, key, value, headers)
+        if taken is None:
+            break
+        end += taken.size
+        ends.append(end)
+    return bytes(builder.build())[-end:], ends
+
+
+def make_batch(
+    producer: aiokafka.AIOKafkaProducer, body: bytes | bytearray, count: int, *, timestamp_ms: int
+) -> EncodedBatch:
+    """A batch of encoded records, compressed and marked as this producer does."""
+    transactions = producer._txn_manager  # noqa: SLF001
+    return EncodedBatch(
+        body,
+        count,
+        timestamp_ms=timestamp_ms,
+        codec=CODECS[producer._compression_type],  # noqa: SLF001
+        transactional=transactions is not None and transactions.transactional_id is not None,
+    )

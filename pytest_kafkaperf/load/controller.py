@@ -1,0 +1,347 @@
+"""The controller's side of a round: hands assignments to workers, starts them together, watches them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
+
+from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
+from pytest_kafkaperf.load.audit import AuditTask
+from pytest_kafkaperf.load.clock import now_ns
+from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, WorkerReport
+from pytest_kafkaperf.load.processes import DIED, Processes
+from pytest_kafkaperf.load.schedule import window_s
+from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+READY_TIMEOUT_S = 60
+"""Bound of starting processes, connecting clients and forming the consumer group."""
+SILENCE_TIMEOUT_S = 15
+"""Without any answer for this long while records are on their way, the cluster is taken for lost."""
+_GIVE_UP_S = 5
+"""What workers get to report after they were told to stop; then they are killed."""
+_MARGIN_S = 10
+"""What the controller waits beyond a worker's own bound, which ends nearly every wait."""
+_POLL_S = 0.02
+_CHECK_S = 0.25
+"""Between two looks at the cluster, and between two reports of progress."""
+_LAG_S = 0.1
+"""Between two looks at the lag."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What is seen of a round while it runs."""
+
+    phase: str
+    """`connecting`, `warm-up`, `measuring` or `draining`."""
+    elapsed_s: float
+    """Since the window opened; negative before."""
+    acknowledged: int
+    received: int
+    p99_s: float | None = None
+    """Of the produce latency in the last whole second, of the slowest worker; None where it is not known."""
+    lag: int | None = None
+    """What consumers are to receive and did not yet, of the group that is farthest behind; None without live ones."""
+    step: str = ""
+    """Of a search for the capacity: `step 7, 64k records/s`."""
+
+
+class WorkerBackend(Protocol):
+    """Where worker processes run: on this machine, or on others."""
+
+    margin_ns: int
+    """Between telling an instant and it: by then every worker has seen it."""
+
+    def load(
+        self, assignments: Sequence[Assignment], counters: SharedCounters
+    ) -> contextlib.AbstractContextManager[Sequence[Future[WorkerReport]]]:
+        """Hand the assignments out, and let all workers and this process share the counters while the block lasts.
+
+        Raises:
+            LoadError: there is nobody to hand them to.
+
+        """
+
+    def audit(self, task: AuditTask) -> Future[Audit]:
+        """Let a worker look into the log.
+
+        Raises:
+            LoadError: there is none.
+
+        """
+
+
+OpenBackend = Callable[[int, str], contextlib.AbstractContextManager[WorkerBackend]]
+"""Opens the backend of so many workers, given the folder of the shared counters."""
+
+
+class WorkerPool:
+    """Worker processes, used for every round of a test; `place` opens where they run."""
+
+    def __init__(self, workers: int, place: OpenBackend = Processes) -> None:
+        self._workers = workers
+        self._open = place
+        self._stack = contextlib.ExitStack()
+        self._folder = ""
+        self._place: WorkerBackend | None = None
+        self._rounds = 0
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            # Made with the first counters: before, no worker is there that would remove it if this process were killed.
+            self._folder = str(Path(tempfile.gettempdir(), f"kafkaperf-board-{secrets.token_hex(8)}"))
+            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self._place = stack.enter_context(self._open(self._workers, self._folder))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._place = None
+        self._stack.close()
+
+    def counters(self, *, groups: int) -> SharedCounters:
+        """New shared counters for one round."""
+        self._rounds += 1
+        Path(self._folder).mkdir(mode=0o700, exist_ok=True)
+        return SharedCounters.create(Path(self._folder) / f"round-{self._rounds}", self._workers, groups=groups)
+
+    def run(
+        self,
+        assignments: Sequence[Assignment],
+        counters: SharedCounters,
+        *,
+        check: Callable[[], None],
+        progress: Callable[[Progress], None],
+    ) -> LoadReport:
+        """Run one round to its end; every wait in it is bounded.
+
+        `check` raises `ClusterLostError` when the cluster is known to be gone.
+        """
+        place = self._opened
+        with counters, contextlib.ExitStack() as stack:
+            try:
+                futures = stack.enter_context(place.load(assignments, counters))
+            except LoadError as error:
+                return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
+            return _Round(futures, counters, assignments[0], check, progress, margin_ns=place.margin_ns).run()
+
+    def audit(self, task: AuditTask) -> Audit | str:
+        """Have a worker look at the log; the reason, when that did not work."""
+        try:
+            return self._opened.audit(task).result(timeout=AUDIT_TIMEOUT_S + _GIVE_UP_S)
+        except (LoadError, BrokenProcessPool, TimeoutError) as error:
+            return str(error) or "the audit did not end"
+
+    @property
+    def _opened(self) -> WorkerBackend:
+        if self._place is None:
+            raise RuntimeError("the pool is used outside its `with` block")
+        return self._place
+
+
+class _WorkerEndedError(Exception):
+    """A worker ended before its time; the reason comes with its report."""
+
+
+class _Round:
+    """One round, from the first connection to the last report."""
+
+    def __init__(
+        self,
+        futures: Sequence[Future[WorkerReport]],
+        counters: SharedCounters,
+        assignment: Assignment,
+        check: Callable[[], None],
+        progress: Callable[[Progress], None],
+        *,
+        margin_ns: int,
+    ) -> None:
+        self._futures = futures
+        self._counters = counters
+        self._scenario = assignment.scenario
+        self._read_partitions = assignment.read_partitions
+        self._check = check
+        self._progress = progress
+        self._margin_ns = margin_ns
+        self._checked_s = 0.0
+        self._lag_s = 0.0
+        self._progressed = (0, 0.0)
+        self._start_ns: int | None = None
+        self._drain_ns: int | None = None
+        self._workers: list[WorkerReport] = []
+        self._problems: list[str] = []
+        self._broken = False
+        self._lag_max = self._lag_end = 0
+
+    def run(self) -> LoadReport:
+        try:
+            self._start()
+            self._await_production()
+            self._drain_ns = now_ns() + self._margin_ns
+            self._counters.all_produced(self._drain_ns)
+            self._await_reports()
+        except _WorkerEndedError:
+            pass  # the reason is collected with the reports
+        except (ClusterLostError, LoadError) as error:
+            self._problems.append(str(error))
+            self._broken = isinstance(error, ClusterLostError)
+        finally:
+            if not all(future.done() for future in self._futures):
+                self._counters.stop()
+                concurrent.futures.wait(self._futures, timeout=_GIVE_UP_S)
+        self._collect()
+        return LoadReport(
+            workers=self._workers,
+            start_ns=self._start_ns,
+            drain_ns=self._drain_ns,
+            problems=self._problems,
+            lag_max=self._lag_max,
+            lag_end=self._lag_end,
+            broken=self._broken or self._start_ns is None,
+        )
+
+    def _start(self) -> None:
+        """Wait until all workers are ready and the group has given out all partitions; set the start."""
+        scenario = self._scenario
+        everyone = self._read_partitions * scenario.consumer_groups if scenario.consumers else 0
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not (
+            self._counters.all_reached(WorkerState.READY) and self._counters.total(Counter.ASSIGNED) == everyone
+        ):
+            self._look("connecting")
+            if any(future.done() for future in self._futures):
+                raise _WorkerEndedError
+            if time.monotonic() > deadline:
+                raise LoadError(self._not_ready(everyone))
+        warmup_ns = round(self._scenario.warmup * NS_PER_S)
+        self._start_ns = now_ns() + warmup_ns + self._margin_ns
+        self._counters.start_at(self._start_ns)
+        self._progressed = (0, time.monotonic())
+
+    def _not_ready(self, everyone: int) -> str:
+        if self._counters.all_reached(WorkerState.READY):
+            return (
+                f"the consumer groups held {self._counters.total(Counter.ASSIGNED)} of {everyone} partitions after "
+                f"{READY_TIMEOUT_S} s"
+            )
+        return f"the workers were not connected after {READY_TIMEOUT_S} s"
+
+    def _await_production(self) -> None:
+        start_ns = self._start_ns or 0
+        bound_s = longest_s(self._scenario) + settle_timeout_s(self._scenario) + _MARGIN_S
+        while not self._counters.all_reached(WorkerState.PRODUCED):
+            elapsed_s = (now_ns() - start_ns) / NS_PER_S
+            self._look(self._phase(elapsed_s))
+            settled = self._counters.total(Counter.SETTLED)
+            self._listen(settled, self._counters.total(Counter.SENT) - settled, "acknowledged")
+            if elapsed_s > bound_s:
+                raise LoadError(f"producers did not come to an end within {bound_s:.0f} s")
+
+    def _phase(self, elapsed_s: float) -> str:
+        if elapsed_s < 0:
+            return "warm-up"
+        length_s = window_s(self._scenario)
+        return "measuring" if length_s is None or elapsed_s <= length_s else "draining"
+
+    def _await_reports(self) -> None:
+        bound_s = 2 * DRAIN_TIMEOUT_S + _MARGIN_S
+        received, deadline = -1, 0.0
+        while not all(future.done() for future in self._futures):
+            self._look("draining")
+            if received != (received := sum(self._counters.received())):
+                deadline = time.monotonic() + bound_s  # a large backlog takes its time
+            if self._scenario.consumers:
+                pending = self._counters.total(Counter.VISIBLE) * self._scenario.consumer_groups - received
+                self._listen(received, pending, "received")
+            if time.monotonic() > deadline:
+                raise LoadError(f"workers did not report within {bound_s:.0f} s after the last record")
+
+    def _look(self, phase: str) -> None:
+        """One turn of any wait: sleep a little, show progress, see whether cluster and workers are alive."""
+        concurrent.futures.wait(self._futures, timeout=_POLL_S, return_when=concurrent.futures.FIRST_EXCEPTION)
+        for future in self._futures:
+            if future.done() and future.exception() is not None:
+                raise _WorkerEndedError
+        now_s = time.monotonic()
+        if now_s - self._lag_s >= _LAG_S:
+            self._lag_s = now_s
+            self._sample_lag(phase)
+        if now_s - self._checked_s >= _CHECK_S:
+            self._checked_s = now_s
+            self._check()
+            start_ns, p99_ns = self._start_ns, self._counters.most(Counter.P99_NS)
+            self._progress(
+                Progress(
+                    phase=phase,
+                    elapsed_s=0.0 if start_ns is None else (now_ns() - start_ns) / NS_PER_S,
+                    acknowledged=self._counters.total(Counter.VISIBLE),
+                    received=sum(self._counters.received()),
+                    p99_s=p99_ns / NS_PER_S if p99_ns else None,
+                    lag=self._lag(),
+                )
+            )
+
+    def _sample_lag(self, phase: str) -> None:
+        lag = self._lag() if phase == "measuring" else None
+        if lag is not None:
+            self._lag_end = lag
+            self._lag_max = max(self._lag_max, lag)
+
+    def _lag(self) -> int | None:
+        """What consumers are to receive and did not yet: of the group that is farthest behind."""
+        if not self._scenario.consumers or self._scenario.consume != "live":
+            return None
+        # Received first: what is acknowledged between the two readings is lag, not a negative one.
+        received = min(self._counters.received())
+        return max(0, self._counters.total(Counter.VISIBLE) - received)
+
+    def _listen(self, count: int, pending: int, what: str) -> None:
+        """Give up when the count stands still for long although records are on their way."""
+        now_s = time.monotonic()
+        if count != self._progressed[0] or pending <= 0:
+            self._progressed = (count, now_s)
+        elif now_s - self._progressed[1] > SILENCE_TIMEOUT_S:
+            raise ClusterLostError(
+                f"no record was {what} for {SILENCE_TIMEOUT_S} s while {pending} were on their way: the cluster is "
+                "down, or far too slow for this load"
+            )
+
+    def _collect(self) -> None:
+        for number, future in enumerate(self._futures):
+            if not future.done():
+                self._problems.append(f"worker {number} did not report within {_GIVE_UP_S} s and was killed")
+                self._broken = True
+                continue
+            try:
+                self._workers.append(future.result(timeout=0))
+            except LoadError as error:
+                self._add_problem(str(error))
+            except BrokenProcessPool:
+                self._add_problem(DIED)
+                self._broken = True
+            except Exception as error:  # noqa: BLE001 - whatever ended a worker must stand in the report
+                self._add_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{_traceback(error)}")
+
+    def _add_problem(self, problem: str) -> None:
+        if problem not in self._problems:
+            self._problems.append(problem)
+
+
+def _traceback(error: BaseException) -> str:
+    """The worker's own traceback, which concurrent.futures keeps as the cause."""
+    return str(error.__cause__ or "").strip().strip('"').strip()

@@ -1,0 +1,1 @@
+"""Producers of each kind: prebuilt batches, batches by key, single records."""

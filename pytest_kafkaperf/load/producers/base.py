@@ -1,0 +1,286 @@
+"""One producer: takes records when they are due, sends them, and waits for the fate of each.
+
+Nothing that a record meets is left out of its latency, which runs from the due time. How records become batches is
+for the kinds of producer: `batches`, `keyed`, `single`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaError
+
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.clock import Timer, now_ns
+from pytest_kafkaperf.load.messages import Produced
+from pytest_kafkaperf.load.producers.accounting import Batch, Ledger
+from pytest_kafkaperf.load.schedule import Schedule
+from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.load.payload import Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The measured window, as one producer sees it."""
+
+    start_ns: int
+    warm_from_ns: int
+    end_ns: int | None
+    """Records due before this belong to the window; None: `records` ends it."""
+    records: int | None
+    """How many records of the window this producer sends; None: `end_ns` ends it."""
+
+    def stop(self, schedule: Schedule) -> int:
+        """Index of the first record beyond the window."""
+        return self.records or 0 if self.end_ns is None else schedule.first_after(self.end_ns - 1)
+
+
+class Producer(ABC):
+    """The load of one producer; `client` is started, and used by nobody else."""
+
+    def __init__(
+        self,
+        *,
+        client: Any,
+        scenario: Scenario,
+        number: int,
+        topic: str,
+        payload: Payload,
+        seed: int,
+        on_visible: Callable[[int], None],
+    ) -> None:
+        self.ledger = Ledger(
+            on_visible=on_visible,
+            transactional=scenario.transaction_size is not None,
+            producer=number,
+            committed_only=scenario.isolation_level == "read_committed",
+        )
+        self._client = client
+        self._scenario = scenario
+        self._number = number
+        self._topic = topic
+        self._payload = payload
+        self._seed = seed
+        self._transactions = self._make_transactions()
+        self._changed: asyncio.Future[None] | None = None
+        self._enough = asyncio.Event()
+        self._abandoned = False
+        self._next = 0
+        """Index of the next record to be taken."""
+
+    def give_up(self) -> None:
+        """Send nothing more; wait for what is on its way."""
+        self._enough.set()
+
+    def abandon(self) -> None:
+        """Do not even wait for what is on its way."""
+        self._abandoned = True
+        self._wake()
+
+    async def run(self, window: Window, timer: Timer, series: Series, *, settle_s: float) -> Produced:
+        """Warm up, produce the window's records, and wait until the fate of each is known.
+
+        Waits at most `settle_s` seconds for that; what is on its way then has failed with "no answer".
+
+        Raises:
+            LoadError: the client cannot send any more.
+
+        """
+        self.ledger.series = series
+        schedule = self._schedule(window)
+        await timer.until(window.warm_from_ns)
+        await self._send_until_enough(
+            self._open_loop(window, timer, schedule) if schedule else self._closed_loop(window)
+        )
+        if schedule:
+            self._forgo_rest(schedule, window.stop(schedule))
+        elif window.records is not None:
+            self.ledger.report.missing = window.records - self.ledger.report.sent
+        await self._settle(settle_s)
+        return self.ledger.report
+
+    @abstractmethod
+    async def _closed_loop(self, window: Window) -> None:
+        """Keep as many records on their way as there is room for."""
+
+    @abstractmethod
+    async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
+        """Send each record when it is due, and never skip one; `_next` is the next to be taken."""
+
+    def _schedule(self, window: Window) -> Schedule | None:
+        if self._scenario.rate is None:
+            return None
+        return Schedule.of(
+            self._scenario.rate,
+            start_ns=window.start_ns,
+            producer=self._number,
+            producers=self._scenario.producers,
+        )
+
+    async def _send_until_enough(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Run it to its end, or until `give_up`."""
+        tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(self._enough.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended, _ = await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
+
+    def _make_transactions(self) -> Transactions | None:
+        size = self._scenario.transaction_size
+        if size is None:
+            return None
+        abort_ratio = self._scenario.abort_ratio
+        return Transactions(self._client, self.ledger, size=size, abort_ratio=abort_ratio, settled=self._nothing_open)
+
+    async def _room_in_transaction(self, count: int) -> int:
+        """How many of so many records may be sent now: fewer when the transaction takes no more."""
+        return count if self._transactions is None else min(count, await self._transactions.room())
+
+    @property
+    def _begun_ns(self) -> int:
+        """Since when the open transaction has taken records; 0 without transactions."""
+        return 0 if self._transactions is None else self._transactions.begun_ns
+
+    def _forgo_rest(self, schedule: Schedule, stop: int) -> None:
+        """Records up to `stop` that were never taken will not be sent any more."""
+        self.ledger.give_up(schedule, max(self._next, 0), max(stop, self._next, 0), now_ns())
+
+    def _follow(self, batch: Batch, future: asyncio.Future[Any]) -> None:
+        """A batch was handed over: learn what becomes of it."""
+        self.ledger.enter(batch)
+        if self._transactions is not None:
+            self._transactions.take(batch.records)
+        future.add_done_callback(lambda ended: self._ended(batch, ended))
+
+    def _ended(self, batch: Batch, future: asyncio.Future[Any]) -> None:
+        now = now_ns()
+        if future.cancelled():
+            return  # the loop is closing; the ledger has counted it
+        error = future.exception()
+        if error is None:
+            stands = future.result()
+            where = None if stands is None else (stands.partition, stands.offset)
+            self.ledger.acknowledge(batch, now, where)
+        else:
+            self.ledger.fail(batch, error)
+        self._give_back(batch, now)
+        self._wake()
+
+    @abstractmethod
+    def _give_back(self, batch: Batch, now: int) -> None:
+        """There is room again."""
+
+    def _refused(self, error: KafkaError) -> LoadError:
+        return LoadError(f"producer {self._number} cannot send any more: {error!r}")
+
+    def _wake(self) -> None:
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+
+    async def _change(self) -> None:
+        """Wait until a batch has ended, or the round is abandoned."""
+        if self._changed is None or self._changed.done():
+            self._changed = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._changed)
+
+    async def _nothing_open(self) -> None:
+        while self.ledger.outstanding and not self._abandoned:
+            await self._change()
+
+    async def _settle(self, settle_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(settle_s):
+                await self._nothing_open()
+                if self._transactions is not None and not self._abandoned:
+                    await self._transactions.end()
+        self.ledger.close()
+
+
+class Transactions:
+    """Begins and ends them; one at a time, as Kafka has it."""
+
+    def __init__(
+        self,
+        client: Any,
+        ledger: Ledger,
+        *,
+        size: int,
+        abort_ratio: float,
+        settled: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._size = size
+        self._abort_ratio = abort_ratio
+        self._settled = settled
+        """Waits until the fate of every record is known that was sent."""
+        self._left: int | None = None
+        """Records that the open transaction still takes; None when none is open."""
+        self.begun_ns = 0
+        """When the transaction before the open one had ended: until then nothing could be sent."""
+        self._number = 0
+        self._ending: asyncio.Task[None] | None = None
+
+    async def room(self) -> int:
+        """How many records the transaction still takes: at least one, for a full one is ended and another begun.
+
+        Raises:
+            LoadError: the transaction could not be begun or ended.
+
+        """
+        if self._left == 0:
+            await self.end()
+        if self._left is None:
+            try:
+                await self._client.begin_transaction()
+            except KafkaError as error:
+                raise LoadError(f"a transaction could not begin: {error!r}") from None
+            self._left = self._size
+            self.begun_ns = now_ns()
+        return self._left
+
+    def take(self, count: int) -> None:
+        """Records go into the open transaction."""
+        self._left = (self._left or 0) - count
+
+    async def end(self) -> None:
+        """End the open transaction; nothing without one. Goes on to its end when whoever waits is cancelled.
+
+        Raises:
+            LoadError: as `room`.
+
+        """
+        if self._ending is None:
+            if self._left is None:
+                return
+            self._ending = asyncio.ensure_future(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        await self._settled()
+        self._ledger.ending = True
+        commit = not (self._ledger.must_abort or self._is_to_abort(self._number))
+        try:
+            await (self._client.commit_transaction() if commit else self._client.abort_transaction())
+        except KafkaError as error:
+            raise LoadError(f"a transaction could not be {'committed' if commit else 'aborted'}: {error!r}") from None
+        self._ledger.end_transaction(now_ns(), committed=commit)
+        self._ledger.ending = False
+        self._left = self._ending = None
+        self._number += 1
+
+    def _is_to_abort(self, number: int) -> bool:
+        """Aborts are spread evenly: after n transactions there were `n * abort_ratio` of them, rounded down."""
+        return int((number + 1) * self._abort_ratio) > int(number * self._abort_ratio)

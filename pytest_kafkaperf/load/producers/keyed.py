@@ -1,0 +1,277 @@
+"""The producer of records with keys: a record's partition is its key's, as in Kafka's own producer.
+
+Each partition gathers records until its batch is full or has lingered. A partition without room holds up the others
+only when too many records have gathered, as a full `buffer.memory` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_kafkaperf.load.clock import Timer, now_ns
+from pytest_kafkaperf.load.payload import Int64s
+from pytest_kafkaperf.load.producers.base import Window
+from pytest_kafkaperf.load.producers.batch import BatchProducer
+from pytest_kafkaperf.load.schedule import Schedule
+from pytest_kafkaperf.scenario.records import Keys
+from pytest_kafkaperf.scenario.scenario import KEY_BYTES
+
+_AT_ONCE = 4096
+"""Records that a closed loop takes at once."""
+
+_GATHERED_BYTES = 32 << 20
+"""Records that may gather, as in a `buffer.memory` of Kafka's default; beyond it the backlog waits in the schedule."""
+
+_GATHERED_BATCHES = 2
+"""Batches a partition that may always gather: so that one of them is full before there is no more room."""
+
+
+class KeyedProducer(BatchProducer):
+    """Sends records with keys in explicit batches."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        scenario = self._scenario
+        if scenario.key is None:
+            raise ValueError("a producer of keyed records needs keys")
+        self._keys = KeySource(scenario.key, producer=self._number, producers=scenario.producers, seed=self._seed)
+        self._gathering = Gathering(scenario.partitions)
+        record_bytes = len(self._template.body) / self._template.count
+        fewest = _GATHERED_BATCHES * scenario.partitions * self._template.count
+        self._bound = max(fewest, int(_GATHERED_BYTES / record_bytes))
+        self._since_ns = 0
+        """When there was room again after there had been none."""
+        self._foreseen_ns = 0
+        """When a batch could close at the earliest, as was known then: with mixed sizes a batch of fewer may follow."""
+
+    async def _closed_loop(self, window: Window) -> None:
+        taken, measured_from, left = 0, None, window.records
+        while left is None or left > 0:
+            now = now_ns()
+            if window.end_ns is not None and now >= window.end_ns:
+                break
+            count = min(self._template.count * self._scenario.partitions, _AT_ONCE)
+            if now >= window.start_ns:
+                measured_from = taken if measured_from is None else measured_from
+                if left is not None:
+                    count = min(count, left)
+                    left -= count
+            self._gather(np.arange(taken, taken + count), np.full(count, now))
+            taken += count
+            await self._send_ready(now, taken if measured_from is None else measured_from)
+        await self._send_ready(None, taken if measured_from is None else measured_from)
+        self._next = taken
+
+    async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
+        stop = window.stop(schedule)
+        end_ns = schedule.due_ns(stop)
+        taken = self._next = schedule.first_after(window.warm_from_ns - 1)
+        while taken < stop or self._gathering.total:
+            now = now_ns()
+            due = min(schedule.first_after(now), stop, taken + self._bound - self._gathering.total)
+            if due > taken:
+                self._gather(np.arange(taken, due), schedule.due_between(taken, due - taken))
+                taken = self._next = due
+            blocked = await self._send_due(now, end_ns)
+            if any(self._slots.free(partition) for partition in blocked):
+                continue  # there is room again since a transaction ended meanwhile: nobody would tell later
+            no_more = self._gathering.total >= self._bound
+            closing_ns = self._next_closing_ns(schedule, taken if no_more else stop, blocked)
+            await self._until(timer, closing_ns, blocked=bool(blocked))
+            self._foreseen_ns = now_ns() if closing_ns is None else min(closing_ns, now_ns())
+            if no_more:
+                self._since_ns = now_ns()
+
+    def _forgo_rest(self, schedule: Schedule, stop: int) -> None:
+        super()._forgo_rest(schedule, stop)
+        indexes, dues_ns = self._gathering.rest()
+        self.ledger.forgo(dues_ns[indexes >= 0], now_ns())
+
+    def _next_closing_ns(self, schedule: Schedule, stop: int, blocked: set[int]) -> int | None:
+        """When the next batch can close, of records here or to come before `stop`; None when none will by itself."""
+        closings = [self._gathering.lingers_until(self._linger_ns, besides=blocked)]
+        if self._next < stop:
+            fills = self._next + max(0, self._template.count - 1 - self._gathering.most(besides=blocked))
+            closings += [schedule.due_ns(self._next) + self._linger_ns, schedule.due_ns(min(fills, stop - 1))]
+        return min((closing for closing in closings if closing is not None), default=None)
+
+    def _gather(self, indexes: Int64s, dues_ns: Int64s) -> None:
+        keys = self._keys.next(indexes)
+        self._gathering.add(partitions_of(keys, self._scenario.partitions), indexes, dues_ns, keys)
+
+    async def _send_ready(self, now: int | None, measured_from: int) -> None:
+        """Closed loop: send what is full or has lingered, and everything when there is no `now`; waits for room."""
+        for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
+            while not self._slots.free(partition):
+                await self._change()
+            count = await self._room_in_transaction(min(self._template.count, self._gathering.count(partition)))
+            indexes, dues_ns, keys = self._gathering.take(partition, count)
+            self._slots.take(partition)
+            measured = int((indexes >= measured_from).sum())
+            self._send(partition, indexes, dues_ns, now=now_ns(), measured=measured, keys=keys)
+
+    async def _send_due(self, now: int, end_ns: int) -> set[int]:
+        """Open loop: send what is full or has lingered, where there is room; returns the partitions without."""
+        blocked: set[int] = set()
+        for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
+            if partition in blocked or not self._slots.free(partition):
+                blocked.add(partition)
+                continue
+            count = await self._room_in_transaction(min(self._template.count, self._gathering.count(partition)))
+            full = count == self._template.count
+            indexes, dues_ns, keys = self._gathering.take(partition, count)
+            _, room_ns = self._slots.take(partition)
+            batch = self._send(
+                partition,
+                indexes,
+                dues_ns,
+                now=now,
+                measured=int((indexes >= 0).sum()),
+                closing_ns=min(
+                    max(int(dues_ns[-1]), self._foreseen_ns) if full else now, int(dues_ns[0]) + self._linger_ns
+                ),
+                keys=keys,
+            )
+            self.ledger.judge_generator(batch, max(room_ns, self._since_ns, self._begun_ns), end_ns)
+        return blocked
+
+    async def _until(self, timer: Timer, wake_ns: int | None, *, blocked: bool) -> None:
+        """Until an instant; where some partition waits for room, at the latest when any gets it."""
+        if wake_ns is None:
+            await self._change()
+        elif not blocked:
+            await timer.until(wake_ns)
+        else:
+            tasks = [asyncio.ensure_future(timer.until(wake_ns)), asyncio.ensure_future(self._change())]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Gathering:
+    """Records that wait for the batches of their partitions, in the order in which they came."""
+
+    def __init__(self, partitions: int) -> None:
+        self._queues: list[collections.deque[tuple[Int64s, Int64s, Int64s]]] = [
+            collections.deque() for _ in range(partitions)
+        ]
+        self._counts = [0] * partitions
+        self.total = 0
+        """Records in all."""
+
+    def most(self, *, besides: set[int]) -> int:
+        """Records of the partition that has most, of all but some."""
+        return max((count for partition, count in enumerate(self._counts) if partition not in besides), default=0)
+
+    def rest(self) -> tuple[Int64s, Int64s]:
+        """Indexes and due times of all records that wait."""
+        parts = [(indexes, dues_ns) for queue in self._queues for indexes, dues_ns, _ in queue]
+        if not parts:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        indexes, dues_ns = zip(*parts, strict=True)
+        return np.concatenate(indexes), np.concatenate(dues_ns)
+
+    def count(self, partition: int) -> int:
+        """Records of a partition."""
+        return self._counts[partition]
+
+    def add(self, partitions: Int64s, indexes: Int64s, dues_ns: Int64s, keys: Int64s) -> None:
+        """Records come; all of shape `(records,)`, in their order."""
+        order = np.argsort(partitions, kind="stable")
+        there, starts = np.unique(partitions[order], return_index=True)
+        for partition, rows in zip(there.tolist(), np.split(order, starts[1:]), strict=True):
+            self._queues[partition].append((indexes[rows], dues_ns[rows], keys[rows]))
+            self._counts[partition] += rows.size
+        self.total += indexes.size
+
+    def ready(self, capacity: int, now: int | None, linger_ns: int) -> Iterator[int]:
+        """Partitions with a batch to send: full, or lingered by `now`; all that is there without `now`.
+
+        A partition comes again as long as it has another; whoever does not take it ends its turn.
+        """
+        for partition, queue in enumerate(self._queues):
+            before = -1
+            while queue and self._counts[partition] != before:
+                before = self._counts[partition]
+                if now is None or before >= capacity or queue[0][1][0] + linger_ns <= now:
+                    yield partition
+
+    def lingers_until(self, linger_ns: int, *, besides: set[int]) -> int | None:
+        """When the first batch has lingered, of all partitions but some; None when there is none."""
+        heads = (
+            int(queue[0][1][0]) for partition, queue in enumerate(self._queues) if queue and partition not in besides
+        )
+        first = min(heads, default=None)
+        return None if first is None else first + linger_ns
+
+    def take(self, partition: int, count: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Remove a partition's first records: indexes, due times, keys, each of shape `(count,)`."""
+        queue, rows, missing = self._queues[partition], [], count
+        while missing:
+            head = queue.popleft()
+            if head[0].size > missing:
+                queue.appendleft((head[0][missing:], head[1][missing:], head[2][missing:]))
+                head = (head[0][:missing], head[1][:missing], head[2][:missing])
+            rows.append(head)
+            missing -= head[0].size
+        self._counts[partition] -= count
+        self.total -= count
+        indexes, dues_ns, keys = (np.concatenate(column) for column in zip(*rows, strict=True))
+        return indexes, dues_ns, keys
+
+
+_SEED = 0x9747B28C
+
+_M = np.uint32(0x5BD1E995)
+
+_R = np.uint32(24)
+
+
+class KeySource:
+    """Draws the keys of one producer's records; seeded, in the order of the records."""
+
+    def __init__(self, keys: Keys, *, producer: int, producers: int, seed: int) -> None:
+        self._kind = keys.kind
+        self._count = keys.count or 0
+        self._producer = producer
+        self._producers = producers
+        self._random = np.random.default_rng((seed, producer))
+        self._shares: npt.NDArray[np.float64] | None = None
+        if keys.kind == "zipf":
+            weights = np.arange(1, self._count + 1, dtype=np.float64) ** -(keys.exponent or 1.0)
+            self._shares = np.cumsum(weights / weights.sum())
+
+    def next(self, indexes: Int64s) -> Int64s:
+        """The keys of the producer's next records, shape of `indexes`; sequential ones count over all producers."""
+        if self._kind == "sequential":
+            return indexes * self._producers + self._producer
+        if self._shares is None:
+            return self._random.integers(0, self._count, size=indexes.size)
+        drawn = np.searchsorted(self._shares, self._random.random(indexes.size), side="right")
+        return np.minimum(drawn, self._count - 1)  # the last share may be rounded to less than 1
+
+
+def partitions_of(keys: Int64s, partitions: int) -> Int64s:
+    """The partition of each key, shape `(keys,)`: murmur2 of its 8 bytes, as Kafka's default partitioner has it.
+
+    Source: `org.apache.kafka.common.utils.Utils.murmur2` and `toPositive` (the algorithm is A. Appleby's MurmurHash2).
+    """
+    words = keys.astype(">i8").view("<u4").reshape(-1, 2)
+    hashes = np.full(keys.size, _SEED ^ KEY_BYTES, dtype=np.uint32)
+    for word in (words[:, 0].astype(np.uint32), words[:, 1].astype(np.uint32)):
+        mixed = word * _M
+        mixed ^= mixed >> _R
+        hashes = (hashes * _M) ^ (mixed * _M)
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= _M
+    hashes ^= hashes >> np.uint32(15)
+    return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions

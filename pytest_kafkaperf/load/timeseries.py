@@ -1,0 +1,233 @@
+"""What happened when in one round, for plots: events a second and their latency, mergeable and bounded in memory.
+
+Time is cut into intervals of one second that are counted from the round's start; those before it, the warm-up, are
+negative. Where a round would take more than 600 of them, intervals double and neighbours become one. As they stay
+aligned on the start, series of different intervals can be merged, and it makes no difference in which order anything
+was recorded or merged.
+
+Latencies are kept per interval in log-linear buckets at most 1/64 of their value wide: a quantile is off by at most
+0.8 %. What a threshold judges comes from `Histogram`; this is for looking at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.load.histogram import OCTAVES, buckets_of, middles_ns, smallest
+
+MAX_INTERVALS = 600
+_SUBBUCKET_BITS = 6
+
+Nanoseconds = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int64]
+
+
+class Curves(TypedDict):
+    """A series as plain lists, one entry an interval, without gaps. Seconds; None where nothing was recorded."""
+
+    interval_s: int
+    first_s: float
+    """When the first interval begins; the round does at 0."""
+    count: list[float]
+    """Events a second. The outer intervals may be cut short by what the round did, and are not corrected for it."""
+    p50: list[float | None]
+    p99: list[float | None]
+    max: list[float | None]
+
+
+def _none() -> Counts:
+    return np.zeros(0, dtype=np.int64)
+
+
+def _no_latencies() -> Counts:
+    return np.zeros((0, 0), dtype=np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class Series:
+    """Events and latencies of one round; grows by `count` and `record`, is combined by `merged`.
+
+    One that was pickled comes back with its counts in as few bytes as they need: within a second most take one or two.
+    """
+
+    start_ns: int
+    interval_s: int = 1
+    first: int = 0
+    """Index of the first interval that is kept; interval 0 begins at the start."""
+    events: Counts = field(default_factory=_none)
+    """Shape `(intervals,)`."""
+    max_ns: Nanoseconds = field(default_factory=_none)
+    """Shape `(intervals,)`."""
+    first_bucket: int = 0
+    latencies: Counts = field(default_factory=_no_latencies)
+    """Shape `(intervals, buckets)`; only buckets from the lowest to the highest that occurred."""
+
+    def count(self, instants_ns: Nanoseconds, counts: Counts | None = None) -> None:
+        """Add events at `instants_ns`, shape `(n,)`; `counts` of the same shape says how many each stands for."""
+        if instants_ns.size == 0:
+            return
+        low, high, places = self._places(instants_ns)
+        self.events[low:high] += _tally(places, counts, high - low)
+
+    def record(self, instants_ns: Nanoseconds, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
+        """Add latencies, shape `(n,)`, each to the interval of its instant; `counts` says how often each occurred.
+
+        A negative latency is a bug of the clock's use, never of the load: it raises.
+        """
+        if values_ns.size == 0:
+            return
+        lowest_ns = int(values_ns.min())
+        if lowest_ns < 0:
+            raise ValueError(f"negative latency: {lowest_ns} ns")
+        buckets = buckets_of(values_ns, _SUBBUCKET_BITS)
+        left, right = int(buckets.min()), int(buckets.max()) + 1
+        self._cover_buckets(left, right)
+        low, high, places = self._places(instants_ns)
+        shape = (high - low, right - left)
+        self.latencies = self.latencies.astype(np.int64, copy=False)
+        cells = _tally(places * shape[1] + (buckets - left), counts, shape[0] * shape[1])
+        left, right = left - self.first_bucket, right - self.first_bucket
+        self.latencies[low:high, left:right] += cells.reshape(shape)
+        np.maximum.at(self.max_ns[low:high], places, values_ns)
+
+    def curves(self) -> Curves:
+        """The series as lists, for a report."""
+        totals = self.latencies.sum(axis=1)
+        return Curves(
+            interval_s=self.interval_s,
+            first_s=float(self.first * self.interval_s),
+            count=(self.events / self.interval_s).tolist(),
+            p50=_listed(totals, self._quantiles_ns(totals, 0.5)),
+            p99=_listed(totals, self._quantiles_ns(totals, 0.99)),
+            max=_listed(totals, self.max_ns),
+        )
+
+    def recent_ns(self, quantile: float) -> int | None:
+        """Of the latencies of the last interval that is over; None where there are none."""
+        last = replace(self, events=self.events[-2:-1], max_ns=self.max_ns[-2:-1], latencies=self.latencies[-2:-1])
+        totals = last.latencies.sum(axis=1)
+        return int(last._quantiles_ns(totals, quantile)[0]) if totals.any() else None  # noqa: SLF001 - one of ours
+
+    def add(self, other: Series) -> None:
+        """Add all of a series of the same start; `other` stays as it is."""
+        added = replace(other)  # its arrays are never written to, only replaced
+        added.coarsen(self.interval_s)
+        self.coarsen(added.interval_s)
+        self._cover(added.first, added.first + added.events.size)
+        added.coarsen(self.interval_s)
+        low = added.first - self.first
+        high = low + added.events.size
+        self.events[low:high] += added.events
+        self.max_ns[low:high] = np.maximum(self.max_ns[low:high], added.max_ns)
+        self.latencies = self.latencies.astype(np.int64, copy=False)
+        self._cover_buckets(added.first_bucket, added.first_bucket + added.latencies.shape[1])
+        left = added.first_bucket - self.first_bucket
+        self.latencies[low:high, left : left + added.latencies.shape[1]] += added.latencies
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**state, "latencies": smallest(self.latencies)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def coarsen(self, interval_s: int) -> None:
+        """Double the interval until it is at least so long."""
+        while self.interval_s < interval_s:
+            self._pad(self.first & 1, 0)
+            self._pad(0, self.events.size & 1)
+            self.interval_s *= 2
+            self.first >>= 1
+            self.events = self.events[0::2] + self.events[1::2]
+            self.max_ns = np.maximum(self.max_ns[0::2], self.max_ns[1::2])
+            self.latencies = np.add(self.latencies[0::2], self.latencies[1::2], dtype=np.int64)
+
+    def _quantiles_ns(self, totals: Counts, quantile: float) -> npt.NDArray[np.float64]:
+        """By nearest rank, shape `(intervals,)`; meaningless where nothing was recorded."""
+        # 1e-9 keeps 0.99 * 100 from becoming rank 100 by a rounding error of the product.
+        ranks = np.maximum(1, np.ceil(quantile * totals - 1e-9))
+        below = np.cumsum(self.latencies, axis=1) < ranks[:, np.newaxis]
+        buckets = self.first_bucket + below.sum(axis=1)
+        middles = np.minimum(middles_ns(buckets, _SUBBUCKET_BITS), self.max_ns)
+        return np.where(buckets == OCTAVES << _SUBBUCKET_BITS, self.max_ns, middles)
+
+    def _places(self, instants_ns: Nanoseconds) -> tuple[int, int, npt.NDArray[np.int64]]:
+        """Which of the kept intervals the instants are in, and where between these each of them is; makes room."""
+        first, last = (
+            (int(end) - self.start_ns) // (self.interval_s * NS_PER_S) for end in (instants_ns.min(), instants_ns.max())
+        )
+        doublings = self._cover(first, last + 1)
+        first, last = first >> doublings, last >> doublings
+        if first == last:  # as nearly always
+            places = np.zeros(instants_ns.shape, dtype=np.int64)
+        else:
+            interval_ns = self.interval_s * NS_PER_S
+            places = (instants_ns - (self.start_ns + first * interval_ns)) // interval_ns
+        return first - self.first, last + 1 - self.first, places
+
+    def _cover(self, first: int, stop: int) -> int:
+        """Keep intervals `first` to `stop`, too; returns how often the interval had to be doubled for that."""
+        if first == stop:
+            return 0
+        if self.events.size:
+            first, stop = min(first, self.first), max(stop, self.first + self.events.size)
+        doublings = 0
+        while (stop - 1 >> doublings) - (first >> doublings) >= MAX_INTERVALS:
+            doublings += 1
+        self.coarsen(self.interval_s << doublings)
+        first, stop = first >> doublings, (stop - 1 >> doublings) + 1
+        if not self.events.size:
+            self.first = first
+        self._pad(self.first - first, stop - self.first - self.events.size)
+        return doublings
+
+    def _pad(self, before: int, after: int) -> None:
+        if before or after:
+            self.first -= before
+            self.events = np.pad(self.events, (before, after))
+            self.max_ns = np.pad(self.max_ns, (before, after))
+            self.latencies = np.pad(self.latencies, ((before, after), (0, 0)))
+
+    def _cover_buckets(self, first: int, stop: int) -> None:
+        if first == stop:
+            return
+        kept = self.latencies.shape[1]
+        if not kept:
+            self.first_bucket = first
+        before, after = max(0, self.first_bucket - first), max(0, stop - self.first_bucket - kept)
+        if before or after:
+            self.first_bucket -= before
+            self.latencies = np.pad(self.latencies, ((0, 0), (before, after)))
+
+
+def merged(parts: list[Series]) -> Series:
+    """All of several series of one round in one.
+
+    Raises:
+        ValueError: there are none, or they do not begin at one instant.
+
+    """
+    starts = {part.start_ns for part in parts}
+    if len(starts) != 1:
+        raise ValueError(f"only series of one start can be merged, these have {len(starts)}")
+    result = Series(starts.pop())
+    for part in parts:
+        result.add(part)
+    return result
+
+
+def _tally(cells: npt.NDArray[np.int64], counts: Counts | None, size: int) -> Counts:
+    if counts is None:
+        return np.bincount(cells, minlength=size)
+    # Weights are summed in float64: exact below 2**53.
+    return np.bincount(cells, counts, minlength=size).astype(np.int64)
+
+
+def _listed(totals: Counts, values_ns: npt.NDArray[Any]) -> list[float | None]:
+    return [value if total else None for total, value in zip(totals.tolist(), (values_ns / 1e9).tolist(), strict=True)]

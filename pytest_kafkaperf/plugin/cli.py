@@ -1,0 +1,251 @@
+"""The command `kafkaperf`: import figures of other tools, show baselines, compare two reports.
+
+Exit status: 0 where all is well, 1 where a compared test regressed or cannot be trusted, 2 where what was asked for
+cannot be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import io
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Never
+
+from pytest_kafkaperf.clusters.target import read_target
+from pytest_kafkaperf.core.environment import default_environment_key, differences
+from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.text import file_of, printable
+from pytest_kafkaperf.core.units import Unit, counted, parse
+from pytest_kafkaperf.plugin.option_values import DEFAULT_BASELINES
+from pytest_kafkaperf.reports.compare import ReportComparison, compare_reports
+from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
+from pytest_kafkaperf.reports.json_reader import read_report
+from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
+
+_STANDARD_INPUT = "-"
+_DONE = 0
+_NOT_DONE = 2
+"""Exit status where nothing could be imported, shown or compared."""
+_MAX_BYTES = 64 * 2**20
+"""Of a file that is imported; what tools print in a day is far less."""
+_EXAMPLE = "tests/perf/test_orders.py::test_ingest"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong as every other error of ours."""
+
+    def error(self, message: str) -> Never:
+        raise UsageError(f"{message}; {self.prog} --help tells what can be given")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and give its exit status."""
+    try:
+        given = _parser().parse_args(arguments)
+        printed: _Printed = given.run(given, Paper.here())
+    except KafkaPerfError as error:
+        sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
+        return _NOT_DONE
+    lines, status = printed
+    _print(lines)
+    return status
+
+
+def _print(lines: Iterable[str]) -> None:
+    """To standard output; what its encoding lacks is written by number, and who reads no more is not written to."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would flush once more at its end, and fail there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_Printed = tuple[list[str], int]
+"""Lines, and the exit status."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="kafkaperf", description="Baselines and reports of pytest-kafkaperf.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser(
+        "import",
+        help="make a baseline of what other tools have printed",
+        description=(
+            "Read the output of kafka-producer-perf-test, kafka-consumer-perf-test, kafka-share-consumer-perf-test or "
+            "kafka-e2e-latency, or a result of OpenMessaging Benchmark (JSON), and make it the baseline of a test. "
+            "Each run in it becomes a round; runs of several tools stand side by side. It gates by ratio alone."
+        ),
+    )
+    command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool; - is standard input")
+    command.add_argument("--baseline", required=True, metavar="TEST", help=f"whose baseline, such as {_EXAMPLE}")
+    command.add_argument(
+        "--baselines", type=Path, default=Path(DEFAULT_BASELINES), metavar="DIR", help=f"default: {DEFAULT_BASELINES}"
+    )
+    command.add_argument("--environment", metavar="NAME", help="as --kafka-environment; default: this machine's")
+    command.add_argument(
+        "--cluster",
+        default="auto",
+        metavar="auto|local|docker|HOST:PORT",
+        help="as --kafka-cluster: what the test runs on is part of the default environment",
+    )
+    command.add_argument("--force", action="store_true", help="replace a baseline that was measured")
+    command.set_defaults(run=_import)
+
+    command = commands.add_parser("show", help="tell what baselines hold")
+    command.add_argument("paths", nargs="+", type=Path, metavar="BASELINE", help="baseline files, or folders of them")
+    command.set_defaults(run=_show)
+
+    command = commands.add_parser(
+        "compare",
+        help="compare two JSON reports",
+        description=(
+            "Judge the tests of B against those of A by the rule of baselines. Limits are those of B that speak of a "
+            "baseline; a test without any has the tolerance on throughput and latency. Exit status 1: a test "
+            "regressed; 2: no test is in both."
+        ),
+    )
+    command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-json that is compared with")
+    command.add_argument("after", type=Path, metavar="B.json", help="report that is judged")
+    command.add_argument("--tolerance", default="10%", help="how much worse may be without a limit; default: 10%%")
+    command.set_defaults(run=_compare)
+    return parser
+
+
+def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
+    environment = given.environment or default_environment_key(_provider(given.cluster))
+    store = BaselineStore(given.baselines)
+    path = store.path(environment, _nodeid(given.baseline))
+    sources = [_source(file) for file in given.files]
+    rounds = rounds_of(sources)
+    old = store.load(environment, given.baseline)
+    if old is not None and old.imported is None and not given.force:
+        raise UsageError(
+            f"{path} is a baseline that was measured, in {counted(len(old.sessions), 'session')}: imported figures say "
+            "less; --force replaces it all the same"
+        )
+    record = BaselineRecord.of_session(
+        nodeid=given.baseline,
+        environment=environment,
+        scenario={},
+        fingerprint={},
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        rounds=rounds,
+        imported=origin(sources),
+    )
+    notes = notes_on(sources, rounds)
+    file = file_of(given.baseline)
+    if not os.path.exists(file):  # noqa: PTH110 - a Path raises where a name is too long
+        notes.append(f"there is no {file} here: node ids begin at pytest's root folder")
+    store.save(record)
+    return [
+        *_read(sources),
+        *render_metrics(rounds, paper, names=CATALOGUE),
+        *(line for note in notes for line in render_note(f"note: {note}", paper)),
+        printable(f"written: {path}"),
+    ], _DONE
+
+
+def _provider(cluster: str) -> str:
+    try:
+        return read_target(cluster).name
+    except UsageError as error:
+        raise UsageError(f"--{str(error).removeprefix('--kafka-')}") from None
+
+
+def _nodeid(text: str) -> str:
+    file, separator, name = text.partition("::")
+    if not (file and separator and name):
+        raise UsageError(f"--baseline {text}: a test is named as pytest prints it, FILE::NAME, for example {_EXAMPLE}")
+    return text
+
+
+def _source(file: str) -> Source:
+    name = "standard input" if file == _STANDARD_INPUT else Path(file).name
+    try:
+        with nullcontext(sys.stdin.buffer) if file == _STANDARD_INPUT else Path(file).open("rb") as stream:
+            content = stream.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
+    if len(content) > _MAX_BYTES:
+        raise UsageError(f"{name} is larger than {_MAX_BYTES // 2**20} MiB: it is no output of a performance tool")
+    return read_source(content, name=name)
+
+
+def _read(sources: Iterable[Source]) -> list[str]:
+    lines = []
+    for source in sources:
+        tools = [run.tool for run in source.runs]
+        runs = ", ".join(f"{counted(tools.count(tool), 'run')} of {tool}" for tool in dict.fromkeys(tools))
+        lines.append(printable(f"{source.name}: {runs}"))
+    return lines
+
+
+def _show(given: argparse.Namespace, paper: Paper) -> _Printed:
+    lines: list[str] = []
+    for path in (file for given_path in given.paths for file in _files(given_path)):
+        try:
+            record = read_baseline(path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UsageError(f"cannot read baseline {path}: {error.strerror}") from None
+        lines += ["", *render_baseline(record, path, paper)]
+    return lines[1:], _DONE
+
+
+def _files(path: Path) -> list[Path]:
+    """The baselines that a path names, in alphabetical order."""
+    if not os.path.isdir(path):  # noqa: PTH112 - a Path raises where a name is too long
+        return [path]
+    found = sorted(path.rglob("*.json"))
+    if not found:
+        raise UsageError(f"there is no baseline in {path}; --kafka-update-baselines makes them")
+    return found
+
+
+def _compare(given: argparse.Namespace, paper: Paper) -> _Printed:
+    tolerance_ratio = _tolerance(given.tolerance)
+    before, after = read_report(given.before), read_report(given.after)
+    outcome = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
+    lines = [
+        printable(f"{name}: {path}, {report.created}, environment {report.key}")
+        for name, path, report in (("A", given.before, before), ("B", given.after, after))
+    ]
+    changed = differences(before.fingerprint, after.fingerprint)
+    if changed:
+        lines += render_note(f"changed: {', '.join(changed)}", paper)
+    for test in outcome.tests:
+        lines += ["", *render_compared(test, paper)]
+    status = int(outcome.fails) if outcome.tests else _NOT_DONE
+    return [*lines, *_unmatched(outcome)], status
+
+
+def _unmatched(outcome: ReportComparison) -> list[str]:
+    lines = [
+        printable(f"only in {name}: {nodeid}")
+        for name, nodeids in (("A", outcome.gone), ("B", outcome.new))
+        for nodeid in nodeids
+    ]
+    if not outcome.tests:
+        lines.append("nothing was compared: no test is in both reports")
+    return ["", *lines] if lines else []
+
+
+def _tolerance(text: str) -> float:
+    try:
+        ratio = parse(text, Unit.RATIO)
+    except UnitError as error:
+        raise UsageError(f"--tolerance {text}: {error}") from None
+    if ratio >= 1:
+        raise UsageError(f"--tolerance {text}: less than 100% is needed, for example 10%")
+    return ratio

@@ -1,0 +1,100 @@
+"""What is printed to the console: progress while load runs, the table at the end, lines for the runner of a CI job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pytest
+
+    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
+    from pytest_kafkaperf.runner.case import Case
+    from pytest_kafkaperf.runner.result import Ending
+    from pytest_kafkaperf.runner.session import Session
+
+
+@contextlib.contextmanager
+def progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLines | None]:
+    """A progress line where someone watches a terminal; elsewhere a line a round with `-v`, or nothing."""
+    config = item.config
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    live = reporter is not None and reporter.isatty and config.get_verbosity() >= 0 and not os.environ.get("CI")
+    if reporter is None or not (live or config.get_verbosity() > 0):
+        yield None
+        return
+    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines  # noqa: PLC0415
+
+    def write(text: str) -> None:
+        with _uncaptured(config):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def write_line(text: str) -> None:
+        with _uncaptured(config):
+            reporter.ensure_newline()
+            reporter.write_line(text)
+
+    line: ProgressLine | RoundLines
+    if live:
+        with _uncaptured(config):
+            reporter.ensure_newline()
+            ascii_only = _is_ascii_only(sys.stdout)
+        line = ProgressLine(item.name, case.scenario, write, ascii_only=ascii_only)
+    else:
+        line = RoundLines(item.name, case.scenario, write_line)
+    try:
+        yield line
+    finally:
+        line.close()
+        if config.get_verbosity() == 0:  # above that, pytest writes the test's name again by itself
+            with _uncaptured(config):
+                reporter.write_fspath_result(item.nodeid, "")
+
+
+def print_table(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: Session, endings: Mapping[str, Ending]
+) -> None:
+    """What was found of all tests, as wide as the terminal."""
+    from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415
+
+    writer = terminalreporter._tw  # noqa: SLF001 - the only way to its width, colour and encoding
+    terminalreporter.write_sep("=", "kafka performance")
+    for line in summary_lines(
+        perf,
+        endings,
+        width=writer.fullwidth,
+        colour=writer.hasmarkup,
+        ascii_only=_is_ascii_only(writer._file),  # noqa: SLF001
+        verbose=config.get_verbosity() > 0,
+    ):
+        terminalreporter.write_line(line)
+
+
+def print_annotations(config: pytest.Config, lines: list[str]) -> None:
+    """Each on a line of its own, where the runner looks for them, whatever pytest captures or shows."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        for line in lines:
+            reporter.write_line(line)
+    elif lines and sys.__stdout__ is not None:
+        encoding = sys.__stdout__.encoding or "utf-8"
+        with _uncaptured(config):
+            for line in lines:
+                print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.__stdout__, flush=True)
+
+
+def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    """Write past pytest's capture."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
+
+
+def _is_ascii_only(file: object) -> bool:
+    """Whether it is no Unicode terminal, such as one with a Windows code page."""
+    return "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()

@@ -1,0 +1,1 @@
+"""The output of other tools, read into rounds: Kafka's own tools, OpenMessaging Benchmark."""

@@ -1,0 +1,271 @@
+"""`kafka-consumer-perf-test` and `kafka-share-consumer-perf-test`.
+
+Source: `ConsumerPerformance`, `ShareConsumerPerformance`. Our `consume.throughput` begins when the window opens, with
+consumers that have joined their group, and ends with the last record. The tool has two figures: `nMsg.sec` counts from
+before the group is joined, `fetch.nMsg.sec` leaves that time (`rebalance.time.ms`) out. So `fetch.nMsg.sec` and
+`fetch.MB.sec` are the ones to compare with, where they are there.
+
+The tool reads what is in the log already: compare it with `consume="backlog"`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.reports.interchange.kafka_producer import records_sent
+from pytest_kafkaperf.reports.interchange.runs import MB, NUMBER, ToolRun, Unfinished, coarse, number, without_zeros
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+TOOL = "kafka-consumer-perf-test"
+
+SHARE_TOOL = "kafka-share-consumer-perf-test"
+
+HEADER = (
+    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
+    "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+)
+
+_NEEDED = {"MB.sec", "nMsg.sec", "data.consumed.in.MB", "data.consumed.in.nMsg"}
+
+_FETCHED = {"fetch.time.ms", "fetch.MB.sec", "fetch.nMsg.sec"}
+
+_TOTALS = ("data.consumed.in.nMsg", "data.consumed.in.MB")
+
+_TIMEOUT = re.compile(r"timeout \((\d{1,12}) ms\) exceeded", re.ASCII)
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d\b", re.ASCII)
+
+_OF_ONE_MEMBER = "for share consumer"
+
+_JOINING = "nMsg.sec and MB.sec, which contain the time of joining the group"
+
+_NO_OTHER = "this output has no other"
+
+_WAITED = "it waited {} ms for records that did not come: its figures are too low by that"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One row, by the header's names."""
+
+    line: int
+    cells: Mapping[str, str]
+    timeout_ms: int | None
+    """Of the timeout that was told before it."""
+
+    def figure(self, name: str) -> Fraction:
+        return number(self.cells[name], line=self.line, name=name)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Table:
+    """A header, and what follows it."""
+
+    names: tuple[str, ...]
+    line: int
+    rows: list[_Row] = field(default_factory=list)
+    timeout_ms: int | None = None
+    """Of a timeout that no row has followed yet."""
+
+    @property
+    def tool(self) -> str:
+        """The share consumer has no column for the time of joining, and others in another order."""
+        return SHARE_TOOL if "fetch.time.ms" in self.names and "rebalance.time.ms" not in self.names else TOOL
+
+    def add(self, line: int, text: str) -> None:
+        if found := _TIMEOUT.search(text):
+            self.timeout_ms = int(found[1])
+        elif cells := _cells(text, self.names, line):
+            self.rows.append(_Row(line=line, cells=cells, timeout_ms=self.timeout_ms))
+            self.timeout_ms = None
+
+
+def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
+    """Its runs: each row, or with `--show-detailed-stats` all rows until the totals begin anew.
+
+    Raises:
+        UsageError: a row that is not as its header says, or a figure that cannot be.
+
+    """
+    tables: list[_Table] = []
+    for place, text in enumerate(lines, 1):
+        names = tuple(name.strip() for name in text.split(","))
+        if _NEEDED.issubset(names):
+            tables.append(_Table(names=names, line=place))
+        elif tables:
+            tables[-1].add(place, text)
+    for table in tables:
+        if not table.rows:
+            yield Unfinished(tool=table.tool, line=table.line, what="a header and no row")
+        elif "threadId" in table.names:
+            yield from (_detailed(rows, table) for rows in _sittings(table.rows))
+        else:
+            yield from (_single(row, table.tool) for row in table.rows)
+
+
+def format_row(metrics: Mapping[str, float], scenario: Scenario, *, began: datetime.datetime) -> str | None:
+    """The row below `HEADER` that the tool would print of a round; None where a figure of it is missing.
+
+    Our consumers have joined before a round begins: the time of joining is 0. All groups together are one row.
+    """
+    sent, throughput = records_sent(metrics, scenario), metrics.get("consume.throughput")
+    if sent is None or not throughput or "consume.bandwidth" not in metrics:
+        return None
+    received = sent * scenario.consumer_groups
+    elapsed_ms = max(1, round(received / throughput * 1000))
+    mb_rate = metrics["consume.bandwidth"] / MB
+    times = [_time(began), _time(began + datetime.timedelta(milliseconds=elapsed_ms))]
+    mb = mb_rate * elapsed_ms / 1000
+    cells = [*times, f"{mb:.4f}", f"{mb_rate:.4f}", str(received), f"{throughput:.4f}", "0", str(elapsed_ms)]
+    return ", ".join([*cells, f"{mb_rate:.4f}", f"{throughput:.4f}"])
+
+
+def _time(instant: datetime.datetime) -> str:
+    """As the tool's default, `yyyy-MM-dd HH:mm:ss:SSS`."""
+    return f"{instant:%Y-%m-%d %H:%M:%S}:{instant.microsecond // 1000:03}"
+
+
+def _cells(text: str, names: Sequence[str], line: int) -> dict[str, str] | None:
+    """The cells of a row; None where the line is none. A comma with a space after it separates, else any does."""
+    text = text.strip()
+    if not text[:1].isdigit() or _OF_ONE_MEMBER in text:
+        return None
+    split = next((cells for cells in (re.split(r",\s+", text), text.split(",")) if len(cells) == len(names)), None)
+    if split is not None:
+        return {name: cell.strip() for name, cell in zip(names, split, strict=True)}
+    if _DATE.match(text):
+        raise UsageError(
+            f"line {line}: this row has {len(text.split(','))} cells and its header {len(names)}; run the tool to its "
+            "end, with LC_ALL=C"
+        )
+    return None
+
+
+def _single(row: _Row, tool: str) -> ToolRun:
+    """Of a row that stands for the whole run."""
+    fetched, defect = _FETCHED.issubset(row.cells), _defect([row])
+    prefix = "fetch." if fetched and defect is None else ""
+    figures = {
+        "consume.throughput": row.figure(f"{prefix}nMsg.sec"),
+        "consume.bandwidth": row.figure(f"{prefix}MB.sec") * MB,
+    }
+    notes = []
+    if defect is not None or not fetched:
+        notes.append(f"{_JOINING}: {defect or _NO_OTHER}")
+    if row.timeout_ms is not None:
+        notes.append(_WAITED.format(row.timeout_ms))
+    metrics, zeros = _of_records(row.figure("data.consumed.in.nMsg"), figures)
+    return ToolRun(tool=tool, line=row.line, metrics=metrics, notes=(*notes, *zeros))
+
+
+def _defect(rows: Sequence[_Row]) -> str | None:
+    """What is wrong with the times of fetching, where anything is: old versions count joining from 1970 on."""
+    times = (row.cells.get("fetch.time.ms", "") for row in rows)
+    return next((f"fetch.time.ms is {time}, a defect of that version" for time in times if time.startswith("-")), None)
+
+
+def _of_records(records: Fraction, figures: Mapping[str, Fraction]) -> tuple[dict[str, float], tuple[str, ...]]:
+    """The figures as metrics, and a note on those of 0: unlike a rounded 0, that of no record is exact."""
+    if records:
+        return without_zeros(figures)
+    return {name: float(value) for name, value in figures.items()}, (
+        "it read no record, and nothing has a ratio to that",
+    )
+
+
+def _sittings(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """The rows of each run: totals grow within one."""
+    sitting: list[_Row] = []
+    for row in rows:
+        if sitting and row.figure("data.consumed.in.nMsg") < sitting[-1].figure("data.consumed.in.nMsg"):
+            yield sitting
+            sitting = []
+        sitting.append(row)
+    yield sitting
+
+
+def _detailed(rows: Sequence[_Row], table: _Table) -> ToolRun:
+    """Of rows that stand for an interval each: the totals of the last one by the time of all.
+
+    That time is the sum of `fetch.time.ms`; where there is no such column, or a defect in it, of what each interval's
+    own figures make.
+    """
+    last = rows[-1]
+    if len({row.cells["threadId"] for row in rows}) > 1:
+        raise UsageError(f"line {last.line}: rows of several threads are not read; run the tool with one")
+    records, mb = (last.figure(name) for name in _TOTALS)
+    defect = _defect(rows)
+    if "fetch.time.ms" in table.names and defect is None:
+        elapsed_s = sum((row.figure("fetch.time.ms") for row in rows), Fraction()) / 1000
+        note = f"the last row's totals by the sum of fetch.time.ms, {float(elapsed_s):g} s; what came later has no row"
+    else:
+        elapsed_s = _interval_s(rows)
+        note = f"the last row's totals by the time of all rows; {_JOINING}: {defect or _NO_OTHER}"
+    if not elapsed_s:
+        raise UsageError(f"line {last.line}: these rows took no time; leave this run out")
+    metrics, zeros = _of_records(
+        records, {"consume.throughput": records / elapsed_s, "consume.bandwidth": mb * MB / elapsed_s}
+    )
+    # The tool tells of it behind the rows, and those of the time that it waited are among them.
+    waited = last is table.rows[-1] and table.timeout_ms is not None
+    notes = (note, *([_WAITED.format(table.timeout_ms)] if waited else ()), *zeros)
+    return ToolRun(tool=table.tool, line=last.line, metrics=metrics, notes=notes)
+
+
+def _interval_s(rows: Sequence[_Row]) -> Fraction:
+    """Each interval as a floating-point number: the denominator of an exact sum grows with every row."""
+    seconds, before = [], Fraction()
+    for row in rows:
+        total, rate = row.figure("data.consumed.in.nMsg"), row.figure("nMsg.sec")
+        seconds.append(float((total - before) / rate) if rate else 0.0)
+        before = total
+    return Fraction(math.fsum(seconds))
+
+
+LATENCY_TOOL = "kafka-e2e-latency"
+
+_LATENCY_MEAN = re.compile(rf"(?<!\S)Avg latency: ({NUMBER}) ms", re.ASCII)
+
+_LATENCY_PERCENTILES = re.compile(
+    rf"(?<!\S)Percentiles: 50th = ({NUMBER}), 99th = ({NUMBER}), 99\.9th = ({NUMBER})", re.ASCII
+)
+
+_LATENCY_PROGRESS = re.compile(rf"\d+\t(?:{NUMBER})\s*", re.ASCII)
+
+
+def read_latency(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
+    """Its runs: the line of the mean and that of the percentiles, whatever stands between them.
+
+    Raises:
+        UsageError: a figure that cannot be.
+
+    """
+    mean: Fraction | None = None
+    rows, last = 0, 0
+    for place, text in enumerate(lines, 1):
+        if _LATENCY_PROGRESS.fullmatch(text):
+            rows, last = rows + 1, place
+        elif found := _LATENCY_MEAN.search(text):
+            mean, last = Fraction(number(found[1], line=place, name="Avg latency"), 1000), place
+        elif (found := _LATENCY_PERCENTILES.search(text)) and mean is not None:
+            yield _latency_run(mean, found, place)
+            mean, rows = None, 0
+    if rows or mean is not None:
+        what = "no percentiles" if mean is not None else f"{counted(rows, 'row')} and no average"
+        yield Unfinished(tool=LATENCY_TOOL, line=last, what=what)
+
+
+def _latency_run(mean: Fraction, found: re.Match[str], line: int) -> ToolRun:
+    named = zip(("p50", "p99", "p99.9"), ("50th", "99th", "99.9th"), found.groups(), strict=True)
+    percentiles = {
+        f"e2e.latency.{part}": Fraction(number(text, line=line, name=name), 1000) for part, name, text in named
+    }
+    metrics, notes = without_zeros({"e2e.latency.mean": mean, **percentiles})
+    return ToolRun(tool=LATENCY_TOOL, line=line, metrics=metrics, notes=(*notes, *coarse(percentiles)))

@@ -1,0 +1,124 @@
+"""`kafka-producer-perf-test`.
+
+Source: `ProducerPerformance`, Kafka 1.x to 4.3. Its throughput is records acknowledged, by the time from before the
+first `send()` to after the last acknowledgement, and its latency runs from `send()` to the acknowledgement: like ours
+in a closed loop. With `--throughput` its clock still starts with the send, and ours when a record was due. Its
+bandwidth counts values, ours keys, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from pytest_kafkaperf.core.errors import UsageError, shortened
+from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.reports.interchange.runs import (
+    MAX_SHOWN,
+    MB,
+    NUMBER,
+    ToolRun,
+    Unfinished,
+    coarse,
+    number,
+    without_zeros,
+)
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+TOOL = "kafka-producer-perf-test"
+_PERCENTILES = {"p50": "50th", "p95": "95th", "p99": "99th", "p99.9": "99.9th"}
+_FIGURES = ("records/sec", "MB/sec", "avg latency", "max latency", *_PERCENTILES.values())
+_HEAD = (
+    rf"(?<!\S)(?P<records>\d+)(?P<steady> steady state)? records sent, ({NUMBER}) records?/sec \(({NUMBER}) MB/sec\), "
+    rf"({NUMBER}) ms avg latency, ({NUMBER})"
+)
+_SUMMARY = re.compile(
+    _HEAD + " ms max latency, " + ", ".join(rf"({NUMBER}) ms {re.escape(name)}" for name in _PERCENTILES.values()),
+    re.ASCII,
+)
+_INTERVAL = re.compile(_HEAD + r"(?: ms)? max latency\.", re.ASCII)
+"""Old versions print it without the unit."""
+_SENT = "records sent,"
+_FAILED = re.compile(r"(?<![\w.])(?:[a-z]\w*\.)+[A-Z]\w*Exception\b", re.ASCII)
+"""A stack trace's head: the tool prints failed sends, does not count them and exits with 0. Looked for at the beginning
+of dotted names alone, or a long one would take the square of its length."""
+
+
+def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
+    """Its runs. With `--warmup-records` the summary of the steady state, which follows that of all, is the run's.
+
+    Raises:
+        UsageError: a line that looks like one of its rows and cannot be read, or a figure that cannot be.
+
+    """
+    run: ToolRun | None = None
+    steady = False
+    intervals, failures, own_failures = 0, 0, 0
+    for place, text in enumerate(lines, 1):
+        failures += "Exception" in text and bool(_FAILED.search(text))
+        if _SENT not in text:
+            continue
+        if found := _SUMMARY.search(text):
+            replaces = found["steady"] and not steady and not intervals
+            if run is not None and not replaces:
+                yield run
+            if run is None or not replaces:
+                own_failures, failures = failures, 0
+            run, steady, intervals = _run(found, place, own_failures), bool(found["steady"]), 0
+        elif _INTERVAL.search(text):
+            intervals += 1
+            last = place
+        else:
+            raise UsageError(f"line {place}: this row of {TOOL} cannot be read: {shortened(text.strip(), MAX_SHOWN)!r}")
+    if run is not None:
+        yield run
+    if intervals:
+        yield Unfinished(tool=TOOL, line=last, what=f"{counted(intervals, 'interval row')} and no final row")
+
+
+def format_summary(metrics: Mapping[str, float], scenario: Scenario) -> str | None:
+    """The last line that the tool, in its format of 4.3, would print of a round; None where a figure of it is missing.
+
+    The number of records is the scenario's, or what the throughput makes of its duration.
+    """
+    records = records_sent(metrics, scenario)
+    family = "produce.latency"
+    needed = ["produce.bandwidth", *(f"{family}.{part}" for part in ("mean", "max", *_PERCENTILES))]
+    if records is None or any(name not in metrics for name in needed):
+        return None
+    percentiles = ", ".join(
+        f"{metrics[f'{family}.{part}'] * 1000:.0f} ms {name}" for part, name in _PERCENTILES.items()
+    )
+    return (
+        f"{records} records sent, {metrics['produce.throughput']:f} records/sec "
+        f"({metrics['produce.bandwidth'] / MB:.2f} MB/sec), {metrics[f'{family}.mean'] * 1000:.2f} ms avg latency, "
+        f"{metrics[f'{family}.max'] * 1000:.2f} ms max latency, {percentiles}."
+    )
+
+
+def records_sent(metrics: Mapping[str, float], scenario: Scenario) -> int | None:
+    """About how many records a round has sent; None where nothing tells."""
+    if "produce.throughput" not in metrics:
+        return None
+    if scenario.records is not None:
+        return scenario.records
+    return None if scenario.duration is None else round(metrics["produce.throughput"] * scenario.duration)
+
+
+def _run(found: re.Match[str], line: int, failures: int) -> ToolRun:
+    _, _, *texts = found.groups()
+    rate, mb, *times = (number(text, line=line, name=name) for text, name in zip(texts, _FIGURES, strict=True))
+    mean, longest, *percentiles = (Fraction(time, 1000) for time in times)
+    whole = {f"produce.latency.{part}": value for part, value in zip(_PERCENTILES, percentiles, strict=True)}
+    metrics, notes = without_zeros(
+        {
+            "produce.throughput": rate,
+            "produce.bandwidth": mb * MB,
+            "produce.latency.mean": mean,
+            **whole,
+            "produce.latency.max": longest,
+        }
+    )
+    failed = (f"{counted(failures, 'failed send')} in the output: the tool does not count them",) if failures else ()
+    return ToolRun(tool=TOOL, line=line, metrics=metrics, notes=(*notes, *coarse(whole), *failed))

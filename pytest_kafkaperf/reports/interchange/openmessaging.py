@@ -1,0 +1,110 @@
+"""A result of OpenMessaging Benchmark: its JSON file, read into our metrics.
+
+Source: `io.openmessaging.benchmark.TestResult` and `WorkloadGenerator` (github.com/openmessaging/benchmark). Rates are
+records a second, one figure for each interval of 10 s; publish and end-to-end latencies are milliseconds, publish
+delays microseconds, `aggregated...` those of the whole run. Its publish latency runs from the send, ours from when a
+record was due: what lies between is its publish delay, our `produce.delay`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, ValidationError, create_model
+
+from pytest_kafkaperf.core.errors import UsageError, shortened
+from pytest_kafkaperf.core.text import MAX_PROBLEM, parse_document
+from pytest_kafkaperf.reports.interchange.runs import ToolRun
+from pytest_kafkaperf.scenario.fields import explain
+
+TOOL = "OpenMessaging Benchmark"
+_PARTS = {"Avg": "mean", "50pct": "p50", "95pct": "p95", "99pct": "p99", "999pct": "p99.9", "Max": "max"}
+_FAMILIES = {
+    "aggregatedPublishLatency": ("produce.latency", 1000),
+    "aggregatedPublishDelayLatency": ("produce.delay", 10**6),
+    "aggregatedEndToEndLatency": ("e2e.latency", 1000),
+}
+"""By the names there: ours, and how many of their units are a second."""
+
+
+def _at_least_one(items: list[float]) -> list[float]:
+    if not items:
+        raise ValueError("at least one interval is needed")
+    return items
+
+
+_Figure = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False, strict=True)]
+_Rates = Annotated[list[_Figure], AfterValidator(_at_least_one)]
+_FIELDS: dict[str, Any] = {
+    "publishRate": (_Rates, ...),
+    "consumeRate": (list[_Figure], []),
+    "publishErrorRate": (list[_Figure], []),
+    "messageSize": (_Figure, 0.0),
+    **{f"{family}{part}": (_Figure, 0.0) for family in _FAMILIES for part in _PARTS},
+}
+_Result = create_model("_Result", **_FIELDS)
+
+
+def read_result(text: str) -> ToolRun:
+    """The run of a result file. A figure of 0 is one that was not measured, and left out.
+
+    Raises:
+        UsageError: it is no JSON, not such a result, or one of nothing.
+
+    """
+    try:
+        data = parse_document(text)
+    except ValueError as error:
+        raise UsageError(f"this begins as JSON does and is none: {error}; a result of {TOOL} is needed") from None
+    try:
+        found = _Result.model_validate(data).model_dump()
+    except ValidationError as error:
+        problem = shortened(explain(error), MAX_PROBLEM)
+        raise UsageError(f"this is JSON, and no result of {TOOL}: {problem}; {_hint(data)}") from None
+    metrics = _rates(found) | _latencies(found)
+    if not metrics:
+        raise UsageError(f"this result of {TOOL} has no figure that is not 0: nothing was measured; run it again")
+    return ToolRun(tool=TOOL, line=1, metrics=metrics, notes=tuple(_notes(found)))
+
+
+def _hint(data: Any) -> str:
+    if isinstance(data, dict) and "tests" in data:
+        return "for a report of --kafka-json there is: kafkaperf compare"
+    if isinstance(data, dict) and "sessions" in data:
+        return "for a baseline there is: kafkaperf show"
+    return "give the file that the benchmark wrote, as it is"
+
+
+def _rates(found: dict[str, Any]) -> dict[str, float]:
+    """Intervals are equally long, so that their mean is the rate of the whole."""
+    metrics = {}
+    for role, rates in (("produce", found["publishRate"]), ("consume", found["consumeRate"])):
+        rate = statistics.fmean(rates) if rates else 0.0
+        if rate:
+            metrics[f"{role}.throughput"] = rate
+            if found["messageSize"]:
+                metrics[f"{role}.bandwidth"] = rate * found["messageSize"]
+    return metrics
+
+
+def _latencies(found: dict[str, Any]) -> dict[str, float]:
+    return {
+        f"{name}.{ours}": float(Fraction(str(found[f"{family}{part}"])) / to_seconds)
+        for family, (name, to_seconds) in _FAMILIES.items()
+        for part, ours in _PARTS.items()
+        if found[f"{family}{part}"]
+    }
+
+
+def _notes(found: dict[str, Any]) -> list[str]:
+    notes = ["publish latency runs from the send; with a rate ours runs from when a record was due"]
+    idle = sum(rate == 0 for rate in found["publishRate"])
+    if idle:
+        notes.append(f"{idle} of {len(found['publishRate'])} intervals sent nothing, and count")
+    if any(found["publishErrorRate"]):
+        notes.append("some sends failed (publishErrorRate)")
+    if not found["messageSize"]:
+        notes.append("no messageSize, so no bandwidth")
+    return notes

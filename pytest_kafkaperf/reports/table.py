@@ -1,0 +1,212 @@
+"""What a table says of a test, as text: a row a limit, or one of each figure that people look at first."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES, metric
+from pytest_kafkaperf.core.text import file_of, printable, without_folders
+from pytest_kafkaperf.core.units import Unit, format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.load.allocation import described
+from pytest_kafkaperf.reports.failure import describe_advice, digits_of
+from pytest_kafkaperf.reports.latency_curve import described_search
+from pytest_kafkaperf.runner.result import Ending, Result, standard_of
+from pytest_kafkaperf.scenario.fields import format_field
+from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.comparison import change_of
+from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.power import FEWEST_SESSIONS
+from pytest_kafkaperf.verdict.verdict import Check
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.runner.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One metric of one test. A text is empty where there is nothing to say."""
+
+    metric: str
+    median: str
+    """Over the rounds; of counts the sum."""
+    spread: str = ""
+    """Half the range of the rounds, of the median: `±5 %`."""
+    baseline: str = ""
+    change: str = ""
+    interval: str = ""
+    """What the change lies between, in per cent: `[+41, +52]`."""
+    detectable: str = ""
+    limit: str = ""
+    """`<= baseline + 20%`."""
+    bound: str = ""
+    """The limit as a quantity, where it does not say so itself: `14.5 ms`."""
+    outcome: Verdict | None = None
+    """None without a limit."""
+
+
+def rows_of(result: Result) -> list[Row]:
+    """A row a limit; the headline figures before them where no limit is on anything but counts."""
+    rows = [row_of(check) for check in result.checks]
+    if all(CATALOGUE[check.metric].summed for check in result.checks):
+        rows = [_of_metric(name, values) for name, values in result.values().items() if name in HEADLINES] + rows
+    return rows
+
+
+def remark_of(result: Result, ending: Ending | None) -> str | None:
+    """How the test ended, where its verdict does not say so; `passed` and `failed` are what a verdict stands for."""
+    expected = "failed" if result.verdict.fails else "passed"
+    return None if ending is None or ending.outcome == expected else ending.outcome
+
+
+def failure_beside(result: Result, ending: Ending | None) -> list[str]:
+    """Why the test failed, where that is neither its verdict nor `--kafka-strict`: its own code, or a fixture."""
+    if ending is None or not ending.fails or ending.reason is None or result.verdict.fails:
+        return []
+    return [] if ending.reason.startswith(f"{Verdict.INCONCLUSIVE}: ") else [ending.reason]
+
+
+def short(value: float, unit: Unit, digits: int = 3) -> str:
+    """A quantity for a table, where the metric's name says that records are counted: `52.3k/s`."""
+    text = format_quantity(value, unit, digits=digits)
+    return text.removesuffix(" records").replace(" records/s", "/s").replace("/M records", "/M")
+
+
+def row_of(check: Check) -> Row:
+    """The row of a limit."""
+    unit, digits = metric(check.metric).unit, digits_of(check)
+    indirect = check.limit_value is not None and not check.limit[:1].isdigit()
+    return Row(
+        metric=check.metric,
+        median="-" if check.observed is None else short(check.observed, unit, digits),
+        spread="" if metric(check.metric).summed else _spread(check.observed, check.spread),
+        baseline="" if check.baseline is None else short(check.baseline, unit),
+        change="" if check.change is None else format_ratio(check.change),
+        interval="" if check.interval is None else f"[{', '.join(map(_end, check.interval))}]",
+        detectable=_detectable(check, unit),
+        limit=check.expression.strip().removeprefix(check.metric).strip(),
+        bound=short(check.limit_value, unit, digits) if indirect and check.limit_value is not None else "",
+        outcome=check.outcome,
+    )
+
+
+def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
+    """How much rounds and sessions of a metric differ, how often the rule would have erred, and what it finds.
+
+    By the titles of the columns; a text is empty where nothing can be told.
+    """
+    subject = metric(name)
+    return {
+        "within": format_percent(found.noise.within),
+        "between": format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
+        "limit": format_ratio(change_of(subject, found.tolerance)),
+        "suspect": f"{found.suspects} of {found.sessions}",
+        "false alarms": f"{found.alarms} of {found.splits}" if found.splits else "",
+        "finds": format_ratio(change_of(subject, found.detectable)) if math.isfinite(found.detectable) else "",
+    }
+
+
+def _detectable(check: Check, unit: Unit) -> str:
+    """The change against the baseline, or the figure beyond an absolute limit, that is found in 4 of 5 cases."""
+    if check.detectable is None:
+        return ""
+    if check.is_relative or check.limit_value is None:
+        return format_ratio(check.detectable)
+    return short(check.limit_value * (1 + check.detectable), unit)
+
+
+def _of_metric(name: str, values: Sequence[float]) -> Row:
+    middle = statistics.median(values)
+    spread = _spread(middle, (min(values), max(values)))
+    return Row(metric=name, median=short(middle, metric(name).unit), spread=spread)
+
+
+def _spread(middle: float | None, ends: tuple[float, float] | None) -> str:
+    if ends is None or not middle or ends[0] == ends[1]:
+        return ""
+    percent = (ends[1] - ends[0]) / 2 / middle * 100
+    return f"±{percent:.0f} %" if percent >= 1 else f"±{percent:.1f} %"
+
+
+def _end(change: float) -> str:
+    """An end of an interval is not known to three digits."""
+    percent = change * 100
+    text = f"{percent:+.0f}" if abs(percent) >= 10 else f"{percent:+.1f}"  # noqa: PLR2004
+    return "0.0" if text in ("+0.0", "-0.0") else text
+
+
+_MOST_NAMED = 5
+"""Tests whose baselines are named one by one."""
+
+
+def render_notes(session: Session, *, verbose: bool) -> list[str]:
+    """Lines without a margin, for any width."""
+    names = names_of(session.results)
+    notes = [
+        f"{names[result.nodeid]}: {text}" for result in session.results for text in _notes(result, verbose=verbose)
+    ]
+    if session.settings.reference is not None and session.results:
+        notes.append(f"rounds took turns in random order, seed {session.seed}: --kafka-reference-seed={session.seed}")
+    known = {result.nodeid: result.baseline_sessions or FEWEST_SESSIONS for result in session.results}
+    thin = [nodeid for nodeid, sessions in (known | session.written).items() if sessions < FEWEST_SESSIONS]
+    if thin:
+        notes.append(
+            f"baselines of fewer than {FEWEST_SESSIONS} sessions: {', '.join(names[each] for each in thin)}; "
+            "noise between sessions is not known: add some with --kafka-update-baselines=append"
+        )
+    if session.orphans:
+        notes.append(_orphaned(session))
+    if session.written:
+        folder = session.settings.shown(session.settings.baselines)
+        notes.append(f"baselines written: {len(session.written)} in {folder} (commit them)")
+    return notes
+
+
+def _orphaned(session: Session) -> str:
+    named = [each.nodeid for each in session.orphans[:_MOST_NAMED]]
+    more = len(session.orphans) - len(named)
+    text = f"baselines of tests that are gone: {', '.join(named)}{f' and {more} more' if more else ''}"
+    if session.pruned:
+        return f"deleted {text} (commit it)"
+    if session.settings.prune:
+        return f"{text}; not deleted, for not all tests were collected: run without -k, -m and names of tests"
+    return f"{text}; --kafka-prune-baselines deletes them"
+
+
+def names_of(results: Sequence[Result]) -> dict[str, str]:
+    """What to call each test in a narrow table, on one line: without its file where all are in one."""
+    files = {file_of(result.nodeid) for result in results}
+    return {
+        result.nodeid: printable(
+            result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
+        )
+        for result in results
+    }
+
+
+def _notes(result: Result, *, verbose: bool) -> Iterator[str]:
+    yield from (text.partition("\n")[0] for text in result.warnings)
+    yield from result.notes
+    for check in result.checks if result.rounds else ():
+        if check.outcome is Verdict.INCONCLUSIVE or (check.rerun and check.outcome is Verdict.PASSED):
+            yield f"{check.expression}: {check.reason}"
+    if result.changed and (verbose or result.reference is not None or len(result.sessions) > 1):
+        yield f"changed against the {standard_of(result)}: {', '.join(result.changed)}"
+    yield from (f"advice, not a limit: {describe_advice(one)}" for one in result.advice)
+    if verbose:
+        yield _described(result)
+    if (verbose or result.allocation.is_measured) and result.rounds and result.rounds[0].shares:
+        yield described(result.allocation, result.rounds[0].shares)
+
+
+def _described(result: Result) -> str:
+    """The scenario's fields that something has set, each with where."""
+    fields = (
+        f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
+        for name, source in result.sources.items()
+    )
+    search = [] if result.plan is None else [f"rate: {described_search(result.plan)}"]
+    return ", ".join([*fields, *search]) or "defaults"

@@ -1,0 +1,104 @@
+"""What a test does while load runs: at its time after the window opened, in every round."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.load.controller import Progress
+
+_JOIN_TIMEOUT_S = 120
+"""Bound of waiting for an action that is under way when the round is over: a broker may be starting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do."""
+
+    at_s: float
+    """After the window opened."""
+    do: Callable[[], object]
+
+    def __str__(self) -> str:
+        """As the test wrote it, for errors."""
+        return f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
+
+
+def planned(at: str | float, do: Callable[[], object], *, duration_s: float | None) -> Action:
+    """Read when to do something.
+
+    Raises:
+        ScenarioError: it is no time, or one that is not in the window.
+
+    """
+    at_s = parse(at, Unit.SECONDS)
+    if duration_s is not None and at_s >= duration_s:
+        raise ScenarioError(
+            f"kafka_perf.at({at!r}): the round is over by then; its duration is "
+            f"{format_quantity(duration_s, Unit.SECONDS)}"
+        )
+    return Action(at_s, do)
+
+
+def moved(actions: Sequence[Action], before: object, now: object) -> list[Action] | None:
+    """The same done to another cluster; None where one of them is no method of the cluster `before`."""
+    found = []
+    for action in actions:
+        match action.do:
+            case functools.partial(func=method, args=arguments, keywords=named) if (
+                getattr(method, "__self__", None) is before
+            ):
+                do = functools.partial(getattr(now, method.__name__), *arguments, **named)
+                found.append(Action(action.at_s, do))
+            case _:
+                return None
+    return found
+
+
+class ActionTimer:
+    """Does the actions of one round, each in a thread of its own."""
+
+    def __init__(self, actions: Sequence[Action]) -> None:
+        self._actions = actions
+        self._timers: list[threading.Timer] = []
+        self._done: set[int] = set()
+        self.problems: list[str] = []
+        """What went wrong, or was never done."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        deadline = time.monotonic() + _JOIN_TIMEOUT_S
+        for timer in self._timers:
+            timer.join(max(0.0, deadline - time.monotonic()))
+        for number, action in enumerate(self._actions):
+            if number not in self._done:
+                self.problems.append(f"{action}: it was not done by the end of the round")
+
+    def follow(self, progress: Progress) -> None:
+        """See how far the round is; sets the clocks once its window has a beginning."""
+        if self._timers or progress.phase not in ("warm-up", "measuring"):
+            return
+        for number, action in enumerate(self._actions):
+            timer = threading.Timer(max(0.0, action.at_s - progress.elapsed_s), self._do, (number, action))
+            timer.daemon = True
+            self._timers.append(timer)
+            timer.start()
+
+    def _do(self, number: int, action: Action) -> None:
+        try:
+            action.do()
+        except Exception as error:  # noqa: BLE001 - the test's own code: whatever it raises stands in the report
+            self.problems.append(f"{action}: {type(error).__name__}: {error}")
+        self._done.add(number)

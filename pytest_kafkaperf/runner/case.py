@@ -1,0 +1,312 @@
+"""One perf test as its markers declare it: read and refused at collection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.clusters.target import External, read_target
+from pytest_kafkaperf.core.errors import ScenarioError, UnitError
+from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, SEARCH_METRICS
+from pytest_kafkaperf.runner.capacity import SearchPlan
+from pytest_kafkaperf.runner.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
+from pytest_kafkaperf.scenario.rate import format_rate, parse_rate
+from pytest_kafkaperf.scenario.records import Samples
+from pytest_kafkaperf.scenario.scenario import Scenario, merge
+from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, parse_threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One marker of a test, from module, class or function."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What a test declares, with the options of the run applied."""
+
+    nodeid: str
+    scenario: Scenario
+    thresholds: tuple[Threshold, ...]
+    spec: ClusterSpec
+    reference: ClusterSpec | None
+    """Of the cluster that stands for the baseline; None: stored baselines do."""
+    sources: Mapping[str, str] = field(repr=False)
+    """Where each scenario field that is not the default was set."""
+    parameters: Mapping[str, Any] = field(repr=False)
+    """What the test is parametrised with besides fields of the scenario; those of the cluster as they count."""
+    levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
+    """Source and fields, from the farthest to the closest."""
+    folder: Path = field(repr=False)
+    """Where the test's file is: relative paths start there."""
+    settings: Settings = field(repr=False)
+    plan: SearchPlan | None = None
+    """Of a search for the capacity, which each round is then."""
+    is_smoke_test: bool = False
+    """Whether it only shows that the scenario runs: nothing is gated, and nothing is kept."""
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> Case:
+        """The case with the arguments of a `kafka_perf()` call, which only the command line outranks.
+
+        Raises:
+            ScenarioError: the fields cannot be.
+
+        """
+        *farther, command_line = self.levels
+        levels = (*farther, ("call", overrides), command_line)
+        scenario, sources = _scenario(levels, self.folder)
+        _refuse_unmeasured(self.thresholds, scenario, _measured(scenario, self.settings, self.spec))
+        return replace(self, scenario=scenario, sources=sources, levels=levels)
+
+    def without_search(self) -> Case:
+        """The case of a plain `kafka_perf()` call: limits of the ini file on what a search gives do not count.
+
+        Raises:
+            ScenarioError: the test's own markers have such a limit.
+
+        """
+        kept = [limit for limit in self.thresholds if limit.metric.name not in SEARCH_METRICS]
+        general = {" ".join(text.split()) for text in self.settings.thresholds}
+        for limit in self.thresholds:
+            if limit.metric.name in SEARCH_METRICS and limit.expression not in general:
+                raise ScenarioError(
+                    f"threshold {limit.expression!r}: kafka_perf() holds one rate; {limit.metric.name} is what "
+                    "kafka_perf.capacity(...) searches for"
+                )
+        return replace(self, thresholds=tuple(kept))
+
+    def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> Case:
+        """The case of a search for the capacity; the arguments are those of `kafka_perf.capacity()`.
+
+        Where nothing says how many rounds there are, and no limit speaks of a baseline, it is one search.
+
+        Raises:
+            ScenarioError: every problem of the arguments, one a line.
+
+        """
+        overrides: dict[str, Any] = {"rate": low, "duration": hold}
+        if "rounds" not in self.sources and not count_gated(self.thresholds):
+            overrides["rounds"] = 1
+        if hold is None:
+            raise ScenarioError("kafka_perf.capacity: hold is how long each rate is held, for example hold='10 s'")
+        try:
+            case = self.with_overrides(overrides)
+            plan = _plan(limits, high, case.scenario)
+            _refuse_unmeasured(plan.limits, case.scenario, _measured(case.scenario, self.settings, self.spec))
+        except ScenarioError as error:
+            raise ScenarioError(f"kafka_perf.capacity: {_renamed(str(error))}") from None
+        searched = case.scenario.model_copy(update={"rate": None})
+        sources = {name: source for name, source in case.sources.items() if name != "rate"}
+        return replace(case, plan=plan, scenario=searched, sources=sources)
+
+    def as_smoke_test(self) -> Case:
+        """The same scenario for one round, without limits, on the test's cluster alone; of a search the lowest rate."""
+        lowest = {} if self.plan is None else {"rate": self.plan.low}
+        scenario = self.scenario.model_copy(update={"rounds": 1, **lowest})
+        return replace(self, scenario=scenario, thresholds=(), reference=None, plan=None, is_smoke_test=True)
+
+
+def read_case(
+    nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings, *, folder: Path
+) -> Case:
+    """Read a test's markers, from the farthest to the closest, and the values it is parametrised with.
+
+    A parameter that is named like a field of the scenario or of the cluster sets that field. The relative path of a
+    file of samples starts at `folder`.
+
+    Raises:
+        ScenarioError: every problem of the test, one a line.
+
+    """
+    problems: list[str] = []
+
+    def attempt(read: Any, *args: Any) -> Any:
+        try:
+            return read(*args)
+        except ScenarioError as error:
+            problems.append(str(error))
+            return None
+
+    def stop_on_problems() -> None:
+        if problems:
+            raise ScenarioError("\n".join(problems))
+
+    for mark in marks:
+        attempt(_refuse_arguments, mark)
+    stop_on_problems()
+    levels = (
+        ("ini", settings.fields(SCENARIO_OPTIONS, "ini")),
+        *(("marker", mark.kwargs) for mark in marks if mark.name == "kafka_scenario"),
+        ("parameter", {name: value for name, value in parameters.items() if name in Scenario.model_fields}),
+        ("command line", settings.fields(SCENARIO_OPTIONS, "command line")),
+    )
+    expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
+    declared = attempt(_scenario, levels, folder)
+    thresholds = [attempt(parse_threshold, text) for text in expressions]
+    general = [attempt(parse_threshold, text) for text in settings.thresholds]
+    spec = attempt(_spec, marks, parameters, settings)
+    stop_on_problems()
+    reference = attempt(_reference, spec, settings)
+    scenario, sources = declared
+    measured = _measured(scenario, settings, spec)
+    attempt(_refuse_unmeasured, thresholds, scenario, measured)
+    stop_on_problems()
+    return Case(
+        nodeid=nodeid,
+        scenario=scenario,
+        thresholds=(*thresholds, *(limit for limit in general if limit.metric.name in measured)),
+        spec=spec,
+        reference=reference,
+        sources=sources,
+        parameters={
+            name: getattr(spec, name) if name in ClusterSpec.model_fields else value  # the command line may outrank it
+            for name, value in parameters.items()
+            if name not in Scenario.model_fields
+        },
+        levels=levels,
+        folder=folder,
+        settings=settings,
+    )
+
+
+def _refuse_arguments(mark: Mark) -> None:
+    if mark.name == "kafka_threshold":
+        if mark.kwargs or not mark.args:
+            raise ScenarioError(
+                "kafka_threshold takes expressions, for example "
+                "kafka_threshold('produce.latency.p99 <= 25 ms', 'errors == 0')"
+            )
+    elif mark.args:
+        example = "rate='5k records/s'" if mark.name == "kafka_scenario" else "version='4.1.0'"
+        raise ScenarioError(f"{mark.name} takes fields by name, for example {mark.name}({example})")
+
+
+def _scenario(levels: Sequence[tuple[str, Mapping[str, Any]]], folder: Path) -> tuple[Scenario, dict[str, str]]:
+    fields = merge(*(values for _, values in levels))
+    try:
+        scenario = _with_samples(Scenario.of(fields), folder)
+    except ScenarioError as error:
+        raise ScenarioError(f"kafka_scenario: {error}") from None
+    sources = {name: source for source, values in levels for name in values if name in fields}
+    return scenario, sources
+
+
+def _with_samples(scenario: Scenario, folder: Path) -> Scenario:
+    """The scenario with its file of samples found."""
+    samples = scenario.payload
+    if not isinstance(samples, Samples):
+        return scenario
+    path = folder / samples.file
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except (OSError, ValueError) as error:  # ValueError: no system has such a name
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        start = "" if Path(samples.file).is_absolute() else "; a relative path starts at the folder of the test's file"
+        raise ScenarioError(f"payload: cannot read the samples {str(path)!r}: {reason}{start}") from None
+    if empty:
+        raise ScenarioError(f"payload: the file of samples {str(path)!r} is empty; write one sample or more to it")
+    return scenario.model_copy(update={"payload": replace(samples, path=str(path))})
+
+
+def _spec(marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings) -> ClusterSpec:
+    fields = merge(
+        {"log_dirs": str(settings.log_dirs[0])} if settings.log_dirs else {},
+        settings.fields(CLUSTER_OPTIONS, "ini"),
+        *(mark.kwargs for mark in marks if mark.name == "kafka_cluster"),
+        {name: value for name, value in parameters.items() if name in ClusterSpec.model_fields},
+        settings.fields(CLUSTER_OPTIONS, "command line"),
+    )
+    try:
+        return ClusterSpec.of(fields)
+    except ScenarioError as error:
+        raise ScenarioError(f"kafka_cluster: {error}") from None
+
+
+def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
+    """The test's own cluster, but for what the options of the reference say."""
+    wanted = settings.reference
+    if wanted is None:
+        return None
+    fields = {
+        **{name: getattr(spec, name) for name in spec.model_fields_set},
+        "config": {**spec.config, **settings.reference_config},
+        **({"version": wanted.version} if wanted.version else {}),
+        **({"image": wanted.image} if wanted.image else {}),
+    }
+    try:
+        return ClusterSpec.of(fields)
+    except ScenarioError as error:
+        raise ScenarioError(f"--kafka-reference-config: {error}") from None
+
+
+def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
+    for threshold in thresholds:
+        name = threshold.metric.name
+        if name not in measured:
+            raise ScenarioError(
+                f"threshold {threshold.expression!r}: {name} is not measured here; {_missing(name, scenario)}"
+            )
+
+
+def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
+    if not limits:
+        raise ScenarioError("name at least one limit, for example 'produce.latency.p99 <= 20 ms'")
+    found = [parse_threshold(text) for text in limits]
+    for limit in found:
+        if limit.metric.name in SEARCH_METRICS or limit.needs_baseline:
+            raise ScenarioError(
+                f"limit {limit.expression!r}: each rate is held against absolute limits on what it gives, for example "
+                "'produce.latency.p99 <= 20 ms'; limits on the capacity itself are for kafka_threshold(...)"
+            )
+    record_bytes = None if scenario.record_size is None else scenario.mean_record_size
+    try:
+        highest = parse_rate(high, record_bytes=record_bytes)
+    except UnitError as error:
+        raise ScenarioError(f"high: {error}") from None
+    lowest = scenario.rate
+    if lowest is None or isinstance(lowest, tuple) or isinstance(highest, tuple):
+        raise ScenarioError("low and high are one rate each, for example low='1k records/s', high='2M records/s'")
+    if lowest >= highest:
+        raise ScenarioError(f"low {format_rate(lowest)} is not below high {format_rate(highest)}")
+    return SearchPlan(limits=tuple(found), low=lowest, high=highest)
+
+
+def _renamed(problem: str) -> str:
+    """A problem of the scenario's fields, by the arguments that set them."""
+    problem = problem.removeprefix("kafka_scenario: ")
+    return re.sub(r"^(rate|duration):", lambda found: {"rate": "low:", "duration": "hold:"}[found[1]], problem)
+
+
+def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
+    """What a round gives on the cluster that is named; an application's own fixture may bring another one."""
+    measured = {*scenario.metrics(), *EVENT_METRICS, *SEARCH_METRICS}
+    if isinstance(read_target(settings.cluster), External):
+        return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
+    return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
+
+
+def _missing(name: str, scenario: Scenario) -> str:
+    if name in HOST_METRICS:
+        return "it needs brokers that the session starts: --kafka-cluster=local or docker"
+    match name.split("."):
+        case ["broker", *_]:
+            return "it needs --kafka-jmx, or --kafka-metrics-url with a running cluster"
+        case ["e2e" | "lag", *_] if scenario.consumers:
+            return "it needs consume='live'"
+        case ["consume" | "e2e" | "lag", *_]:
+            return "it needs consumers=1 or more"
+        case ["produce", "delay", *_]:
+            return "it needs a rate"
+        case _:
+            shuffled = "an application may hand records to other partitions; leave output_topic or the limit out"
+            return shuffled if scenario.output_topic is not None else "it needs acks=1 or acks='all'"

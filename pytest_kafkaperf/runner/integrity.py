@@ -1,0 +1,156 @@
+"""Whether a round's records are in the log as they were acknowledged: by its growth, and by an audit where needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
+from pytest_kafkaperf.clusters.client.preflight import gone
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
+from pytest_kafkaperf.load.clock import now_ns
+from pytest_kafkaperf.load.controller import WorkerPool
+from pytest_kafkaperf.load.messages import Audit, LoadReport
+from pytest_kafkaperf.load.producers.accounting import MAX_NAMED
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+REPLICATION_TIMEOUT_S = 10
+"""Bound of waiting for followers to have what the leader has acknowledged."""
+_REPLICATION_TICK_S = 0.1
+
+_Offsets = Mapping[int, tuple[int, int]]
+"""First and last (exclusive) offset, by partition."""
+
+
+def checked(
+    admin: Admin,
+    topic: str,
+    scenario: Scenario,
+    load: Callable[[], LoadReport],
+    audit: Callable[[LoadReport, _Offsets], Audit | str],
+) -> LoadReport:
+    """Run a round, and compare the log before and after it; look into the log where that leaves a doubt."""
+    try:
+        before = admin.end_offsets(topic, scenario.partitions)
+    except ClusterError as error:
+        return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
+    report = load()
+    if report.problems and not report.broken and admin.is_gone(topic):
+        report = _without_topic(topic, report)
+    if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
+        return report
+    if scenario.output_topic is not None:
+        return _came_out(report)
+    if scenario.topic is not None:
+        return _audited(admin, topic, before, report, audit)
+    try:
+        after = _settled_ends(admin, topic, before, report.expected_growth())
+    except ClusterError as error:
+        return _without_topic(topic, report) if isinstance(error, TopicGoneError) else report
+    growth = {partition: end - before[partition] for partition, end in after.items()}
+    report = dataclasses.replace(report, log_growth=growth)
+    if report.in_doubt:
+        offsets = {partition: (before[partition], end) for partition, end in after.items()}
+        report = dataclasses.replace(report, audit=audit(report, offsets))
+    return report
+
+
+def _without_topic(topic: str, report: LoadReport) -> LoadReport:
+    """The report with the reason of what went wrong: the topic is gone."""
+    return dataclasses.replace(report, problems=(gone(topic), *report.problems), broken=True)
+
+
+def run_audit(
+    report: LoadReport, offsets: _Offsets, *, pool: WorkerPool, cluster: Cluster, topic: str, scenario: Scenario
+) -> Audit | str:
+    """Have the pool look into the log; the reason, where that cannot be."""
+    growth = sum(end - begin for begin, end in offsets.values())
+    if growth > MAX_RECORDS:
+        return f"{growth} records are too many to be looked at one by one"
+    if report.unknown() > MAX_NAMED:
+        return _too_many_unknown(report)
+    span_ns = None
+    if scenario.topic is not None and report.start_ns is not None:
+        span_ns = (report.start_ns, now_ns())
+    return pool.audit(
+        AuditTask(
+            bootstrap_servers=cluster.bootstrap_servers,
+            access=cluster.access,
+            topic=topic,
+            scenario=scenario,
+            offsets=offsets,
+            failed=_unknown(report),
+            acknowledged=sum(report.acknowledged().values()),
+            span_ns=span_ns,
+        )
+    )
+
+
+def _came_out(report: LoadReport) -> LoadReport:
+    """What counts is what comes out of the application; what does not is lost, wherever."""
+    if report.problems or report.start_ns is None or not report.consumed:
+        return report  # of a consumer that failed nobody knows what came to it
+    if report.unknown() > MAX_NAMED:
+        return dataclasses.replace(report, audit=_too_many_unknown(report))
+    found = outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
+    return dataclasses.replace(report, audit=found)
+
+
+def _too_many_unknown(report: LoadReport) -> str:
+    return f"{report.unknown()} records of unknown fate are too many to be looked for one by one"
+
+
+def _unknown(report: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    """Producers, and indexes of their records that may stand in the log or not."""
+    return [(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes]
+
+
+def _audited(
+    admin: Admin,
+    topic: str,
+    before: Mapping[int, int],
+    report: LoadReport,
+    audit: Callable[[LoadReport, _Offsets], Audit | str],
+) -> LoadReport:
+    """Look into a log that others may write to: its growth says nothing, our records are all that counts.
+
+    What is missing is given time to be replicated, as with `_settled_ends`.
+    """
+    if report.start_ns is None:
+        return report
+    deadline = time.monotonic() + REPLICATION_TIMEOUT_S
+    while True:
+        try:
+            after = admin.end_offsets(topic, len(before))
+        except ClusterError as error:
+            return dataclasses.replace(report, audit=str(error))
+        found = audit(report, {partition: (before[partition], end) for partition, end in after.items()})
+        if isinstance(found, str):
+            return dataclasses.replace(report, audit=found)
+        if not found.lost or time.monotonic() > deadline:
+            growth = {partition: end - before[partition] for partition, end in after.items()}
+            return dataclasses.replace(report, log_growth=growth, audit=found)
+        time.sleep(_REPLICATION_TICK_S)
+
+
+def _settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
+    """The end offsets of a topic, by partition.
+
+    With acks=1 the leader acknowledges before its followers have a record, and end offsets tell what they have too:
+    a gap is given time to close.
+    """
+    deadline = time.monotonic() + REPLICATION_TIMEOUT_S
+    while True:
+        after = admin.end_offsets(topic, len(before))
+        complete = all(after[partition] - before[partition] >= count for partition, count in expected.items())
+        if complete or time.monotonic() > deadline:
+            return after
+        time.sleep(_REPLICATION_TICK_S)

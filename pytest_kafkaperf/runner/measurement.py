@@ -1,0 +1,255 @@
+"""What was measured in a round: the reports on it, folded into one value. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_kafkaperf.clusters.monitoring.partitions import events
+from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, Use
+from pytest_kafkaperf.core.metrics import CATALOGUE, LOAD_METRICS, QUANTILES
+from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
+from pytest_kafkaperf.load.histogram import Histogram, merged
+from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.timeseries import Curves
+from pytest_kafkaperf.load.timeseries import merged as merged_series
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.validity import problems_of, strangers, warnings_of
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+
+def fold(report: LoadReport, scenario: Scenario) -> Round:
+    """Make one round of its workers' reports."""
+    produced, consumed = report.produced, report.consumed
+    integrity = _integrity(report)
+    metrics: dict[str, float] = {"errors": float(sum(part.failed for part in produced)), **integrity}
+    if report.start_ns is not None:
+        metrics |= _produce_metrics(produced)
+        metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
+        metrics |= _cpu_metric(report.workers, produced)
+    problems = problems_of(report, scenario, integrity)
+    warnings = warnings_of(report, scenario, integrity)
+    series = _series(report, scenario)
+    seen = _seen_of_brokers(report, series)
+    start_ns = report.start_ns or 0
+    found = [] if report.start_ns is None else _events(report, start_ns)
+    metrics |= seen.metrics
+    warnings += [text for _, text in found]
+    warnings += [*report.unread, *seen.warnings]
+    if report.start_ns is not None and series:
+        metrics |= _recovery(found, report.start_ns, series["produce"], warnings)
+    measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
+    return Round(
+        metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
+        problems=tuple(problems),
+        warnings=tuple(dict.fromkeys(warnings)),
+        series=series,
+        brokers=seen.curves,
+        uses=seen.uses,
+        events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in found),
+        shares=tuple(map(_share, report.workers)),
+        e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
+    )
+
+
+def _produce_metrics(produced: Sequence[Produced]) -> dict[str, float]:
+    acknowledged = sum(part.acknowledged for part in produced)
+    first_ns = min((part.first_due_ns for part in produced if part.first_due_ns is not None), default=None)
+    last_ns = max((part.last_ack_ns for part in produced if part.last_ack_ns is not None), default=None)
+    metrics = _latency_metrics("produce.latency", merged([part.latency for part in produced]))
+    metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
+    if first_ns is not None and last_ns is not None and last_ns > first_ns:
+        throughput = acknowledged / ((last_ns - first_ns) / NS_PER_S)
+        metrics["produce.throughput"] = throughput
+        metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / ((last_ns - first_ns) / NS_PER_S)
+    return metrics
+
+
+def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario: Scenario) -> dict[str, float]:
+    received = sum(part.received for part in consumed)
+    last_ns = max((part.last_ns for part in consumed if part.last_ns is not None), default=None)
+    metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed]))
+    metrics |= {"lag.max": float(report.lag_max), "lag.end": float(report.lag_end)}
+    begin_ns = report.start_ns if scenario.consume == "live" else report.drain_ns
+    if last_ns is not None and begin_ns is not None and last_ns > begin_ns:
+        elapsed_s = (last_ns - begin_ns) / NS_PER_S
+        metrics["consume.throughput"] = received / elapsed_s
+        metrics["consume.bandwidth"] = sum(part.bytes for part in consumed) / elapsed_s
+    return metrics
+
+
+def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
+    if histogram.total == 0:
+        return {}
+    return {
+        f"{family}.mean": histogram.mean_s,
+        **{f"{family}.{part}": histogram.quantile_s(quantile) for part, quantile in QUANTILES.items()},
+        f"{family}.max": histogram.max_s,
+    }
+
+
+def _cpu_metric(workers: Sequence[WorkerReport], produced: Sequence[Produced]) -> dict[str, float]:
+    acknowledged = sum(part.acknowledged for part in produced)
+    if not acknowledged:
+        return {}
+    return {"client.cpu": sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)}
+
+
+def _integrity(report: LoadReport) -> dict[str, float]:
+    """What an audit found; without one the log is as the counts say."""
+    if isinstance(report.audit, Audit):
+        found = report.audit
+        return {
+            "lost": float(found.lost),
+            "duplicated": float(found.duplicated),
+            "reordered": float(found.reordered),
+        }
+    if report.log_growth is None:
+        return {}
+    lost, surplus = report.log_differences()
+    return {
+        "lost": float(lost),
+        "duplicated": float(max(0, surplus - report.unknown())),
+        "reordered": float(report.disordered()),
+    }
+
+
+def _series(report: LoadReport, scenario: Scenario) -> dict[str, Curves]:
+    if report.start_ns is None or not report.workers:
+        return {}
+    plots = {"produce": merged_series([worker.produce_series for worker in report.workers]).curves()}
+    if scenario.consumers:
+        plots["consume"] = merged_series([worker.consume_series for worker in report.workers]).curves()
+    return plots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What readings of the brokers say of a round."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curves: BrokerCurves | None = None
+    uses: Mapping[str, Use] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+def _seen_of_brokers(report: LoadReport, series: Mapping[str, Curves]) -> _Seen:
+    if report.start_ns is None or not series or not any(report.samples.values()):
+        return _Seen()
+    readings, end_ns = Readings.of(report.samples), _end_ns(report)
+    first_ns = report.start_ns + round(series["produce"]["first_s"] * NS_PER_S)
+    return _Seen(
+        metrics=readings.metrics(start_ns=report.start_ns, end_ns=end_ns),
+        curves=readings.curves(start_ns=report.start_ns, first_ns=first_ns, end_ns=end_ns),
+        uses={str(broker): use for broker, use in readings.uses(report.start_ns, end_ns).items()},
+        warnings=strangers(readings, report, end_ns),
+    )
+
+
+def _end_ns(report: LoadReport) -> int:
+    """When the last of the round was over: of acknowledgements and of what was received."""
+    instants = [part.last_ack_ns for part in report.produced] + [part.last_ns for part in report.consumed]
+    return max((instant for instant in instants if instant is not None), default=report.start_ns or 0)
+
+
+def _events(report: LoadReport, start_ns: int) -> list[tuple[int, str]]:
+    """What happened to brokers and partitions from the start on, each with its instant, in the order of time."""
+    before = [one for one in report.states if one[0] < start_ns][-1:]
+    moved = events([*before, *(one for one in report.states if one[0] >= start_ns)], start_ns)
+    done = [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in report.actions]
+    return sorted([*moved, *(one for one in done if one[0] >= start_ns)])
+
+
+def _recovery(
+    found: Sequence[tuple[int, str]], start_ns: int, produced: Curves, warnings: list[str]
+) -> dict[str, float]:
+    """How long what happened first could be felt; the dip goes into the warnings."""
+    if not found:
+        return {}
+    event_s = (found[0][0] - start_ns) / NS_PER_S
+    recovery = recovery_s(produced, event_s)
+    if recovery is None:
+        return {}
+    lowest = dip(produced, event_s)
+    if recovery and lowest is not None:
+        rate = format_quantity(lowest[0], Unit.RECORD_RATE)
+        warnings.append(
+            f"latency was out of the ordinary for {recovery:.1f} s from {event_s:.1f} s on, and throughput fell to "
+            f"{rate} at {lowest[1]:.0f} s"
+        )
+    return {"recovery": recovery}
+
+
+def _share(worker: WorkerReport) -> WorkerShare:
+    return WorkerShare(
+        host=None if worker.clock is None else worker.clock.host,
+        producers=len(worker.produced),
+        consumers=len(worker.consumed),
+        cpu_s=worker.cpu_s,
+        busy_ratio=worker.busy_ratio,
+        sent=sum(part.sent for part in worker.produced),
+        received=sum(part.received for part in worker.consumed),
+    )
+
+
+def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
+    """Of the two clocks that know least of each other; None where all records came and went by one clock."""
+    sending = {worker.clock for worker in workers if worker.produced}
+    receiving = {worker.clock for worker in workers if worker.consumed}
+    apart = [
+        sum(0 if clock is None else clock.uncertainty_ns for clock in (one, other))
+        for one in sending
+        for other in receiving
+        if (one and one.name) != (other and other.name)
+    ]
+    return max(apart) / NS_PER_S if apart else None
+
+
+_WORSE = 3.0
+"""So many times the usual p99 is out of the ordinary,"""
+
+_WORSE_BY_S = 0.02
+"""if it is more by so much: a p99 of 2 ms is 6 ms now and then."""
+
+_CALM_INTERVALS = 3
+"""So many ordinary intervals end a disturbance; one can be luck."""
+
+
+def recovery_s(produced: Curves, event_s: float) -> float | None:
+    """Seconds from an event to the end of the last interval whose latency was out of the ordinary.
+
+    What is ordinary, the intervals before the event tell, those of the warm-up included. An interval is one of the
+    series, by when records were due: one second, so the result is as coarse. 0 where the event shows in no interval;
+    None where it came before anything else.
+    """
+    interval_s, first_s, p99 = produced["interval_s"], produced["first_s"], produced["p99"]
+    ends_s = [first_s + (place + 1) * interval_s for place in range(len(p99))]
+    before = [value for value, end_s in zip(p99, ends_s, strict=True) if value is not None and end_s <= event_s]
+    if not before:
+        return None
+    usual_s = statistics.median(before)
+    limit_s = max(_WORSE * usual_s, usual_s + _WORSE_BY_S)
+    after = [(end_s, value) for end_s, value in zip(ends_s, p99, strict=True) if end_s > event_s]
+    over_s = event_s
+    calm = 0
+    for end_s, value in after:
+        ordinary = value is not None and value <= limit_s
+        calm = calm + 1 if ordinary else 0
+        if not ordinary:
+            over_s = end_s
+        elif calm == _CALM_INTERVALS:
+            break
+    return over_s - event_s
+
+
+def dip(produced: Curves, event_s: float) -> tuple[float, float] | None:
+    """The lowest rate of a whole interval after an event (records/s), and when it began; None where there is none."""
+    first_s, interval_s = produced["first_s"], produced["interval_s"]
+    rates = [
+        (rate, first_s + place * interval_s)
+        for place, rate in enumerate(itertools.islice(produced["count"], len(produced["count"]) - 1))
+        if first_s + place * interval_s >= event_s - interval_s
+    ]
+    return min(rates, default=None)

@@ -1,0 +1,1 @@
+"""Baselines: what their files hold, and the folder that has them."""

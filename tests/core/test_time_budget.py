@@ -1,0 +1,171 @@
+"""The time budget: what is left out, in which order, and that the sum fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
+from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.time_budget import CaseBudget
+
+SETUP_S = 2.0
+ROUND_SETUP_S = 0.8
+
+
+class Clock:
+    """Time that passes only where a test lets it."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def case_of(*, reference: str | None = None, **fields: Any) -> Case:
+    marks = [Mark(name="kafka_scenario", args=(), kwargs={"duration": "5 s", "warmup": "2 s", **fields})]
+    given = {"cluster": "local"} if reference is None else {"cluster": "local", "reference": reference}
+    settings = read_settings(given, {}, [], invocation_folder=Path(), root=Path())
+    return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
+
+
+def session_of(rounds: int, *problems: str) -> MeasuredSession:
+    return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={}),) * rounds, problems=problems)
+
+
+def run(cases: Sequence[Case], *, left_s: float, round_s: float, setup_s: float = 0.0) -> tuple[list[int], float]:
+    """Rounds that each test runs where every round takes so long, and the seconds that all of it takes."""
+    clock = Clock()
+    ran = []
+    for number, case in enumerate(cases):
+        clock.now_s += setup_s
+        budget = CaseBudget(case, cases[number + 1 :], left_s=left_s - (clock.now_s - 1000.0), clock=clock)
+        rounds = 0
+        while budget.obstacle is None and budget.goes_on():
+            clock.now_s += round_s
+            rounds += 1
+        ran.append(rounds)
+    return ran, clock.now_s - 1000.0
+
+
+TESTS = st.lists(st.builds(case_of, rounds=st.integers(1, 9), duration=st.floats(0.5, 30)), min_size=1, max_size=5)
+
+
+@given(cases=TESTS, left_s=st.floats(0, 1000))
+def test_a_run_whose_rounds_take_what_they_declare_ends_in_time(cases: list[Case], left_s: float) -> None:
+    """A budget that is overrun is none: the job is killed, and nothing is reported."""
+    longest_s = max(case.scenario.duration or 0 for case in cases) + 2 + ROUND_SETUP_S
+    _, seconds = run(cases, left_s=left_s, round_s=longest_s)
+    assert seconds <= left_s + longest_s  # the first round of a test is as long as it is
+
+
+@given(cases=TESTS)
+def test_where_everything_fits_nothing_is_left_out(cases: list[Case]) -> None:
+    """A generous budget changes no figure."""
+    declared = [case.scenario.rounds for case in cases]
+    assert run(cases, left_s=3600, round_s=10, setup_s=10)[0] == declared
+    assert run(cases, left_s=float("inf"), round_s=1000)[0] == declared
+
+
+def test_each_of_equal_tests_gets_the_same_rounds() -> None:
+    """Whoever comes first takes nothing from the others."""
+    assert run([case_of(rounds=9)] * 3, left_s=3 * (SETUP_S + 5 * 7.8), round_s=7.8)[0] == [5, 5, 5]
+
+
+def test_the_share_follows_the_declared_load() -> None:
+    """A test of rounds that are four times as long needs four times the time."""
+    short, long = case_of(rounds=8, duration="3 s", warmup=0), case_of(rounds=8, duration="20 s", warmup=0)
+    clock = Clock()
+    budget = CaseBudget(short, [long], left_s=100, clock=clock)
+    assert budget.obstacle is None
+    rounds = 0
+    while budget.goes_on():
+        clock.now_s += 3.8
+        rounds += 1
+    assert rounds == 4  # of 17 s, where half of the time would do for 8
+
+
+def test_rounds_that_are_longer_than_declared_end_the_test_within_its_share() -> None:
+    """A closed loop of so many records: only running it tells."""
+    case = case_of(rounds=8, records=1000, duration=None)
+    rounds, _ = run([case, case], left_s=146, round_s=12)
+    assert rounds[0] == 6
+
+
+def test_the_first_three_rounds_may_take_the_time_of_others() -> None:
+    """Fewer decide nothing, and what was begun would be for nothing."""
+    case = case_of(rounds=8, records=1000, duration=None)
+    assert run([case, case], left_s=140, round_s=40)[0] == [3, 0]
+
+
+def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
+    """A test that cannot be decided starts no cluster."""
+    assert CaseBudget(case_of(), [], left_s=20).obstacle == (
+        "not run: 3 rounds would take 25.4 s, and 20 s of the time budget were left; raise --kafka-time-budget, or run "
+        "fewer tests"
+    )
+    assert CaseBudget(case_of(rounds=1), [], left_s=20).obstacle is None
+    assert "and 0 s of the time budget" in str(CaseBudget(case_of(), [], left_s=-3).obstacle)
+
+
+@pytest.mark.parametrize(
+    ("fields", "round_s"),
+    [
+        ({}, 7.8),
+        ({"duration": "10 s", "rate": 100}, 12.8),
+        ({"records": 1000, "duration": None}, 7.8),
+        ({"records": 1000, "rate": 500, "duration": None}, 4.8),
+        ({"records": 3000, "rate": "100 records/s for 10 s, 1k records/s", "duration": None}, 14.8),
+        ({"reference": "local:4.0.0"}, 14.8),
+    ],
+)
+def test_a_round_takes_what_its_scenario_declares(fields: dict[str, Any], round_s: float) -> None:
+    """Beside a reference every round is two."""
+    case = case_of(rounds=3, **fields)
+    assert CaseBudget(case, [], left_s=SETUP_S + 3 * round_s + 0.001).obstacle is None
+    assert CaseBudget(case, [], left_s=SETUP_S + 3 * round_s - 0.001).obstacle is not None
+
+
+def test_a_search_takes_its_steps() -> None:
+    """Each of them is a round of its own."""
+    case = case_of().with_search(["errors == 0"], low="1k records/s", high="2k records/s", hold="5 s")
+    needed_s = SETUP_S + ROUND_SETUP_S + LIKELY_STEPS * (5 + 2)
+    assert CaseBudget(case, [], left_s=needed_s + 0.001).obstacle is None
+    assert CaseBudget(case, [], left_s=needed_s - 0.001).obstacle is not None
+
+
+def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
+    """A suspect comes first: as long as each later test keeps the time of its first three rounds."""
+    clock = Clock()
+    budget = CaseBudget(case_of(rounds=3), [case_of(rounds=9)], left_s=100, clock=clock)
+    while budget.goes_on():
+        clock.now_s += 8
+    assert (budget.refuses_session(3), budget.has_time()) == (None, True)
+    clock.now_s += 30
+    assert budget.refuses_session(3) == (
+        "another fresh session would take 26 s, and 22.6 s of the time budget were left for it; raise "
+        "--kafka-time-budget"
+    )
+    assert budget.has_time()
+    clock.now_s += 40
+    assert not budget.has_time()
+
+
+def test_what_was_left_out_is_told() -> None:
+    """Figures of fewer rounds than declared make no baseline."""
+    budget = CaseBudget(case_of(rounds=5), [], left_s=60)
+    assert [budget.cut(session_of(rounds)) for rounds in (5, 4)] == [None, "cut to 4 of 5 rounds by the time budget"]
+    assert budget.cut(session_of(2, "round 2: no connection")) is None
+    assert [budget.undecided(session_of(rounds)) for rounds in (3, 1)] == [
+        None,
+        "1 round ran in the time budget, and 3 can decide; raise --kafka-time-budget",
+    ]
