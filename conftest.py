@@ -10,7 +10,9 @@ import pytest
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from tests import quotas
+from tests.support import quotas
+
+pytest_plugins = ["tests.support.browser", "tests.support.project", "tests.support.rounds", "tests.support.sessions"]
 
 
 def pytest_configure() -> None:

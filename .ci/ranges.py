@@ -30,11 +30,14 @@ MINORS = range(11, 16)
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
 _BESIDE = ("-n", "2", "--dist", "worksteal")
-_PURE = ("tests/core", "tests/access", "tests/fuzz", "tests/house", "tests/reports", "tests/docs/test_ci_examples.py")
+_PURE = (
+    *(f"tests/unit/{area}" for area in ("core", "scenario", "verdict", "runner", "fuzz", "house", "reports")),
+    *("tests/unit/docs/test_ci_examples.py", "tests/unit/load/test_kafka.py", "tests/unit/plugin/test_startup.py"),
+)
 _AGAIN = ("--reruns", "2")
 RUNS = (
-    (*_BESIDE, "-m", "not slow", *_PURE, "tests/load/test_kafka.py", "tests/plugin/test_startup.py"),
-    ("tests/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",),
+    (*_BESIDE, "-m", "not slow", *_PURE),
+    ("tests/broker/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",),
     (*_AGAIN, "examples/quickstart"),
 )
 """What pytest is given, one run each; a busy machine spoils load now and then."""

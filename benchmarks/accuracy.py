@@ -1,7 +1,8 @@
 """Whether latency is what the way to the broker takes: `python benchmarks/accuracy.py`.
 
-Between one local broker and the load stands a proxy that delays what clients send by exactly d (`tests/proxy.py`, a
-process of its own). Measured p50 must rise by d, at 10 %, 50 % and 80 % of the highest rate that a closed loop reaches
+Between one local broker and the load stands a proxy that delays what clients send by exactly d
+(`tests/support/proxy.py`, a process of its own). Measured p50 must rise by d, at 10 %, 50 % and 80 % of the highest
+rate that a closed loop reaches
 at the same d: the median of pairs of rounds without and with the delay, in turn. Then all requests are stopped for half
 a second: as many records must take longer than x as were due in the stall more than x before its end.
 
@@ -33,7 +34,7 @@ from pytest_kafkaperf.scenario.scenario import Scenario
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.proxy import ProxiedBroker, proxied_broker
+from tests.support.proxy import ProxiedBroker, proxied_broker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ from pytest_kafkaperf.runner.rounds import Compound, run_scenario
 from pytest_kafkaperf.runner.warmup import preheat
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
-from tests.quotas import quota
+from tests.support.quotas import quota
 
 _QUOTA_BYTES = 30_000_000
 _RECORD_BYTES = 1024

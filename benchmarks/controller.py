@@ -146,7 +146,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
     from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
     from pytest_kafkaperf.reports.markdown import write_markdown  # noqa: PLC0415
     from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415
-    from tests import results as simulated  # noqa: PLC0415
+    from tests.support import results as simulated  # noqa: PLC0415
 
     found: list[Result] = simulated.many(size)
     with tempfile.TemporaryDirectory() as name:
@@ -253,7 +253,7 @@ def _latencies_ns(source: np.random.Generator, level_ns: float) -> npt.NDArray[n
 
 
 def _records(size: int) -> list[BaselineRecord]:
-    from tests.results import CREATED, Behaviour, session  # noqa: PLC0415 - the path is set by then
+    from tests.support.results import CREATED, Behaviour, session  # noqa: PLC0415 - the path is set by then
 
     scenario = Scenario.of({"rate": 5000, "duration": 10, "consumers": 1})
     measured = [session(Behaviour(jmx=True), scenario, number) for number in range(_SESSIONS)]

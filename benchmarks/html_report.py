@@ -15,8 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pytest_kafkaperf.reports.html import write_html
-from tests import results
-from tests.pages.conftest import Browser, chromium
+from tests.support import results
+from tests.support.browser import Browser, chromium
 
 _TIMES = 5
 _LOADED = "performance.getEntriesByType('navigation')[0].loadEventEnd"

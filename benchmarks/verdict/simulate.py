@@ -19,7 +19,7 @@ from pytest_kafkaperf.verdict.power import Noise, detectable
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.core.simulated import ALPHA, Setting, rates
+from tests.support.simulated_rounds import ALPHA, Setting, rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.quotas import quota
+from tests.support.quotas import quota
 
 
 @pytest.fixture

@@ -1,0 +1,177 @@
+"""The contract of a cluster that somebody else runs: reached by its own client properties, used, and left as it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import javaproperties
+import pytest
+from pydantic import SecretStr
+
+from pytest_kafkaperf.clusters import external
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.brokers.certificates import certificates
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.strangers import groups, topics
+
+pytestmark = [pytest.mark.broker]
+
+HEAP = "256m"
+SECURED = "sasl_scram+tls"
+PROTOCOLS = {None: "PLAINTEXT", SECURED: "SASL_SSL"}
+ERROR_WITHIN_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A cluster, and what its owner gives to those who may use it."""
+
+    owned: Cluster
+    security: str | None
+    properties: Path
+
+    def written(self, access: Access, name: str) -> Path:
+        """Another file of client properties, beside the right one."""
+        return write(self.properties.with_name(name), access)
+
+
+def write(path: Path, access: Access) -> Path:
+    path.write_text(javaproperties.dumps(access.properties()), encoding="latin-1")
+    return path
+
+
+def load(cluster: Cluster) -> dict[str, float]:
+    """Metrics of one round, with a group of consumers."""
+    fields = {"records": 3000, "warmup": 0.2, "rounds": 1, "consumers": 1, "partitions": 2, "idempotence": True}
+    (one,) = run_scenario(Scenario.of(fields), cluster)
+    assert one.problems == ()
+    return dict(one.metrics)
+
+
+@pytest.fixture(scope="module")
+def foreign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    security: str | None = request.param
+    with provision(ClusterSpec.of({"security": security, "heap": HEAP}), target="local") as owned:
+        file = write(tmp_path_factory.mktemp("foreign") / "client.properties", owned.access)
+        yield Foreign(owned, security, file)
+
+
+both = pytest.mark.parametrize("foreign", [None, SECURED], ids=["plaintext", SECURED], indirect=True, scope="module")
+secured = pytest.mark.parametrize("foreign", [SECURED], indirect=True, scope="module")
+plaintext = pytest.mark.parametrize("foreign", [None], ids=["plaintext"], indirect=True, scope="module")
+
+
+@both
+def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> None:
+    """The facts go into the fingerprint; what the session does not own it does not control."""
+    servers = foreign.owned.bootstrap_servers
+    with provision(ClusterSpec(), target=servers, client_properties=foreign.properties) as cluster:
+        assert (cluster.provider, cluster.brokers, cluster.bootstrap_servers) == ("external", 1, servers)
+        assert cluster.version == "unknown"
+        told = {name for name in cluster.facts if not name.startswith("config.")}
+        assert told == set()
+        assert not any(text in str(cluster.facts) for text in (servers, *foreign.owned.access.secrets()))
+        assert cluster.access.protocol == PROTOCOLS[foreign.security]
+        assert cluster.access.arguments().get("sasl_plain_username") == foreign.owned.access.username
+        assert cluster.pids == ()
+        assert cluster.probes() == {}
+        for control in (cluster.stop_broker, cluster.start_broker, cluster.pause_broker, cluster.resume_broker):
+            with pytest.raises(UsageError) as raised:
+                control(1)
+            assert str(raised.value) == (
+                f"the brokers at {servers} are not this session's to stop or to start; "
+                "use --kafka-cluster=local or docker"
+            )
+    foreign.owned.check()  # and it outlives its user
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "foreign",
+    [pytest.param(None, id="plaintext", marks=pytest.mark.extended), pytest.param(SECURED, id=SECURED)],
+    indirect=True,
+    scope="module",
+)
+def test_load_on_a_foreign_cluster_is_exact_and_leaves_nothing_also_after_a_restart(foreign: Foreign) -> None:
+    """Its owner finds neither topics nor groups afterwards, and may restart a broker between two runs."""
+    spec, servers = ClusterSpec(), foreign.owned.bootstrap_servers
+    with provision(spec, target=servers, client_properties=foreign.properties) as cluster:
+        for restart in (True, False):
+            metrics = load(cluster)
+            assert {name: metrics[name] for name in ("lost", "duplicated", "errors", "reordered")} == {
+                "lost": 0,
+                "duplicated": 0,
+                "errors": 0,
+                "reordered": 0,
+            }
+            assert topics(foreign.owned) == set()
+            assert groups(foreign.owned) == set()
+            if restart:
+                foreign.owned.stop_broker(1)
+                foreign.owned.start_broker(1)
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external, "_TIMEOUT_S", 4)
+
+
+def refused(servers: str, properties: Path | None) -> str:
+    """The error of a cluster that cannot be used, which comes in time."""
+    began_s = time.monotonic()
+    with (
+        pytest.raises(ClusterError) as raised,
+        provision(ClusterSpec(), target=servers, client_properties=properties),
+    ):
+        pass
+    assert time.monotonic() - began_s < ERROR_WITHIN_S
+    return str(raised.value)
+
+
+@secured
+@pytest.mark.usefixtures("_impatient")
+def test_a_wrong_password_is_told_as_such_and_not_shown(foreign: Foreign) -> None:
+    """aiokafka itself only says that it is unable to bootstrap."""
+    access = replace(foreign.owned.access, password=SecretStr("open sesame"))
+    file = foreign.written(access, "password.properties")
+    told = refused(foreign.owned.bootstrap_servers, file)
+    assert "Authentication failed" in told
+    assert told.endswith(f". Check the user name, the password and 'sasl.mechanism' in {file}")
+    assert "open sesame" not in told
+
+
+@secured
+@pytest.mark.usefixtures("_impatient")
+def test_a_certificate_of_another_authority_is_told_as_such(foreign: Foreign) -> None:
+    """The most common mistake with a cluster that has an authority of its own."""
+    access = replace(foreign.owned.access, trusted=certificates(["localhost"]).authority)
+    file = foreign.written(access, "authority.properties")
+    told = refused(foreign.owned.bootstrap_servers, file)
+    assert "certificate verify failed" in told
+    assert f"Check that 'ssl.truststore.location' in {file} has the certificate of the brokers' authority" in told
+
+
+@secured
+@pytest.mark.usefixtures("_impatient")
+def test_a_tls_listener_that_is_reached_in_plaintext_is_told_with_advice(foreign: Foreign) -> None:
+    """The option that was forgotten is named."""
+    told = refused(foreign.owned.bootstrap_servers, None)
+    assert "their listener is a PLAINTEXT one" in told
+    assert "--kafka-client-config=FILE" in told
+
+
+@plaintext
+@pytest.mark.usefixtures("_impatient")
+def test_a_plaintext_listener_that_is_reached_by_tls_is_told_with_advice(foreign: Foreign) -> None:
+    """The protocol that was tried is named, with the file that asks for it."""
+    access = Access(protocol="SSL", trusted=certificates(["localhost"]).authority)
+    file = foreign.written(access, "tls.properties")
+    told = refused(foreign.owned.bootstrap_servers, file)
+    assert f"their listener is an SSL one as in {file}" in told

@@ -1,0 +1,306 @@
+"""One real broker as a child process: up when it says so, gone when the session is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from pytest_kafkaperf.clusters import local
+from pytest_kafkaperf.clusters.brokers import fleet
+from pytest_kafkaperf.clusters.brokers.config import broker_properties
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.readiness import wait_ready
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.provision import provision, with_config
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from tests.support.sessions import Session
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("cache")]
+
+
+def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
+    cache: Path, gone: Callable[[int], bool], left: Callable[[], list[str]]
+) -> None:
+    """The whole life of a cluster that a test passes on."""
+    spec = ClusterSpec.of({"config": {"num.io.threads": 4}, "heap": "300m"})
+
+    with provision(spec, target="local") as cluster:
+        (pid,) = cluster.pids
+        assert len(left()) == 2  # the folder and its lock
+        assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=10, pause_s=0.1) == 1
+        cluster.check()
+        assert (cluster.brokers, cluster.provider, cluster.version) == (1, "local", DEFAULT_VERSION)
+        assert dict(cluster.facts) == {
+            "java": java.find().description,
+            "heap": "300m",
+            "config.num.io.threads": "4",
+        }
+        process = psutil.Process(pid)
+        assert "-Xmx300m" in process.cmdline()
+        assert {each.laddr.ip for each in process.net_connections("tcp")} <= {"127.0.0.1", "::ffff:127.0.0.1"}
+        assert os.getpgid(pid) == pid
+        assert process.cwd().startswith(str(cache))
+
+    assert gone(pid)
+    assert left() == []
+
+
+def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Path) -> None:
+    """Each broker has folders of its own there, and whatever else is on the disk stays."""
+    disks = [tmp_path / "one", tmp_path / "two"]
+    for disk in disks:
+        disk.mkdir()
+    (disks[0] / "mine.txt").write_text("mine", encoding="utf-8")
+    with provision(ClusterSpec(log_dirs=",".join(map(str, disks))), target="local") as cluster:
+        Admin(cluster.bootstrap_servers, cluster.access).create_topic("spread", Scenario(partitions=6))
+        deadline = time.monotonic() + 20
+        while not all([*disk.glob("kafkaperf-*/broker-1/spread-*")] for disk in disks):
+            assert time.monotonic() < deadline, "no partition came to one of the disks"
+            time.sleep(0.05)
+        assert cluster.facts["log.dirs"] == ",".join(map(str, disks))
+    assert {path.name for disk in disks for path in disk.iterdir()} <= {"mine.txt", ".lock"}
+    assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_disk_that_is_not_there_is_named() -> None:
+    """A mistyped path: a folder that is made for it would be on the system's disk."""
+    with (
+        pytest.raises(ClusterError, match="there is no folder /mnt/nowhere; create it on the disk that is meant"),
+        provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
+    ):
+        pass
+
+
+def test_the_facts_hold_what_was_changed_and_no_secret() -> None:
+    """They are committed with a baseline. Kafka does not know the properties of plug-ins, so the spec tells them."""
+    given = {
+        "num.network.threads": 3,  # the default
+        "log.retention.hours": 1,
+        "auto.create.topics.enable": "false",  # as the provider has it in any case
+        "group.initial.rebalance.delay.ms": 50,  # not as the provider has it
+        "delegation.token.secret.key": "open sesame",
+        "my.plugin.threads": 7,
+        "my.plugin.api.key": "open sesame",
+    }
+
+    with provision(ClusterSpec.of({"config": given, "heap": "300m"}), target="local") as cluster:
+        assert dict(cluster.facts) == {
+            "java": java.find().description,
+            "heap": "300m",
+            "config.my.plugin.threads": "7",
+            "config.group.initial.rebalance.delay.ms": "50",
+            "config.log.retention.hours": "1",
+        }
+
+
+def test_brokers_that_do_not_answer_keep_nobody_waiting_and_the_spec_speaks_for_them() -> None:
+    """The fingerprint is not worth a load that starts late, or not at all."""
+    spec = ClusterSpec.of({"config": {"num.io.threads": 4}})
+    with provision(spec, target="local") as cluster:
+        cluster.pause_broker(1)
+        began_s = time.monotonic()
+        assert with_config(cluster) is cluster
+        assert time.monotonic() - began_s < 10
+        assert cluster.facts["config.num.io.threads"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("told", "description"),
+    [
+        ('openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment (build 17.0.12+7)\n', "openjdk 17.0.12"),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xint\nopenjdk version "21" 2023-09-19\n', "openjdk 21"),
+        ('java version "1.8.0_402"\n', "java 1.8.0_402"),
+        ("sh: java: not found\n", None),
+    ],
+)
+def test_java_is_described_by_its_full_version(told: str, description: str | None) -> None:
+    """A patch release can move figures, too."""
+    assert java.described(told) == description
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_nothing_is_left_after_an_exception(
+    error: type[BaseException], gone: Callable[[int], bool], left: Callable[[], list[str]]
+) -> None:
+    """A failing fixture or Ctrl-C must not leave a broker behind."""
+    pids: list[int] = []
+
+    with pytest.raises(error), provision(ClusterSpec(), target="local") as cluster:  # noqa: PT012 - the body is the point
+        pids.extend(cluster.pids)
+        raise error
+
+    assert all(map(gone, pids))
+    assert left() == []
+
+
+def test_ctrl_c_in_the_terminal_reaches_the_session_alone_and_leaves_nothing(
+    session: Callable[..., AbstractContextManager[Session]],
+    gone: Callable[[int], bool],
+    left: Callable[[], list[str]],
+) -> None:
+    """A terminal sends SIGINT to the whole process group; the broker ends by the session's order."""
+    with session() as other:
+        told = other.ready()
+
+        assert other.end(by=signal.SIGINT) != 0
+
+    assert gone(told["pid"])
+    assert left() == []
+
+
+def test_what_a_killed_session_left_is_swept_by_the_next_one(
+    session: Callable[..., AbstractContextManager[Session]],
+    gone: Callable[[int], bool],
+    left: Callable[[], list[str]],
+) -> None:
+    """SIGKILL leaves no chance to clean up."""
+    with session() as killed:
+        told = killed.ready()
+        killed.end(by=signal.SIGKILL)
+    assert psutil.pid_exists(told["pid"])
+    assert len(left()) == 2
+
+    with provision(ClusterSpec(), target="local") as cluster:
+        assert gone(told["pid"])
+        assert len(left()) == 2  # this session's own
+        cluster.check()
+    assert left() == []
+
+
+@pytest.mark.slow
+def test_a_living_session_is_left_alone_by_the_sweep_of_another(
+    session: Callable[..., AbstractContextManager[Session]], left: Callable[[], list[str]]
+) -> None:
+    """Two runs on one machine are common; so are two clusters in one session."""
+    with session() as living:
+        told = living.ready()
+
+        with (
+            provision(ClusterSpec(), target="local") as one,
+            provision(ClusterSpec.of({"heap": "300m"}), target="local") as other,
+        ):
+            for servers in (told["servers"], one.bootstrap_servers, other.bootstrap_servers):
+                assert wait_ready(servers, brokers=1, timeout_s=10, pause_s=0.1) == 1
+            assert len(left()) == 6
+
+        assert living.end() == 0
+    assert left() == []
+
+
+def test_a_warm_cache_needs_neither_jgo_nor_the_network(
+    session: Callable[..., AbstractContextManager[Session]], no_network: str
+) -> None:
+    """Laptops on trains, and CI with a restored cache."""
+    assert no_network
+    with session() as offline:
+        modules = offline.ready()["modules"]
+
+        assert {"jgo", "requests"}.isdisjoint(modules)
+        assert offline.end() == 0
+
+
+def test_a_broker_that_dies_is_reported_with_the_signal_that_ended_it(
+    left: Callable[[], list[str]],
+) -> None:
+    """Its round is INVALID, and the reason says why."""
+    with provision(ClusterSpec(), target="local") as cluster:
+        cluster.check()
+        (pid,) = cluster.pids
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # the status is the session's to collect
+
+        with pytest.raises(ClusterLostError) as raised:
+            cluster.check()
+
+    assert str(raised.value).startswith(f"broker 1 (pid {pid}) was ended by SIGKILL; the end of its log:\n")
+    assert left() == []
+
+
+def test_a_stopped_broker_is_ended_too(gone: Callable[[int], bool], left: Callable[[], list[str]]) -> None:
+    """A test that stalls the broker and fails before it lets it go on."""
+    with provision(ClusterSpec(), target="local") as cluster:
+        (pid,) = cluster.pids
+        os.kill(pid, signal.SIGSTOP)
+
+    assert gone(pid)
+    assert left() == []
+
+
+def test_a_broker_that_cannot_start_is_reported_at_once_with_the_end_of_its_log(
+    left: Callable[[], list[str]],
+) -> None:
+    """A property that Kafka refuses: its own words tell best."""
+    spec = ClusterSpec.of({"config": {"num.io.threads": 0}})
+
+    with pytest.raises(ClusterError) as raised, provision(spec, target="local"):
+        pass
+
+    text = str(raised.value)
+    assert text.startswith(f"Kafka {DEFAULT_VERSION} did not start: broker 1 (pid ")
+    assert ") exited with status 1; the end of its log:\n" in text
+    assert "Invalid value 0 for configuration num.io.threads" in text
+    assert left() == []
+
+
+def test_a_lost_race_for_a_port_is_run_again_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between choosing a port and binding it, anyone can take it."""
+    choose = local.free_ports
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = [[taken.getsockname()[1], *choose(2)]]
+        monkeypatch.setattr(local, "free_ports", lambda count: ports.pop() if ports else choose(count))
+
+        with provision(ClusterSpec(), target="local") as cluster:
+            assert ports == []
+            assert cluster.bootstrap_servers != f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong advertised listeners answer the first request, and nothing after it."""
+    properties = broker_properties
+    monkeypatch.setattr(fleet, "_READY_TIMEOUT_S", 15)
+
+    def wrong(*args: Any, **given: Any) -> dict[str, str]:
+        right = properties(*args, **given)
+        return right | {"advertised.listeners": "CLIENT://127.0.0.1:9,INTERNAL://127.0.0.1:9"}
+
+    monkeypatch.setattr(local, "broker_properties", wrong)
+
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="local"):
+        pass
+
+    assert (
+        " is not ready after 15 s: broker 1 advertises 127.0.0.1:9, which cannot be reached from here; "
+        "its advertised.listeners must name an address that clients can reach"
+    ) in str(raised.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "version",
+    ["3.9.1", *(pytest.param(version, marks=pytest.mark.extended) for version in ("4.0.1", "4.1.1", "4.2.1"))],
+)
+def test_another_version_is_run_where_one_is_named(
+    version: str, kafka: distribution.Distribution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--kafka-version` picks the broker."""
+    monkeypatch.setenv(distribution.CACHE_VARIABLE, str(kafka.storage.parents[2]))  # the user's own
+
+    with provision(ClusterSpec(version=version), target="local") as cluster:
+        assert cluster.version == version

@@ -1,0 +1,113 @@
+"""A fresh session on a cluster that the session owns: brokers start anew, and keep what they were told to keep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.runner.warmup import preheat
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.strangers import topics
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+SHORT = Scenario.of({"duration": "1 s", "warmup": "200 ms", "rounds": 1, "record_size": "1 KiB", "acks": 1})
+
+
+@pytest.mark.parametrize(
+    "provider", [pytest.param("local", marks=pytest.mark.extended), pytest.param("docker", marks=pytest.mark.docker)]
+)
+def test_brokers_start_anew_and_what_was_set_up_stays(
+    provider: str, quota: Callable[..., AbstractContextManager[None]]
+) -> None:
+    """A quota that a fixture has set is part of the test: without, a regression would be cleared."""
+    with (
+        provision(ClusterSpec(config={"quota.window.num": "2"}), target=provider) as cluster,
+        quota(cluster, producer_byte_rate=300_000),
+    ):
+        topic = f"{PREFIX}-kept"
+        Admin(cluster.bootstrap_servers, cluster.access).create_topic(topic, SHORT)
+        servers, processes = cluster.bootstrap_servers, cluster.pids
+        cluster.renew()
+        assert cluster.bootstrap_servers == servers
+        assert topic in topics(cluster)
+        (ran,) = run_scenario(SHORT, cluster)
+        assert ran.metrics["produce.bandwidth"] < 1_500_000
+        if provider == "local":
+            assert not {*cluster.pids} & {*processes}
+
+
+def test_all_of_several_brokers_come_back() -> None:
+    """They are controllers, too: none could leave in order without a quorum. One that the test has stopped stays so."""
+    with provision(ClusterSpec(brokers=3, heap="256m"), target="local") as cluster:
+        cluster.stop_broker(2)
+        before = {*cluster.pids}
+        cluster.renew()
+        assert len({*cluster.pids} - before) == 2
+        cluster.start_broker(2)
+        assert len(cluster.pids) == 3
+        scenario = SHORT.model_copy(update={"replication_factor": 3, "acks": "all"})
+        (ran,) = run_scenario(scenario, cluster)
+        assert (ran.problems, ran.metrics["lost"]) == ((), 0)
+
+
+def test_a_cluster_of_somebody_else_is_left_alone(broker: Cluster) -> None:
+    """Only its topics and clients are new."""
+    Cluster(bootstrap_servers=broker.bootstrap_servers).renew()
+    broker.check()
+
+
+def test_brokers_are_preheated_once_with_each_scenario_after_each_start(broker: Cluster) -> None:
+    """What runs on a cold JVM says little of what it does later; those of others are as warm as they are."""
+    runs: list[int] = []
+
+    def heat(cluster: Cluster, duration_s: float = 0.4, **changes: object) -> int:
+        runs.clear()
+        scenario = SHORT.model_copy(update={"rounds": 3, "rate": 10, "topic": "not-there", **changes})
+        preheat(scenario, cluster, duration_s=duration_s, on_progress=lambda number, _: runs.append(number))
+        return len(runs)
+
+    with provision(ClusterSpec(), target="local") as cluster:
+        assert heat(cluster, duration_s=0.0) == 0
+        assert heat(cluster) > 0
+        assert set(runs) == {1}
+        assert heat(cluster) == 0
+        assert heat(cluster, rate=20) == 0
+        assert heat(cluster, record_size=1000) > 0
+        cluster.renew()
+        assert heat(cluster) > 0
+    assert heat(Cluster(bootstrap_servers=broker.bootstrap_servers)) == 0
+
+
+def test_a_deleted_topic_is_gone_from_disk_at_once() -> None:
+    """Kept for a minute, its pages would be written while the next test is measured."""
+    with provision(ClusterSpec(), target="local") as cluster:
+        run_scenario(SHORT, cluster)
+        process = psutil.Process(cluster.pids[0])
+        deadline = time.monotonic() + 10
+        while _open_logs(process) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert _open_logs(process) == []
+
+
+def _open_logs(process: psutil.Process) -> list[str]:
+    """Segments of our topics that a broker has open, deleted ones included."""
+    links = Path(f"/proc/{process.pid}/fd").iterdir()
+    return [name for link in links if Path(name := _target(link)).parent.name.startswith(PREFIX) and ".log" in name]
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""  # closed meanwhile

@@ -1,0 +1,99 @@
+"""Somebody else's cluster: what crashed runs have left there goes, and nothing else comes or goes."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.run_names import run_name
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.rounds import within
+from tests.support.strangers import commit_as, groups, left_behind, make_topic, topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SUFFIX = bytes.fromhex("00ff12ab34cd")
+OLD = run_name(datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=65), SUFFIX)
+LONG_AGO = run_name(datetime.datetime(2020, 2, 29, tzinfo=datetime.UTC), SUFFIX)
+THEIRS = {"kafkaperf-results", "kafkaperf-00ff12ab34cd", f"{OLD}.copy", "orders"}
+
+
+@pytest.fixture(scope="module")
+def young() -> str:
+    """Not yet an hour past its time, as seen when the test runs: the suite may have begun long ago."""
+    return run_name(datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=55), SUFFIX)
+
+
+@pytest.fixture(scope="module")
+def foreign(young: str) -> Iterator[Cluster]:
+    """Things are in it; two brokers, each of which keeps some groups, create any topic that somebody asks about."""
+    spec = ClusterSpec(brokers=2, config={"auto.create.topics.enable": "true"})
+    with provision(spec, target="local") as cluster:
+        make_topic(cluster, f"{young}-3", f"{OLD}-1", LONG_AGO, *THEIRS, partitions=1)
+        ours = [f"{OLD}-1-0", f"{OLD}-1-1", f"{OLD}-2-0", f"{young}-1-0"]
+        commit_as(cluster, *ours, f"{OLD}-app", "kafkaperf-readers", topic="orders")
+        yield cluster
+
+
+@pytest.mark.broker
+def test_what_crashed_runs_left_goes_when_a_foreign_cluster_is_reached(foreign: Cluster, young: str) -> None:
+    """Only what is named exactly as a run names it, and whose time is over by more than an hour."""
+    with provision(ClusterSpec(), target=foreign.bootstrap_servers):
+        pass
+
+    assert topics(foreign) == {f"{young}-3", *THEIRS}
+    assert groups(foreign) == {f"{young}-1-0", f"{OLD}-app", "kafkaperf-readers"}
+    assert Admin(foreign.bootstrap_servers, foreign.access).sweep() == []
+
+
+@pytest.mark.broker
+def test_groups_are_deleted_by_whichever_broker_keeps_them(foreign: Cluster) -> None:
+    """Those that are not there are fine; of what goes wrong the first is told."""
+    names = [f"{LONG_AGO}-{number}-0" for number in range(1, 6)]
+    commit_as(foreign, *names[:4], topic="orders")
+    admin = Admin(foreign.bootstrap_servers, foreign.access)
+
+    admin.delete_groups(names)
+    assert not groups(foreign) & {*names}
+    admin.delete_groups(names)
+
+
+@pytest.mark.broker
+def test_looking_for_a_topic_does_not_create_it(foreign: Cluster) -> None:
+    """A misspelt name must leave nothing behind, even where brokers create topics by themselves."""
+    before = topics(foreign)
+    with pytest.raises(ClusterError) as raised:
+        run_scenario(Scenario.of({"topic": "ordrs"}), foreign)
+
+    assert str(raised.value) == (
+        "topic 'ordrs' does not exist, did you mean 'orders'? a topic that is named must exist: create it, or leave "
+        f"topic out for one of the run's own (on {foreign.bootstrap_servers})"
+    )
+    assert topics(foreign) == before
+
+
+@pytest.mark.broker
+def test_a_run_leaves_nothing_where_brokers_create_topics_by_themselves(foreign: Cluster) -> None:
+    """A client that asks about a topic after its removal would bring it back."""
+    before = topics(foreign), groups(foreign)
+    (one,) = run_scenario(Scenario.of({"records": 1000, "warmup": 0, "rounds": 1, "consumers": 1}), foreign)
+
+    assert (one.problems, left_behind(one)) == ((), [])
+    time.sleep(0.3)
+    assert (topics(foreign), groups(foreign)) == before
+
+
+def test_sweeping_a_cluster_that_is_not_there_is_bounded() -> None:
+    """Whoever calls it decides that nothing depends on it."""
+    with within(15), pytest.raises(ClusterError, match=r"^could not look for what crashed runs left behind on 127"):
+        Admin("127.0.0.1:9", Access()).sweep()

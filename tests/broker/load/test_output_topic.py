@@ -1,0 +1,182 @@
+"""End-to-end time through an application: what goes in is known for its own when it comes out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support import relay as application
+from tests.support.strangers import drop_topic, make_topic
+from tests.support.topic_log import read_log
+
+if TYPE_CHECKING:
+    from tests.support.rounds import Load
+
+pytestmark = pytest.mark.broker
+
+TIMEOUT_S = 30
+WARM, DUE = 100, 600
+PACED: dict[str, Any] = {"rate": 300, "duration": 2, "warmup": WARM / 300, "consumers": 1}
+IN, OUT = "relay-in", "relay-out"
+THROUGH: dict[str, Any] = {"topic": IN, "output_topic": OUT, **PACED}
+
+Start = Callable[..., None]
+
+
+@pytest.fixture
+def relay(broker: Cluster) -> Iterator[Start]:
+    """Start the application with some arguments, between two topics that are new."""
+    make_topic(broker, IN, partitions=3)
+    make_topic(broker, OUT, partitions=2)
+    with ExitStack() as stack:
+        stack.callback(drop_topic, broker, OUT)
+        stack.callback(drop_topic, broker, IN)
+        yield lambda *arguments: stack.enter_context(_running(broker, *arguments))
+
+
+@contextmanager
+def _running(broker: Cluster, *arguments: str) -> Iterator[None]:
+    command = [sys.executable, str(Path(__file__).with_name("relay.py")), "--source", IN, "--target", OUT]
+    command += ["--bootstrap-servers", broker.bootstrap_servers, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        timer = threading.Timer(TIMEOUT_S, process.kill)
+        timer.start()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            timer.cancel()
+            yield
+        finally:
+            timer.cancel()
+            process.terminate()
+            process.wait(TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"client": "record"},
+        {"key": "uniform:50", "headers": {"trace": "1"}},
+        {"compression": "lz4", "record_size": 5},
+        {"consumers": 2, "consumer_groups": 2, "producers": 2},
+    ],
+    ids=["batches", "records", "keyed", "short", "groups"],
+)
+def test_each_record_is_timed_when_it_comes_out(
+    broker: Cluster, load: Load, relay: Start, fields: dict[str, Any]
+) -> None:
+    """The header tells which is which, whatever the values are."""
+    relay()
+    ran = load(broker, **{**THROUGH, **fields})
+    assert ran.faults == []
+    assert [ran.metrics[name] for name in ("errors", "lost", "duplicated")] == [0, 0, 0]
+    assert "reordered" not in ran.metrics
+    groups = fields.get("consumer_groups", 1)
+    assert sum(part.latency.total for part in ran.consumed) == groups * DUE
+    assert ran.metrics["consume.throughput"] == pytest.approx(groups * 300, rel=0.4)
+    assert 0 < ran.metrics["e2e.latency.p50"] < 1
+
+
+def test_values_are_left_as_they_are(broker: Cluster, relay: Start, tmp_path: Path) -> None:
+    """An application that reads JSON must get JSON."""
+    samples = tmp_path / "orders.jsonl"
+    samples.write_text('{"id": 1}\n{"id": 22, "customer": "c"}\n', encoding="utf-8")
+    relay()
+    scenario = Scenario.of({**THROUGH, "payload": f"file:{samples}", "rounds": 1})
+    (one,) = run_scenario(scenario, broker)
+    assert one.problems == ()
+    assert one.metrics["lost"] == 0
+    records = list(read_log(broker.bootstrap_servers, OUT).records)
+    assert {record.value for record in records} == {b'{"id": 1}', b'{"id": 22, "customer": "c"}'}
+    assert {tuple(name for name, _ in record.headers) for record in records} == {("kafkaperf-tag",)}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("relay")
+def test_a_slower_application_shows_by_how_much(broker: Cluster, load: Load) -> None:
+    """100 ms more in it are 100 ms more end to end."""
+    with _running(broker):
+        before = load(broker, **THROUGH)
+    with _running(broker, "--delay-ms", "100"):
+        after = load(broker, **THROUGH)
+    assert (before.faults, after.faults) == ([], [])
+    for part in ("p50", "p90"):
+        slower = after.metrics[f"e2e.latency.{part}"] - before.metrics[f"e2e.latency.{part}"]
+        assert slower == pytest.approx(0.100, abs=0.040)
+
+
+@pytest.mark.slow
+def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, relay: Start) -> None:
+    """A limit on `lost` says whether an application may; the run is valid."""
+    relay("--lose", str(WARM + 50))
+    ran = load(broker, **THROUGH)
+    assert ran.faults == []
+    assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (1, 0)
+    assert [text for text in ran.round.warnings if "did not come out" in text] == [
+        "1 records did not come out of 'relay-out' in time: they count as lost, and end-to-end latency is that of the "
+        "others"
+    ]
+
+
+def test_a_record_that_comes_out_again_is_duplicated(broker: Cluster, load: Load, relay: Start) -> None:
+    """It is timed once."""
+    relay("--repeat", str(WARM + 50))
+    ran = load(broker, **THROUGH)
+    assert (ran.faults, ran.metrics["lost"], ran.metrics["duplicated"]) == ([], 0, 1)
+    assert sum(part.latency.total for part in ran.consumed) == DUE
+
+
+def test_a_function_finds_the_record_that_went_in(broker: Cluster, load: Load, relay: Start) -> None:
+    """For applications that drop headers."""
+    relay("--wrap")
+    ran = load(broker, **THROUGH, correlate=application.unwrapped)
+    assert (ran.faults, ran.metrics["lost"], ran.metrics["duplicated"]) == ([], 0, 0)
+    assert sum(part.latency.total for part in ran.consumed) == DUE
+
+
+@pytest.mark.slow
+def test_where_nothing_comes_out_the_run_is_invalid(broker: Cluster, load: Load, relay: Start) -> None:
+    """An application that drops headers looks like one that drops records; the text says what to look at."""
+    relay("--wrap")
+    ran = load(broker, **THROUGH)
+    assert ran.faults == [
+        "nothing came out of 'relay-out': see that the application runs, and that it passes the header 'kafkaperf-tag' "
+        "on"
+    ]
+    assert ran.metrics["lost"] == DUE
+
+
+@pytest.mark.parametrize(
+    ("correlate", "told"),
+    [
+        (application.failing, "tests.support.relay.failing failed at offset"),
+        (application.wrong_type, "tests.support.relay.wrong_type gave int; give the 16 bytes"),
+    ],
+)
+def test_a_function_that_goes_wrong_is_named(
+    broker: Cluster, load: Load, relay: Start, correlate: Any, told: str
+) -> None:
+    """It is the test's own code."""
+    relay()
+    ran = load(broker, **THROUGH, correlate=correlate)
+    assert any(told in problem for problem in ran.round.problems)
+
+
+@pytest.mark.usefixtures("relay")
+def test_an_output_topic_must_exist(broker: Cluster) -> None:
+    """It is the application's: the plugin creates none."""
+    scenario = Scenario.of({**THROUGH, "output_topic": "relay-ou"})
+    with pytest.raises(ClusterError, match="topic 'relay-ou' does not exist, did you mean 'relay-out'"):
+        run_scenario(scenario, broker)

@@ -1,0 +1,138 @@
+"""Whole rounds on a real broker: what was asked for is what was sent, counted and read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from tests.support.rounds import Load
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_closed_loop_sends_exactly_the_asked_records(broker: Cluster, load: Load) -> None:
+    """Counts agree everywhere: the workers', the log's, the report's."""
+    ran = load(broker, records=20_001, producers=2)
+
+    assert ran.round.problems == ()
+    assert sum(part.acknowledged for part in ran.produced) == 20_001
+    assert sorted(part.sent for part in ran.produced) == [10_000, 10_001]
+    assert sum(part.latency.total for part in ran.produced) == 20_001
+    assert sum(ran.report.acknowledged().values()) == ran.growth > 20_001  # and the warm-up
+    assert len(ran.report.acknowledged()) == 6
+    assert (ran.metrics["lost"], ran.metrics["duplicated"], ran.metrics["errors"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("consumers", [1, 7])
+def test_an_open_loop_makes_its_rate_and_every_record_is_timed_end_to_end(
+    broker: Cluster, load: Load, consumers: int
+) -> None:
+    """No record is skipped, by producers or consumers; more consumers than partitions included."""
+    ran = load(broker, rate=2000, duration=1, producers=3, consumers=consumers)
+
+    assert ran.faults == []
+    assert sum(part.sent + part.missing for part in ran.produced) == 2000
+    assert sum(part.latency.total for part in ran.produced) == 2000
+    assert sum(part.delay.total for part in ran.produced) == 2000
+    longest_s = 1 + ran.metrics["produce.latency.max"]
+    assert 0.99 * 2000 / longest_s <= ran.metrics["produce.throughput"] <= 1.01 * 2000
+    assert len(ran.consumed) == consumers
+    assert sum(part.received for part in ran.consumed) == 2000
+    assert sum(part.latency.total for part in ran.consumed) == 2000
+    assert sum(part.bytes for part in ran.consumed) == 200_000
+    assert sum(part.total for part in ran.consumed) == ran.growth
+    assert 0 < ran.metrics["e2e.latency.p50"] <= ran.metrics["e2e.latency.max"]
+    assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (0, 0)
+
+
+def test_an_open_loop_can_end_by_its_number_of_records(broker: Cluster, load: Load) -> None:
+    """A rate and a number: the window is as long as they make it."""
+    ran = load(broker, records=500, rate=1000, producers=3, warmup=0)
+
+    assert ran.faults == []
+    assert sorted(part.sent for part in ran.produced) == [166, 167, 167]
+    assert ran.growth == 500
+    assert ran.metrics["produce.throughput"] <= 1010
+
+
+def test_linger_is_part_of_the_latency(broker: Cluster, load: Load) -> None:
+    """A record waits for half of it on average, 50 ms here: people tune it to see this."""
+    without, with_linger = (load(broker, rate=200, duration=0.8, linger=linger) for linger in (0, 0.1))
+
+    difference_s = with_linger.metrics["produce.latency.p50"] - without.metrics["produce.latency.p50"]
+    assert 0.02 < difference_s < 0.2
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_each_kind_of_acknowledgement_works(broker: Cluster, load: Load, acks: object) -> None:
+    """With acks=0 nobody promises anything, so nothing is said of losses."""
+    ran = load(broker, records=3000, acks=acks, warmup=0.1)
+
+    assert ran.round.problems == ()
+    assert sum(part.acknowledged for part in ran.produced) == 3000
+    assert ("lost" in ran.metrics) == (acks != 0)
+
+
+def test_large_records_reach_every_partition(broker: Cluster, load: Load) -> None:
+    """The bound of unacknowledged bytes must not leave partitions without load."""
+    ran = load(broker, records=24, record_size=900_000, partitions=40, rate=40, warmup=1)
+
+    assert len(ran.report.acknowledged()) == 40
+
+
+@pytest.mark.parametrize("rate", [None, 200])
+def test_records_that_the_broker_refuses_are_errors_with_their_reason(
+    broker: Cluster, load: Load, rate: int | None
+) -> None:
+    """A misconfigured topic shows at once, not as a hang. How far records compress, nobody knows before."""
+    fields: dict[str, Any] = {"topic_config": {"max.message.bytes": "1000"}, "compression": "lz4"}
+    ran = load(broker, duration=0.5, rate=rate, record_size=5000, warmup=0.1, **fields)
+
+    (problem,) = ran.round.problems
+    assert problem.startswith("no record of the window was acknowledged: MessageSizeTooLargeError (")
+    assert ran.metrics["errors"] > 0
+    assert ran.metrics["duplicated"] == 0
+
+
+def test_rounds_follow_each_other_on_one_topic(broker: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each round counts its own records only, and nobody writes into the terminal."""
+    rounds = run_scenario(Scenario.of({"records": 2000, "rounds": 3, "warmup": 0.1, "consumers": 2}), broker)
+
+    assert [(one.problems, one.metrics["lost"], one.metrics["duplicated"]) for one in rounds] == [((), 0, 0)] * 3
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_scenario_runs_inside_a_running_event_loop(broker: Cluster) -> None:
+    """pytest-asyncio and friends run tests on a loop of their own."""
+
+    async def test() -> int:
+        return len(run_scenario(Scenario.of({"records": 100, "rounds": 1, "warmup": 0}), broker))
+
+    assert asyncio.run(test()) == 1
+
+
+def test_a_topic_that_cannot_be_is_refused_with_the_brokers_reason(broker: Cluster) -> None:
+    """The user reads the cluster's own words."""
+    with pytest.raises(ClusterError) as raised:
+        run_scenario(Scenario.of({"replication_factor": 3}), broker)
+    text = str(raised.value)
+    assert text.startswith(
+        f"replication_factor=3 needs 3 brokers, and the cluster at {broker.bootstrap_servers} has 1 ("
+    )
+    assert "target replication factor of 3 cannot be reached" in text
+    assert text.endswith("); use replication_factor=1 or less, or a cluster of 3 brokers")
+
+    with pytest.raises(ClusterError) as raised:
+        run_scenario(Scenario.of({"topic_config": {"no.such.option": 1}}), broker)
+    assert str(raised.value) == (
+        "the cluster refused the topic of this scenario: Unknown topic config name: no.such.option; look at "
+        "topic_config (no.such.option=1)"
+    )

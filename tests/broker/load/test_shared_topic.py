@@ -1,0 +1,120 @@
+"""Load on a topic that exists, while others write to it: only what is ours counts, and nothing of theirs is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.rounds import resolve_scenario, run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.strangers import drop_topic, groups, left_behind, make_topic, strangers, topics
+from tests.support.topic_log import read_log
+
+if TYPE_CHECKING:
+    from tests.support.rounds import Load, Ran
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS = 3
+PACED: dict[str, Any] = {"rate": 2000, "duration": 1}
+CLOSED: dict[str, Any] = {"duration": 0.4, "batch_size": "4 KiB"}
+
+
+@pytest.fixture(scope="module")
+def orders(broker: Cluster) -> Iterator[str]:
+    make_topic(broker, "orders", partitions=PARTITIONS, retention_ms="3600000")
+    yield "orders"
+    drop_topic(broker, "orders")
+
+
+def assert_only_ours(ran: Ran, group_count: int = 1) -> None:
+    """Counts are those of our producers, whatever else stands in the log."""
+    produced = sum(ran.report.acknowledged().values())
+    in_window = sum(part.acknowledged + part.aborted for part in ran.produced)
+    assert ran.faults == []
+    assert [ran.metrics[name] for name in ("errors", "lost", "duplicated", "reordered")] == [0, 0, 0, 0]
+    assert ran.growth > produced  # theirs are there, too
+    if ran.consumed:
+        assert sum(part.total for part in ran.consumed) == group_count * produced
+        assert sum(part.received for part in ran.consumed) == group_count * in_window
+        assert sum(part.unread for part in ran.consumed) == 0
+
+
+@pytest.mark.parametrize(
+    ("load_fields", "reading"),
+    [
+        pytest.param(PACED, {"consumers": 2, "consumer_groups": 2}, id="paced-live"),
+        pytest.param(PACED | {"key": "uniform:50"}, {"consumers": 1, "consume": "backlog"}, id="keyed-backlog"),
+        pytest.param(PACED | {"client": "record"}, {}, id="record"),
+        pytest.param(CLOSED | {"compression": "lz4"}, {"consumers": 1}, id="closed-live"),
+        pytest.param(CLOSED | {"producers": 2}, {}, id="closed"),
+        pytest.param(
+            PACED | {"transaction_size": 100, "abort_ratio": 0.2}, {"consumers": 1}, id="transactions-uncommitted"
+        ),
+    ],
+)
+def test_what_others_write_meanwhile_does_not_count(
+    broker: Cluster, load: Load, orders: str, load_fields: dict[str, Any], reading: dict[str, Any]
+) -> None:
+    """Random values of any size, null ones, committed and aborted transactions, between our own batches."""
+    with strangers(broker, orders) as others:
+        ran = load(broker, topic=orders, **load_fields, **reading)
+
+    assert all(one.written > 50 for one in others)
+    assert_only_ours(ran, reading.get("consumer_groups", 1))
+    if load_fields is PACED:
+        assert ran.metrics["produce.throughput"] == pytest.approx(2000, rel=0.3)
+        assert sum(part.latency.total for part in ran.consumed) == 2 * 2000
+        assert ran.metrics["lag.max"] < 2000
+        assert ran.metrics["e2e.latency.p50"] < 0.5
+
+
+def test_committed_records_are_read_between_the_transactions_of_others(
+    broker: Cluster, load: Load, orders: str
+) -> None:
+    """Their open transactions hold our records back for a while; none is taken for unread."""
+    fields: dict[str, Any] = {"transaction_size": 50, "isolation_level": "read_committed", "consumers": 1}
+    with strangers(broker, orders):
+        ran = load(broker, topic=orders, **PACED, **fields)
+
+    assert_only_ours(ran)
+    assert sum(part.received for part in ran.consumed) == 2000
+
+
+def test_a_topic_that_exists_is_left_as_it_was_and_no_group_stays(broker: Cluster, load: Load) -> None:
+    """Its log is somebody's: our records are added to it, and that is all."""
+    make_topic(broker, "payments")
+    topics_before = topics(broker)
+    for times in (1, 2):
+        ran = load(broker, topic="payments", records=1000, consumers=1, consumer_groups=2, warmup=0)
+        assert (ran.round.problems, left_behind(ran.round)) == ((), [])
+        assert len(read_log(broker.bootstrap_servers, "payments").records) == times * 1000
+    assert topics(broker) == topics_before
+    drop_topic(broker, "payments")
+    assert {name for name in groups(broker) if name.startswith("kafkaperf-")} == set()
+
+
+def test_partitions_and_replicas_are_those_of_the_topic(broker: Cluster, orders: str) -> None:
+    """They stand in the report and in the baseline: another number of them is another workload."""
+    scenario = Scenario.of({"topic": orders})
+
+    assert resolve_scenario(scenario, broker) == scenario.model_copy(
+        update={"partitions": PARTITIONS, "replication_factor": 1}
+    )
+    own = Scenario.of({"partitions": 7})
+    assert resolve_scenario(own, broker) is own
+
+
+def test_records_too_short_for_a_tag_cannot_be_told_from_those_of_others(broker: Cluster, orders: str) -> None:
+    """Then nobody knows what is lost: the metrics are absent, not zero, and the report says why."""
+    fields = {"topic": orders, "record_size": 10, "records": 1000, "warmup": 0, "rounds": 1}
+    (one,) = run_scenario(Scenario.of(fields), broker)
+
+    assert one.problems == ()
+    assert one.metrics["errors"] == 0
+    assert {"lost", "duplicated", "reordered"} & one.metrics.keys() == set()
+    told = "records of less than 16 B carry no tag that would tell them from those of others"
+    assert len([warning for warning in one.warnings if warning.startswith(told)]) == 1

@@ -1,0 +1,255 @@
+"""Rounds that meet trouble: nothing is omitted, nothing hangs, the reason is told, and nothing is left."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import psutil
+import pytest
+
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.load.controller import SILENCE_TIMEOUT_S
+from pytest_kafkaperf.load.messages import Assignment
+from pytest_kafkaperf.runner import rounds
+from pytest_kafkaperf.runner.integrity import checked
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.rounds import Once, Stall, within, workers
+from tests.support.strangers import topics_of_runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.rounds import Load
+
+NOWHERE = Cluster(bootstrap_servers="127.0.0.1:9", brokers=1, provider="external", version="unknown")
+TOLD_WITHIN_S = 30
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.broker
+def test_a_stalled_broker_shows_in_full(own_broker: Cluster, load: Load) -> None:
+    """The records that were due meanwhile waited; a closed loop would have sent, and timed, almost none."""
+    stall = Stall(own_broker.pids, 1.0)
+    ran = load(own_broker, rate=500, duration=3, consumers=1, on_progress=Once(stall.begin))
+    stall.join()
+
+    assert ran.faults == []
+    for family in ("produce.latency", "e2e.latency"):
+        assert 0.9 <= ran.metrics[f"{family}.p99.9"] <= ran.metrics[f"{family}.max"] <= stall.lasted_s + 2
+        assert ran.metrics[f"{family}.p90"] >= 0.4  # a third of all records was due in the stall
+    assert sum(part.latency.total for part in ran.produced) == 1500
+    assert sum(part.latency.total for part in ran.consumed) == 1500
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("rate", [None, 500])
+def test_a_killed_broker_of_our_own_ends_the_round_with_the_reason(
+    own_broker: Cluster, load: Load, capfd: pytest.CaptureFixture[str], rate: int | None
+) -> None:
+    """No hang, no traceback, no noise."""
+    killer = Once(lambda: kill(*own_broker.pids))
+    with within(TOLD_WITHIN_S):
+        ran = load(own_broker, rate=rate, duration=60, consumers=1, producers=2, on_progress=killer)
+
+    assert killer.done_s is not None
+    (problem,) = ran.round.problems
+    assert "broker" in problem
+    assert "Traceback" not in problem
+    assert workers() == []
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_broker: Cluster, load: Load) -> None:
+    """Nobody can look at its process: the silence tells."""
+    cluster = Cluster(bootstrap_servers=own_broker.bootstrap_servers, brokers=1, provider="external", version="4.3")
+    killer = Once(lambda: kill(*own_broker.pids))
+    with within(TOLD_WITHIN_S + 5):  # topic and clients come first
+        ran = load(cluster, rate=500, duration=60, consumers=1, rounds=1, on_progress=killer)
+
+    (problem,) = ran.round.problems
+    assert problem.startswith(f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while ")
+    assert problem.endswith(" were on their way: the cluster is down, or far too slow for this load")
+    assert ran.report.broken
+    assert ran.metrics["errors"] > 0
+
+
+@pytest.mark.broker
+def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: Load) -> None:
+    """The kernel takes memory back by SIGKILL."""
+    killer = Once(lambda: kill(workers()[0].pid))
+    with within(TOLD_WITHIN_S):
+        ran = load(broker, rate=500, duration=60, producers=2, on_progress=killer)
+
+    assert ran.round.problems == ("a worker process died: killed, out of memory, or crashed",)
+    assert workers() == []
+
+
+@pytest.mark.broker
+def test_a_worker_killed_between_two_rounds_is_told_too(broker: Cluster) -> None:
+    """It was idle, and nobody waited for it."""
+    scenario = Scenario.of({"records": 100, "rounds": 3, "warmup": 0})
+    seen: set[int] = set()
+
+    def kill_idle(number: int, _: object) -> None:
+        if number == 2 and number not in seen:
+            kill(*[worker.pid for worker in workers()])
+        seen.add(number)
+
+    rounds = run_scenario(scenario, broker, on_progress=kill_idle)
+    assert [one.problems for one in rounds] == [(), ("a worker process died: killed, out of memory, or crashed",)]
+
+
+def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Give the last worker of the first round an assignment that no scenario makes."""
+    assign = rounds._assign
+
+    def assigned(*arguments: Any, seed: int, **named: Any) -> list[Assignment]:
+        *others, last = assign(*arguments, seed=seed, **named)
+        return [*others, dataclasses.replace(last, **changes) if seed == 1 else last]
+
+    monkeypatch.setattr(rounds, "_assign", assigned)
+
+
+@pytest.mark.broker
+def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_traceback(
+    broker: Cluster, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug, or a client library that has changed: whoever is told must be able to find it."""
+    break_last_worker(monkeypatch, counters="/no/such/board")
+    with within(TOLD_WITHIN_S):
+        ran = load(broker, rate=500, duration=60, producers=2)
+
+    (problem,) = ran.round.problems
+    assert problem.startswith("worker 1 failed: FileNotFoundError: ")
+    assert problem.count("Traceback (most recent call last):") == 1
+    assert "shared_counters.py" in problem
+    assert workers() == []
+
+
+@pytest.mark.broker
+def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
+    broker: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others stop at once, their process and topic are sound: the next round is a valid one."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    scenario = Scenario.of({"rate": 500, "duration": 1, "warmup": 0.2, "rounds": 2, "producers": 2})
+    break_last_worker(monkeypatch, scenario=scenario.model_copy(update={"rate": "fast"}))
+    with within(TOLD_WITHIN_S):
+        first, second = run_scenario(scenario, broker)
+
+    (problem,) = first.problems
+    assert problem.startswith("worker 1 failed: ValueError: Invalid literal for Fraction: 'fast'\n")
+    assert problem.count("Traceback (most recent call last):") == 1
+    assert "base.py" in problem
+    assert second.problems == ()
+    assert workers() == []
+
+
+@pytest.mark.broker
+def test_nothing_is_left_after_success(broker: Cluster, load: Load, boards: Callable[[], list[str]]) -> None:
+    """Neither a process nor a topic nor a file."""
+    load(broker, records=1000, warmup=0, consumers=1)
+
+    assert (workers(), topics_of_runs(broker), boards()) == ([], [], [])
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("phase", ["connecting", "measuring"])
+def test_nothing_is_left_after_ctrl_c(
+    broker: Cluster, load: Load, boards: Callable[[], list[str]], capfd: pytest.CaptureFixture[str], phase: str
+) -> None:
+    """A user who stops a test wants it stopped now, and the cluster as it was."""
+    once = Once(lambda: signal.raise_signal(signal.SIGINT))
+    if phase == "connecting":
+        once = Once(once.action, phase=phase, after_s=0)
+    with within(20), pytest.raises(KeyboardInterrupt):
+        load(broker, rate=500, duration=60, producers=2, consumers=2, on_progress=once)
+
+    assert (workers(), topics_of_runs(broker), boards()) == ([], [], [])
+    assert capfd.readouterr().err == ""
+
+
+_SESSION = """
+import sys
+import psutil
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+def tell(number, progress):
+    if progress.phase == "measuring":
+        print(*[child.pid for child in psutil.Process().children()], flush=True)
+
+cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")
+run_scenario(Scenario.of({"rate": 100, "duration": 60, "warmup": 0, "consumers": 1}), cluster, on_progress=tell)
+"""
+
+
+@pytest.mark.broker
+def test_workers_of_a_killed_session_end_by_themselves(own_broker: Cluster, tmp_path: Path) -> None:
+    """Load that nobody asks for any more would spoil the next session."""
+    command = [sys.executable, "-c", _SESSION, own_broker.bootstrap_servers]
+    folder = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=folder) as session:
+        assert session.stdout is not None
+        children = [psutil.Process(int(pid)) for pid in session.stdout.readline().split()]
+        assert len(children) >= 2
+        session.kill()
+    gone, alive = psutil.wait_procs(children, timeout=20)
+
+    assert (len(gone), alive) == (len(children), [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cluster_that_is_not_there_is_told_with_its_address() -> None:
+    """The most common mistake of all."""
+    with within(TOLD_WITHIN_S), pytest.raises(ClusterError) as raised:
+        run_scenario(Scenario.of({}), NOWHERE)
+
+    text = str(raised.value)
+    assert text.startswith(f"could not create topic '{PREFIX}")
+    assert " on 127.0.0.1:9: KafkaConnectionError" in text
+
+
+def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
+    """The rounds before it are kept."""
+
+    def never(*_: object) -> NoReturn:
+        raise AssertionError("a round without offsets to compare with")
+
+    admin = Admin(NOWHERE.bootstrap_servers, NOWHERE.access)
+    report = checked(admin, "topic", Scenario.of({}), never, never)
+
+    assert report.broken
+    (problem,) = report.problems
+    assert problem.startswith("could not read the end offsets of 'topic' on 127.0.0.1:9: KafkaConnectionError")
+
+
+@pytest.mark.broker
+def test_deleting_a_topic_that_is_not_there_is_fine(broker: Cluster) -> None:
+    """A run that was refused its topic cleans up all the same."""
+    Admin(broker.bootstrap_servers, broker.access).delete_topic(f"{PREFIX}never-made")
+
+
+def test_deleting_is_bounded_and_told() -> None:
+    """A topic that stays behind is somebody's to remove."""
+    with within(TOLD_WITHIN_S), pytest.raises(ClusterError, match=r"^could not delete topic 'topic' on 127"):
+        Admin("127.0.0.1:9", Access()).delete_topic("topic", timeout_s=5)

@@ -1,0 +1,88 @@
+"""Perf tests in the tables and files of pytest-benchmark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.support.project import Project
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+approx: Any = pytest.approx
+
+TEST = """
+@pytest.mark.benchmark(group="topics")
+@pytest.mark.parametrize("record_size", [100, 1000])
+@pytest.mark.kafka_scenario(rate="1k records/s", duration="500 ms", warmup="200 ms", rounds=2)
+@pytest.mark.kafka_threshold("produce.latency.p50 <= {limit}")
+def test_sizes(kafka_perf, record_size):
+    kafka_perf()
+"""
+FINE, BROKEN = TEST.format(limit="10 s"), TEST.format(limit="1 ns")
+
+
+def test_its_ops_are_the_records_a_second_of_the_rounds(project: Project, on_broker: str) -> None:
+    """Tools that read its files, such as github-action-benchmark and Bencher, read ours as they are."""
+    run = project.test(FINE).run_steadily(on_broker, "--benchmark-json=saved.json", "--benchmark-verbose")
+    assert run.verdicts == {"test_sizes[100]": "PASSED", "test_sizes[1000]": "PASSED"}, run.out
+    assert "benchmark 'topics': 2 tests" in run.out
+    saved = json.loads((project.folder / "saved.json").read_text(encoding="utf-8"))["benchmarks"]
+    for bench, test in zip(saved, run.report["tests"], strict=True):
+        rates = test["metrics"]["produce.throughput"]["values"]
+        assert bench["fullname"] == test["nodeid"]
+        assert bench["stats"]["data"] == approx([1 / rate for rate in rates])
+        assert bench["stats"]["ops"] == approx(1000, rel=0.3)
+        assert bench["extra_info"]["verdict"] == "PASSED"
+        assert bench["extra_info"]["produce.latency.p99"] == test["metrics"]["produce.latency.p99"]["median"]
+        assert bench["extra_info"]["checks"][0]["outcome"] == "PASSED"
+
+
+def test_two_saves_are_compared(project: Project, on_broker: str) -> None:
+    """By its own command, and as a histogram."""
+    project.test(FINE)
+    for name in ("before", "after"):
+        saved = project.run_steadily(on_broker, f"--benchmark-save={name}", "--benchmark-histogram=pictures/all")
+        assert saved.status == pytest.ExitCode.OK, saved.out
+    compared = subprocess.run(
+        [sys.executable, "-m", "pytest_benchmark", "compare", "--columns=ops,rounds"],
+        cwd=project.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert compared.returncode == 0, compared.stderr
+    assert sum(line.startswith("test_sizes[100]") for line in compared.stdout.splitlines()) >= 2
+    assert len([*project.folder.glob("pictures/*.svg")]) == 1
+
+
+def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:
+    """Each scenario runs once, and no limit is looked at."""
+    project.test(BROKEN)
+    gated = project.run(on_broker, "--dist=loadfile")  # with it alone pytest-benchmark is off, and tests run one by one
+    assert gated.status == pytest.ExitCode.TESTS_FAILED
+    smoke = project.run(on_broker, "--benchmark-disable", "--kafka-update-baselines", "--kafka-calibrate=2")
+    assert smoke.status == pytest.ExitCode.OK, smoke.out
+    assert [(len(test["rounds"]), test["checks"]) for test in smoke.report["tests"]] == [(1, [])] * 2
+    assert smoke.baselines == {}
+    assert "a smoke test (--benchmark-disable): it ran once, and no limit was judged" in smoke.out
+
+
+def test_skipped_it_starts_nothing(project: Project) -> None:
+    """No broker, no load."""
+    run = project.test(FINE).run("--benchmark-skip", reports=False)
+    assert "2 skipped" in run.out
+    assert "kafka performance" not in run.out
+
+
+def test_a_run_that_cannot_be_trusted_stands_in_no_table(project: Project) -> None:
+    """There is no figure of it."""
+    project.test(FINE)
+    run = project.run("--kafka-cluster=127.0.0.1:1", "--benchmark-json=saved.json", "-W", "error", "-k", "[100]")
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert "benchmark: 1 tests" not in run.out

@@ -1,0 +1,55 @@
+"""`kafka_perf.capacity()` as a user calls it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.project import Project
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+SEARCHES = """
+pytestmark = pytest.mark.kafka_scenario(warmup="200 ms", record_size="1 KiB")
+
+
+@pytest.mark.kafka_threshold("capacity >= 500 records/s")
+def test_kept(kafka_perf):
+    result = kafka_perf.capacity("produce.latency.p99 <= 2 s", low=200, high="1 MiB/s", hold="1 s")
+    assert result.metrics["capacity"] > 900
+
+
+@pytest.mark.kafka_threshold("capacity >= 1M records/s")
+def test_out_of_reach(kafka_perf):
+    kafka_perf.capacity("produce.latency.p99 <= 2 s", low=200, high=400, hold="1 s")
+
+
+@pytest.mark.kafka_scenario(acks=1)
+def test_refused(kafka_perf):
+    kafka_perf.capacity("produce.latency.p99 <= 20 parsecs")
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
+    """The highest rate that was asked for holds: the capacity is at least that, which is enough for one limit only."""
+    run = project.test(SEARCHES).run_steadily(on_broker, "-v", "--kafka-update-baselines")
+
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert run.verdicts == {"test_kept": "PASSED", "test_out_of_reach": "INVALID"}, run.out
+    kept, out_of_reach = run.report["tests"]
+    (only,) = kept["rounds"]
+    assert kept["search"] == {"limits": ["produce.latency.p99 <= 2 s"], "low": 200.0, "high": 1024.0}
+    assert only["metrics"]["capacity"] == pytest.approx(1024, rel=0.1)
+    assert only["at_least"]
+    assert [step["rate"] for step in only["steps"]][:2] == [200, 400]
+    assert (only["steps"][-1]["rate"], only["steps"][-1]["settled"]) == (1024, True)
+    assert out_of_reach["problems"] == [
+        "capacity >= 1M records/s: capacity is a lower bound here, and may keep the limit; see the warnings"
+    ]
+    assert "the highest rate that was asked for held, too; give a higher high=" in run.out
+    assert "step 2, 400 records/s" in run.out
+    assert "kafka_perf.capacity: threshold 'produce.latency.p99 <= 20 parsecs':" in run.out
+    (written,) = run.baselines
+    assert written.endswith("test_kept.json")
+    assert '"capacity": "produce.latency.p99 <= 2 s"' in run.baselines[written]
+    assert "Traceback" not in run.out

@@ -1,0 +1,201 @@
+"""What CI systems get of a run: GitHub's annotations and summary, files for others, and one answer in all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.project import Project
+
+TESTS = """
+pytestmark = pytest.mark.kafka_scenario(records=500, warmup="100 ms", rounds=1, partitions=1)
+
+@pytest.fixture
+def late_failure():
+    yield
+    raise RuntimeError("the application did not stop")
+
+@pytest.fixture
+def early_failure():
+    raise RuntimeError("no application")
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_good(kafka_perf):
+    kafka_perf()
+
+@pytest.mark.kafka_threshold("produce.latency.p99 <= 1 us")
+def test_broken(kafka_perf):
+    kafka_perf()
+
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%")
+def test_new(kafka_perf):
+    kafka_perf()
+
+def test_own_assertion(kafka_perf):
+    result = kafka_perf()
+    assert result.metrics["produce.throughput"] > 1e9, "orders, 50% of them"
+
+def test_teardown(late_failure, kafka_perf):
+    kafka_perf()
+
+@pytest.mark.xfail(reason="a broker of last year")
+@pytest.mark.kafka_threshold("produce.latency.p99 <= 1 us")
+def test_known(kafka_perf):
+    kafka_perf()
+
+def test_down(early_failure, kafka_perf):
+    kafka_perf()
+"""
+
+
+@pytest.fixture
+def github(project: Project) -> dict[str, Any]:
+    """The environment of a step, in a repository whose root is the project's parent."""
+    folder = project.folder.parent
+    return {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_WORKSPACE": str(folder),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "CI": "true",
+    }
+
+
+@pytest.mark.broker
+def test_every_report_tells_the_same(project: Project, on_broker: str, github: dict[str, Any]) -> None:
+    """Whoever reads only one of them must not think that the run was green."""
+    files = ("--kafka-markdown=out/summary.md", "--kafka-gitlab-metrics=out/metrics.txt")
+    run = project.test(TESTS).run(on_broker, "-q", *files, **github)
+    report = run.report
+    assert run.status == report["exit_status"] == pytest.ExitCode.TESTS_FAILED, run.out
+    found = {test["nodeid"].rpartition("::")[2]: (test["verdict"], test["outcome"]) for test in report["tests"]}
+    assert found == {
+        "test_good": ("PASSED", "passed"),
+        "test_broken": ("VIOLATED", "failed"),
+        "test_new": ("INCONCLUSIVE", "passed"),
+        "test_own_assertion": ("PASSED", "failed"),
+        "test_teardown": ("PASSED", "error"),
+        "test_known": ("VIOLATED", "xfailed"),
+    }
+    assert [(each["outcome"], each["reason"]) for each in report["unmeasured"]] == [
+        ("error", "RuntimeError: no application")
+    ]
+    junit = run.junit.attrib
+    assert [junit[name] for name in ("failures", "errors", "skipped")] == ["2", "2", "1"]
+    properties = {
+        case.attrib["name"]: {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
+        for case in run.junit.iter("testcase")
+    }
+    assert {name: verdict for name, (verdict, _) in found.items()} == {
+        name: given["kafka_verdict"] for name, given in properties.items() if given
+    }
+    assert properties["test_broken"]["kafka_check_1_outcome"] == "VIOLATED"
+    assert properties["test_new"]["kafka_check_1_reason"].startswith("no baseline for this test")
+
+    lines = [line for line in run.out.splitlines() if line.startswith("::")]
+    told = [re.match(r"::(\w+) file=project/test_perf\.py,line=(\d+),title=test_perf\.py%3A%3A(\w+)", x) for x in lines]
+    assert [found.group(1, 3) for found in told if found] == [
+        ("error", "test_down"),
+        ("error", "test_broken"),
+        ("error", "test_own_assertion"),
+        ("error", "test_teardown"),
+        ("warning", "test_known"),
+        ("warning", "test_new"),
+    ]
+    source = (project.folder / "test_perf.py").read_text(encoding="utf-8").splitlines()
+    for found_line in filter(None, told):  # of the test, or of its first decorator
+        line, name = int(found_line[2]), found_line[3]
+        assert any(f"def {name}(" in text for text in source[line - 1 : line + 2]), (line, name)
+    assert "orders, 50%25 of them%0A" in lines[2]
+    assert "%0A" in lines[1]
+
+    summary = (project.folder.parent / "summary.md").read_text(encoding="utf-8")
+    head = "### ❌ Kafka performance: 2 VIOLATED, 1 INCONCLUSIVE, 3 PASSED, 1 not measured (error); 2 of them failed"
+    written = (project.folder / "out/summary.md").read_text(encoding="utf-8")
+    assert written.startswith(f"{head} otherwise\n")
+    assert summary.endswith(f"\n{written}")
+    metrics = (project.folder / "out/metrics.txt").read_text(encoding="utf-8")
+    assert 'kafka_produce_latency_seconds{quantile="0.99",test="test_perf.py::test_good"} 0.0' in metrics
+
+
+SHORT = """
+@pytest.mark.kafka_scenario(records=500, warmup="100 ms", rounds=1, partitions=1)
+def test_short(kafka_perf):
+    kafka_perf()
+    assert not {fails}
+"""
+
+
+@pytest.mark.broker
+def test_without_pytests_terminal_annotations_reach_the_log(
+    project: Project, on_broker: str, github: dict[str, Any]
+) -> None:
+    """Capture is on, and a summary that cannot be written is told there; a report that cannot be is an error."""
+    folder = str(project.folder)
+    run = project.test(SHORT.format(fails=True)).run(
+        on_broker, "-p", "no:terminal", f"--kafka-markdown={folder}", **{**github, "GITHUB_STEP_SUMMARY": folder}
+    )
+    lines = run.out.splitlines()
+    assert lines[0] == f"::warning title=kafkaperf::cannot write the job summary {folder}: Is a directory"
+    assert lines[1].startswith(
+        "::error file=project/test_perf.py,line=4,title=test_perf.py%3A%3Atest_short%3A PASSED::"
+    )
+    assert run.status == run.report["exit_status"] == pytest.ExitCode.TESTS_FAILED
+    assert run.report["errors"] == [f"--kafka-markdown={folder}: cannot write the summary: Is a directory"]
+
+
+@pytest.mark.broker
+def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(project: Project, on_broker: str) -> None:
+    """A log in CI has a line a round with `-v`, and nothing that moves."""
+    run = project.test(SHORT.format(fails=False)).run(on_broker, "-v", f"--kafka-markdown={project.folder}", CI="true")
+    assert run.status == run.report["exit_status"] == pytest.ExitCode.USAGE_ERROR, run.out
+    assert run.verdicts == {"test_short": "PASSED"}
+    assert f"ERROR: --kafka-markdown={project.folder}: cannot write the summary: Is a directory" in run.out
+    assert len(re.findall(r"(?m)^test_short  round 1/1", run.out)) == 1
+    assert "\x1b" not in run.out
+    assert "\r" not in run.out
+
+
+def test_a_run_that_measured_nothing_has_its_reports(project: Project, github: dict[str, Any]) -> None:
+    """The step that uploads them runs, and the summary says why."""
+    body = "@pytest.fixture\ndef kafka_cluster():\n    raise RuntimeError('no room')\n\n"
+    run = project.test(f"{body}def test_down(kafka_perf): ...").run(**github)
+    assert (run.status, run.report["tests"], run.report["exit_status"]) == (1, [], 1), run.out
+    assert run.report["unmeasured"][0]["reason"] == "RuntimeError: no room"
+    summary = Path(github["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
+    assert "not measured (error)" in summary
+
+
+TWICE = """
+import itertools
+
+runs = itertools.count()
+
+@pytest.mark.kafka_scenario(records=500, warmup=0, rounds=1, partitions=1)
+def test_twice(kafka_perf):
+    kafka_perf()
+    assert next(runs), "not the first time"
+"""
+
+
+@pytest.mark.broker
+def test_of_a_test_that_another_plugin_repeats_the_last_run_counts(project: Project, on_broker: str) -> None:
+    """That there was one before is said. JUnit's file has the properties of both, each once: pytest adds up."""
+    run = project.test(TWICE).run(on_broker, "--reruns=1")
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_twice": "PASSED"}), run.out
+    (test,) = run.report["tests"]
+    assert "this test ran again: before, it was PASSED" in test["notes"]
+    assert test["outcome"] == "passed"
+    names = [each.attrib["name"] for each in run.junit.iter("property")]
+    assert {names.count(name) for name in names} == {2}
+
+
+def test_a_run_without_perf_tests_tells_github_nothing(project: Project, github: dict[str, Any]) -> None:
+    """The plugin is installed in runs that have nothing to do with it."""
+    run = project.test("def test_other(): ...").run("--kafka-markdown=summary.md", **github)
+    assert run.status == pytest.ExitCode.OK
+    assert "::" not in run.out
+    assert {"report.json", "summary.md"} & {path.name for path in project.folder.iterdir()} == set()
+    assert not Path(github["GITHUB_STEP_SUMMARY"]).exists()

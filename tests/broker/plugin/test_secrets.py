@@ -1,0 +1,404 @@
+"""Secrets never appear in a report, a baseline, a log line, a traceback or repr: every output is searched for them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+import psutil
+import pytest
+from pydantic import SecretStr
+
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.brokers.certificates import certificates
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from tests.broker.load.test_dask import dask
+from tests.support.project import RUN_TIMEOUT_S, Project, Run
+
+pytestmark = [pytest.mark.broker]
+
+WRITTEN = {
+    "--kafka-html": "report.html",
+    "--kafka-markdown": "summary.md",
+    "--kafka-gitlab-metrics": "metrics.txt",
+    "--kafka-history": "history.jsonl",
+    "--benchmark-json": "benchmark.json",
+    "--log-file": "pytest.log",
+}
+"""What a run writes besides the JSON report, JUnit and baselines."""
+EVERYTHING = (
+    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines", "--kafka-compat"),
+    *("-o", "log_cli=true", "--log-level=DEBUG", "-o", "junit_logging=all", "--benchmark-verbose"),
+    *(f"{option}={name}" for option, name in WRITTEN.items()),
+)
+"""All that makes pytest print and write."""
+STEP = "step.md"
+"""Of GitHub: the job's summary."""
+CLIENT_PROPERTIES = "client.properties"
+METRICS_PASSWORD = "exporters-of-the-north"  # noqa: S105 - of nobody
+GIVEN = (CLIENT_PROPERTIES, "pytest.ini")
+"""Files of the user's own, with secrets in them."""
+UNREACHABLE = "127.0.0.1:1"
+LOOK_S = 0.2
+"""Between two looks at all processes."""
+ERROR_WITHIN_S = 60
+"""15 s of waiting for the cluster, and the starts of several runs at once on a busy machine."""
+
+TESTS = """
+import asyncio
+import logging
+
+import aiokafka
+
+pytestmark = pytest.mark.kafka_scenario(records=500, warmup="200 ms", rounds=1, partitions=1)
+
+
+@pytest.fixture
+def broken(kafka_cluster):
+    config, access = kafka_cluster.client_config, kafka_cluster.access
+    raise RuntimeError(f"cannot use {config} of {access}")
+
+
+async def connect(**config):
+    await aiokafka.AIOKafkaProducer(**config).start()
+
+
+MARKERS
+class TestOutputs:
+    @pytest.mark.kafka_threshold("errors == 0", "lost == 0")
+    def test_passes(self, kafka_perf):
+        kafka_perf(consumers=1)
+
+    @pytest.mark.kafka_threshold("produce.latency.p50 <= 1 us")
+    def test_breaks_a_limit(self, kafka_cluster, kafka_perf):
+        config = kafka_cluster.client_config
+        kafka_perf()
+
+    def test_asserts(self, kafka_cluster, kafka_perf):
+        config, access = kafka_cluster.client_config, kafka_cluster.access
+        arguments, properties = access.arguments(), access.properties()
+        assert config == {} and properties == {}
+
+    def test_asserts_on_properties(self, kafka_cluster):
+        assert kafka_cluster.access.properties() == {"security.protocol": "PLAINTEXT"}
+
+    def test_prints(self, kafka_cluster):
+        print(kafka_cluster, repr(kafka_cluster.access), str(kafka_cluster.access), kafka_cluster.client_config)
+        print(kafka_cluster.access.properties(), f"{kafka_cluster!r}", "%s" % kafka_cluster.access.arguments())
+        logging.getLogger("app").debug("cluster %s with %r", kafka_cluster, kafka_cluster.client_config)
+
+    def test_needs_a_broken_fixture(self, broken):
+        pass
+
+    def test_connects_by_itself(self, kafka_cluster):
+        asyncio.run(connect(bootstrap_servers=kafka_cluster.bootstrap_servers, **kafka_cluster.client_config))
+
+    def test_cannot_connect_by_itself(self, kafka_cluster):
+        asyncio.run(connect(**{**kafka_cluster.client_config, "bootstrap_servers": "127.0.0.1:1"}))
+"""
+OUTCOMES = {
+    "test_passes": "passed",
+    "test_breaks_a_limit": "failure",
+    "test_asserts": "failure",
+    "test_asserts_on_properties": "failure",
+    "test_prints": "passed",
+    "test_needs_a_broken_fixture": "error",
+    "test_connects_by_itself": "passed",
+    "test_cannot_connect_by_itself": "failure",
+}
+ONE = """
+@pytest.mark.kafka_scenario(records=100, warmup=0, rounds=1)
+{markers}
+def test_one(kafka_cluster, kafka_perf):
+    kafka_perf()
+"""
+SEARCH = """
+@pytest.mark.kafka_scenario(warmup="200 ms", partitions=1)
+@pytest.mark.kafka_threshold("capacity >= 1 records/s")
+def test_capacity(kafka_perf):
+    kafka_perf.capacity("errors == 0", low=200, high=400, hold="1 s")
+"""
+SPY = """
+import json, pathlib
+from pytest_kafkaperf.clusters.brokers import config as security
+
+_make = security.Security.make.__func__
+
+
+def make(cls, kind, hosts):
+    made = _make(cls, kind, hosts)
+    access = [made.access, made.admin]
+    secrets = [text for one in access for text in one.secrets()]
+    secrets += [str.__str__(one.properties().get("sasl.jaas.config", "")) for one in access]
+    secrets += (made.keystore or "").split("-----BEGIN CERTIFICATE")[0].splitlines()[1:-1]
+    with pathlib.Path({path!r}).open("a") as file:
+        file.writelines(json.dumps(secret) + chr(10) for secret in secrets if secret)
+    return made
+
+
+security.Security.make = classmethod(make)
+"""
+"""A project's conftest that notes what is made for its clusters: the credentials are random."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A cluster with credentials, and how its users get in: by a certificate of their own, too."""
+
+    servers: str
+    access: Access
+
+
+@pytest.fixture(scope="module")
+def foreign() -> Iterator[Foreign]:
+    with provision(ClusterSpec(security="sasl_scram+tls", heap="256m"), target="local") as cluster:
+        own = certificates(["client.example"])
+        yield Foreign(cluster.bootstrap_servers, replace(cluster.access, certificate=own.certificate, key=own.key))
+
+
+def secrets_of(access: Access) -> set[str]:
+    """What no output may have: password, lines of the key, the JAAS line."""
+    return {*access.secrets(), str.__str__(access.properties()["sasl.jaas.config"])}
+
+
+def give(project: Project, access: Access, **changes: str) -> str:
+    """Write the client properties of a project; gives the option that names them."""
+    project.write(CLIENT_PROPERTIES, javaproperties.dumps({**access.properties(), **changes}))
+    return f"--kafka-client-config={CLIENT_PROPERTIES}"
+
+
+def leaks(run: Run, secrets: Iterable[str]) -> list[str]:
+    """Every place in what a run wrote that has a secret in it, with the line."""
+    outputs = {"output": run.out}
+    for file in sorted(run.folder.rglob("*")):
+        if file.is_file() and file.name not in GIVEN:
+            outputs[str(file.relative_to(run.folder))] = file.read_bytes().decode("utf-8", errors="replace")
+    sought = [secret for secret in secrets if secret.strip()]
+    assert len(sought) > 1
+    return [
+        f"{name}: {line[:300]}"
+        for name, text in outputs.items()
+        for line in text.splitlines()
+        if any(part in line for secret in sought for part in secret.splitlines() if len(part) > 3)
+    ]
+
+
+@pytest.mark.parametrize("place", ["output", "report.json", "kafka-baselines/linux/test_perf.py/test_one.json"])
+def test_the_search_finds_a_secret_wherever_it_is_written(project: Project, foreign: Foreign, place: str) -> None:
+    """A search that never finds anything would pass for the rest of these tests."""
+    for secret in secrets_of(foreign.access):
+        line = f"before {secret} after"
+        if place != "output":
+            project.write(place, line)
+        run = Run(0, line if place == "output" else "", project.folder)
+        assert leaks(run, secrets_of(foreign.access)) != []
+
+
+def outcomes(run: Run) -> dict[str, str]:
+    """What became of each test, by the JUnit report."""
+    return {
+        case.attrib["name"]: next((child.tag for child in case if child.tag in ("failure", "error")), "passed")
+        for case in run.junit.iter("testcase")
+    }
+
+
+def in_container(pid: int) -> bool:
+    """Whether a process has a namespace of process ids of its own; one that has just ended has none."""
+    try:
+        return Path(f"/proc/{pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()
+    except OSError:
+        return False
+
+
+def watched(project: Project, *arguments: str) -> Run:
+    """Run pytest as a step of GitHub; behind its output stands what `ps` shows of all processes meanwhile.
+
+    Their environments, too: programs write those into dumps when they crash. Not those in containers: images take a
+    broker's properties as variables.
+    """
+    seen: set[str] = set()
+    github: dict[str, Any] = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_WORKSPACE": str(project.folder),
+        "GITHUB_STEP_SUMMARY": str(project.folder / STEP),
+    }
+    with project.running(*arguments, **github) as process, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        told = pool.submit(process.communicate, timeout=RUN_TIMEOUT_S)
+        while not told.done():
+            for one in psutil.process_iter(["cmdline", "environ"]):
+                seen.update(
+                    one.info["cmdline"] or (), () if in_container(one.pid) else (one.info["environ"] or {}).values()
+                )
+            concurrent.futures.wait([told], timeout=LOOK_S)
+        out, _ = told.result()
+    return Run(process.returncode, "\n".join([out, *sorted(seen)]), project.folder)
+
+
+def read_again(project: Project, run: Run) -> Run:
+    """What the command prints of baselines and reports of a run, behind its output."""
+    report = str(project.folder / "report.json")
+    told = [
+        subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from pytest_kafkaperf.plugin.cli import main; raise SystemExit(main())",
+                *arguments,
+            ],
+            cwd=project.folder,
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+            check=True,
+        ).stdout
+        for arguments in (["show", "kafka-baselines"], ["compare", report, report])
+    ]
+    assert all(told)
+    return Run(run.status, "\n".join([run.out, *told]), run.folder)
+
+
+def test_no_output_of_a_run_on_a_foreign_cluster_has_a_secret(project: Project, foreign: Foreign) -> None:
+    """Credentials come from files that only their owner reads; CI keeps everything else, and shows it."""
+    option = give(project, foreign.access)
+    url = f"http://metrics:{METRICS_PASSWORD}@{UNREACHABLE}/metrics"
+    project.write("pytest.ini", f"[pytest]\nkafka_preheat = 0 s\nkafka_metrics_url = {url}\n")
+    project.test(TESTS.replace("MARKERS", ""))
+    run = read_again(project, watched(project, f"--kafka-cluster={foreign.servers}", option, *EVERYTHING))
+    assert outcomes(run) == OUTCOMES, run.out[-20_000:]
+    assert run.baselines
+    assert [name for name in (*WRITTEN.values(), STEP) if not (project.folder / name).stat().st_size] == []
+    assert leaks(run, {*secrets_of(foreign.access), METRICS_PASSWORD}) == []
+    log = (project.folder / "pytest.log").read_text(encoding="utf-8")
+    for shown in ("'sasl_plain_password': '***'", "'sasl.jaas.config': '***'", "'ssl.keystore.key': '***'"):
+        assert shown in run.out  # what was searched did show what is around the secrets
+    assert "aiokafka" in log
+    assert "SaslAuthenticate" in log
+    assert f"metrics-url=http://{UNREACHABLE}/metrics (ini)" in run.out
+    assert "multiprocessing.spawn" in run.out  # `ps` did show the worker processes
+    assert "::error " in run.out
+
+
+@pytest.mark.slow
+def test_no_output_of_a_search_for_the_capacity_has_a_secret(project: Project, foreign: Foreign) -> None:
+    """Its steps are told as they go."""
+    option = give(project, foreign.access)
+    project.test(SEARCH)
+    run = watched(project, f"--kafka-cluster={foreign.servers}", option, *EVERYTHING)
+    assert outcomes(run) == {"test_capacity": "passed"}, run.out[-20_000:]
+    assert run.report["tests"][0]["rounds"][0]["steps"]
+    assert leaks(run, secrets_of(foreign.access)) == []
+
+
+@pytest.mark.slow
+def test_no_machine_of_a_dask_cluster_shows_a_secret(
+    project: Project, foreign: Foreign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Credentials travel to Dask's workers, whose logs and dashboards are read by others."""
+    monkeypatch.setenv("DASK_LOGGING__DISTRIBUTED", "debug")
+    option = give(project, foreign.access)
+    project.test(ONE.format(markers=""))
+    with dask(project.folder) as workers:
+        workers.add()
+        workers.add(nanny=True)
+        allocation = f"--kafka-workers=dask://{workers.address}"
+        run = watched(project, f"--kafka-cluster={foreign.servers}", option, allocation, *EVERYTHING)
+    assert outcomes(run) == {"test_one": "passed"}, run.out[-20_000:]
+    assert leaks(run, secrets_of(foreign.access)) == []
+    log = (project.folder / "dask.log").read_text(encoding="utf-8")
+    assert "DEBUG" in log
+    assert "run_worker_task" in log
+    assert "pytest_kafkaperf.load.dask.hosted" in run.out
+
+
+@pytest.mark.slow
+def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Path, foreign: Foreign) -> None:
+    """Wrong passwords, names and addresses are the daily mistakes: the text helps, and does not show what was tried."""
+    wrong = replace(foreign.access, password=SecretStr("correct-horse-battery"))
+    jaas = str.__str__(foreign.access.properties()["sasl.jaas.config"])
+    cases = {
+        "password": (foreign.servers, wrong, {}),
+        "unreachable": (UNREACHABLE, foreign.access, {}),
+        "unknown": (foreign.servers, foreign.access, {"sasl.jaas.confg": jaas}),
+        "broken": (foreign.servers, foreign.access, {"sasl.jaas.config": jaas.replace('password="', "password=")}),
+        "keyless": (foreign.servers, foreign.access, {"ssl.keystore.certificate.chain": ""}),
+    }
+
+    def told(name: str) -> Run:
+        servers, access, changes = cases[name]
+        folder = tmp_path / name
+        folder.mkdir()
+        project = Project(folder).test(ONE.format(markers=""))
+        option = give(project, access, **changes)
+        began_s = time.monotonic()
+        run = project.run(f"--kafka-cluster={servers}", option, *EVERYTHING)
+        assert time.monotonic() - began_s < ERROR_WITHIN_S
+        assert run.status == pytest.ExitCode.TESTS_FAILED
+        return run
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        runs = dict(zip(cases, pool.map(told, cases), strict=True))
+    for name, run in runs.items():
+        _, access, _ = cases[name]
+        assert leaks(run, {*secrets_of(foreign.access), *secrets_of(access)}) == [], name
+        assert "Traceback" not in run.out, name
+    out = {name: " ".join(run.out.split()) for name, run in runs.items()}
+    assert "Authentication failed" in out["password"]
+    assert "Check the user name, the password and 'sasl.mechanism' in" in out["password"]
+    assert "Connect call failed ('127.0.0.1', 1)" in out["unreachable"]
+    assert "their listener is a SASL_SSL one as in" in out["unreachable"]
+    assert "'sasl.jaas.confg' (line " in out["unknown"]
+    assert "did you mean 'sasl.jaas.config'" in out["unknown"]
+    assert "'sasl.jaas.config'" in out["broken"]
+    assert "'ssl.keystore.certificate.chain' is missing; it goes with 'ssl.keystore.key'" in out["keyless"]
+
+
+@pytest.mark.parametrize(
+    ("target", "security"),
+    [
+        pytest.param("local", "sasl_plain", marks=pytest.mark.extended),
+        ("local", "sasl_scram+tls"),
+        pytest.param("docker", "sasl_scram+tls", marks=[pytest.mark.docker, pytest.mark.slow]),
+    ],
+)
+def test_no_output_has_a_secret_of_a_cluster_that_the_session_made(
+    project: Project, tmp_path: Path, target: str, security: str
+) -> None:
+    """The credentials are random and short-lived; who can read them while load runs is in all the same."""
+    path = tmp_path / "secrets"
+    project.write("conftest.py", SPY.format(path=str(path)))
+    project.test(TESTS.replace("MARKERS", f"@pytest.mark.kafka_cluster(security={security!r}, heap='256m')"))
+    run = watched(project, f"--kafka-cluster={target}", *EVERYTHING)
+    assert outcomes(run) == OUTCOMES, run.out[-20_000:]
+    assert leaks(run, noted(path)) == []
+    assert "SaslAuthenticate" in run.out
+    assert target == "docker" or "kafka.Kafka" in run.out  # `ps` did show the broker
+    assert "salted_password" not in run.out  # as good as a password
+
+
+@pytest.mark.parametrize("target", ["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])])
+def test_the_log_of_a_broker_that_does_not_start_is_shown_without_secrets(
+    project: Project, tmp_path: Path, target: str
+) -> None:
+    """Kafka's log has its configuration in it, and its end is the reason that people need."""
+    path = tmp_path / "secrets"
+    spec = "security='sasl_scram+tls', heap='256m', config={'num.network.threads': 0}"
+    project.write("conftest.py", SPY.format(path=str(path)))
+    project.test(ONE.format(markers=f"@pytest.mark.kafka_cluster({spec})"))
+    run = project.run(f"--kafka-cluster={target}", *EVERYTHING)
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert leaks(run, noted(path)) == []
+    assert "num.network.threads" in run.out
+    assert "did not start" in run.out
+
+
+def noted(path: Path) -> set[str]:
+    return {json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()}

@@ -1,0 +1,42 @@
+"""The series in the JSON report: what other programs draw plots from."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.project import Project
+
+pytestmark = [pytest.mark.broker]
+
+SCENARIO = """
+@pytest.mark.kafka_scenario(
+    rate="200 -> 1000 records/s over 1 s", duration="1.5 s", warmup="500 ms", rounds=2, producers=2, key="zipf:100",
+    payload="file:orders.txt", headers={"trace": "a"}, compression="lz4", transaction_size=100, abort_ratio=0.2,
+    consumers=1, consumer_groups=2, isolation_level="read_committed", consumer_config={"fetch.max.wait.ms": 100},
+)
+@pytest.mark.kafka_threshold("errors == 0", "lost == 0", "duplicated == 0", "reordered == 0")
+def test_orders(kafka_perf):
+    kafka_perf()
+"""
+
+
+def test_a_report_holds_every_acknowledged_record_of_each_second(project: Project, on_broker: str) -> None:
+    """All features in one test, as a user writes it; the samples are found beside the test's file."""
+    project.write("orders.txt", "\n".join(f"order {number:020}" for number in range(1000)))
+    run = project.test(SCENARIO).run(on_broker)
+
+    (test,) = run.report["tests"]
+    assert len(test["rounds"]) == 2
+    assert test["scenario"]["payload"] == {"file": "orders.txt", "delimiter": "\n"}
+    assert test["scenario"]["key"] == "zipf:100"
+    for one in test["rounds"]:
+        assert all(problem.startswith("generator too slow: ") for problem in one["problems"])
+        produce, consume = one["series"]["produce"], one["series"]["consume"]
+        # 1100 records are due in the window; of the warm-up's 100 and these, every fifth hundred of a producer is not
+        # committed: one or two of six.
+        assert sum(consume["count"]) == 2 * sum(produce["count"])
+        assert 900 <= sum(produce["count"]) <= 1100
+        assert (produce["interval_s"], produce["first_s"]) == (1, -1)
+        assert {len(curve) for name, curve in produce.items() if isinstance(curve, list)} == {len(produce["count"])}
+        assert all(high is None or high > 0 for high in produce["max"])
+    assert [check["outcome"] for check in test["checks"]] == ["PASSED"] * 4, run.out

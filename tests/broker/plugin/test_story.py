@@ -1,0 +1,353 @@
+"""The main job from end to end, on a real broker: measure, accept a baseline, catch a regression."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from tests.support.project import PLAIN, RUN_TIMEOUT_S, Project, inherited
+
+pytestmark = [pytest.mark.broker]
+
+GUARD = """
+@pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "lost == 0")
+def test_guard(kafka_perf):
+    kafka_perf()
+"""
+
+PACED = """
+@pytest.mark.kafka_scenario(rate="2k records/s", duration="500 ms", warmup="200 ms", rounds=1, partitions=2)
+@pytest.mark.kafka_threshold({limits})
+def test_paced(kafka_perf):
+    kafka_perf()
+"""
+
+
+@pytest.mark.slow
+def test_a_regression_fails_the_build_and_only_a_regression(
+    project: Project,
+    broker: Cluster,
+    on_broker: str,
+    quota: Callable[..., AbstractContextManager[None]],
+) -> None:
+    """The promise of the whole plugin: a broker made slower by a real quota fails, the same broker without passes."""
+    project.test(GUARD)
+    first = project.run_steadily(on_broker, "--kafka-update-baselines", "test_perf.py")
+    assert (first.status, first.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), first.out
+    (file,) = first.baselines
+    assert Path(file).parts[1:] == ("test_perf.py", "test_guard.json")
+    assert "baselines written: 1 in kafka-baselines (commit them)" in first.out
+
+    with quota(broker, producer_byte_rate=300_000):  # of 1 MB a second
+        slow = project.run_steadily(on_broker, "--kafka-rounds=4")
+    assert (slow.status, slow.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slow.out
+    assert slow.junit.attrib["failures"] == "1"
+    assert slow.junit.attrib["errors"] == "0"
+    check = slow.report["tests"][0]["checks"][0]
+    assert check["outcome"] == "REGRESSED"
+    assert check["change"] < -0.3
+    assert check["observed"] < check["limit"] < check["baseline"]
+    assert "produce.throughput >= baseline - 30%" in slow.out
+    assert "Traceback" not in slow.out
+
+    again = project.run_steadily(on_broker)
+    assert again.status == pytest.ExitCode.OK, again.out
+    assert again.verdicts["test_guard"] in ("PASSED", "IMPROVED")
+    assert again.baselines == first.baselines
+
+
+def test_without_a_baseline_a_test_passes_and_says_how_to_make_one(project: Project, on_broker: str) -> None:
+    """A new test must not break the build of the team that adds it."""
+    run = project.test(GUARD).run(on_broker, "--kafka-rounds=1")
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "INCONCLUSIVE"}), run.out
+    assert "no baseline for this test; make one with --kafka-update-baselines" in run.out
+    assert run.baselines == {}
+
+
+def test_strict_fails_what_could_not_be_decided(project: Project, on_broker: str) -> None:
+    """A team that wants every test gated must hear of one that is not."""
+    run = project.test(GUARD).run(on_broker, "--kafka-rounds=1", "--kafka-strict")
+    assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "INCONCLUSIVE"}), run.out
+
+
+def test_every_broken_limit_is_listed(project: Project, on_broker: str) -> None:
+    """One run tells all that is wrong: expression, observed, limit, on a line each."""
+    limits = '"produce.latency.p99 <= 1 us", "produce.throughput >= 1M records/s", "errors == 0"'
+    run = project.test(PACED.format(limits=limits)).run(on_broker, "--kafka-update-baselines")
+    assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_paced": "VIOLATED"}), run.out
+    assert run.baselines == {}
+    lines = run.out.splitlines()
+    assert any("produce.latency.p99 <= 1 us" in line and "1 µs" in line for line in lines)
+    (throughput,) = [line for line in lines if "produce.throughput >= 1M records/s" in line]
+    assert re.search(r"(1\d{3}|2\d{3}|2k) records/s +1M records/s", throughput)
+    assert not any("errors == 0" in line and line.startswith("E ") for line in lines)
+
+
+def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) -> None:
+    """Other programs read these: units, medians, checks, and the same verdict everywhere."""
+    run = project.test(PACED.format(limits='"produce.latency.p99 <= 10 s"')).run(on_broker, "--kafka-rounds=2")
+    assert run.status == pytest.ExitCode.OK, run.out
+    report = run.report
+    assert report["schema"] == 1
+    assert set(report) == {
+        "schema",
+        "created",
+        "plugin",
+        "environment",
+        "reference_seed",
+        "exit_status",
+        "errors",
+        "tests",
+        "unmeasured",
+    }
+    (test,) = report["tests"]
+    throughput = test["metrics"]["produce.throughput"]
+    assert (throughput["unit"], throughput["better"]) == ("records/s", "higher")
+    assert throughput["median"] == pytest.approx(2000, rel=0.25)
+    assert len(throughput["values"]) == len(test["rounds"]) == 2
+    assert test["cluster"]["provider"] == "external"
+    assert test["scenario"]["rate"] == 2000
+    properties = {item.attrib["name"]: item.attrib["value"] for item in run.junit.iter("property")}
+    assert properties["kafka_verdict"] == test["verdict"] == "PASSED"
+    assert float(properties["produce.throughput"]) == throughput["median"]
+
+
+def test_a_damaged_baseline_is_named_and_left_alone(project: Project, on_broker: str) -> None:
+    """A merge conflict in a baseline must not become a pass, a crash, or a lost file."""
+    project.test(GUARD)
+    (file,) = project.run(on_broker, "--kafka-rounds=1", "--kafka-update-baselines").baselines
+    path = project.folder / "kafka-baselines" / file
+    path.write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    run = project.run(on_broker, "--kafka-rounds=1", "--kafka-update-baselines")
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert str(path) in run.out.replace("\n", "")
+    assert path.read_text(encoding="utf-8") == "<<<<<<< HEAD\n"
+    assert "Traceback" not in run.out
+
+
+def test_options_outrank_markers_and_markers_the_ini_file(project: Project, on_broker: str) -> None:
+    """The same file runs for a second on a laptop and for a minute in CI."""
+    project.write("pytest.ini", "[pytest]\nkafka_rounds = 3\nkafka_warmup = 100 ms\nkafka_thresholds = errors == 0\n")
+    project.test(
+        "pytestmark = pytest.mark.kafka_scenario(records=1000, partitions=1)\n"
+        "@pytest.mark.kafka_scenario(rounds=2, rate='2k records/s')\n"
+        "class TestOrders:\n"
+        "    @pytest.mark.parametrize('partitions', [2])\n"
+        "    def test_merged(self, kafka_perf, partitions):\n"
+        "        result = kafka_perf(linger='1 ms')\n"
+        "        assert result.scenario.linger == 0.001\n"
+        "        assert sum(result.metrics[name] for name in ('errors', 'lost')) == 0\n"
+    )
+    run = project.run(on_broker, "--kafka-duration=300 ms", "-v")
+    assert run.status == pytest.ExitCode.OK, run.out
+    (test,) = run.report["tests"]
+    wanted = {"rounds": 2, "warmup": 0.1, "records": None, "duration": 0.3, "partitions": 2, "rate": 2000}
+    assert {name: test["scenario"][name] for name in wanted} == wanted
+    assert [check["expression"] for check in test["checks"]] == ["errors == 0"]
+    assert "duration=300 ms (command line)" in run.out
+    assert "rounds=2 (marker)" in run.out
+    assert "warmup=100 ms (ini)" in run.out
+
+
+def test_one_load_a_test(project: Project, on_broker: str) -> None:
+    """A baseline belongs to a test, so a second load would be compared with the first one's."""
+    body = PACED.format(limits="'errors == 0'") + "    kafka_perf()\n"
+    run = project.test(body).run(on_broker)
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert "kafka_perf() runs once a test; use pytest.mark.parametrize for more" in run.out
+
+
+FORGOTTEN = """
+@pytest.fixture
+def after(kafka_perf):
+    yield
+    kafka_perf(duration="300 ms", warmup="100 ms", rounds=1, rate=100)
+
+def test_no_call(kafka_perf):
+    pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_no_fixture():
+    pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+class TestOfAClass:
+    def test_without_load(self):
+        pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_by_its_fixture(after):
+    pass
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_skipped(kafka_perf):
+    pytest.skip("not today")
+
+@pytest.mark.kafka_threshold("errors == 0")
+def test_failing(kafka_perf):
+    assert not "yet"
+"""
+
+
+def test_what_measures_nothing_does_not_pass(project: Project, on_broker: str) -> None:
+    """Limits that nobody looks at would be kept for ever."""
+    run = project.test(FORGOTTEN).run(on_broker, "-rA")
+    outcomes = sorted(re.findall(r"^(PASSED|FAILED|ERROR) test_perf\.py::([\w:]+)", run.out, re.MULTILINE))
+    assert outcomes == [
+        ("ERROR", "test_no_call"),
+        ("FAILED", "test_failing"),
+        ("FAILED", "test_no_fixture"),
+        ("PASSED", "TestOfAClass::test_without_load"),
+        ("PASSED", "test_by_its_fixture"),
+        ("PASSED", "test_no_call"),
+    ], run.out
+    assert "nothing was measured, and no limit judged: call kafka_perf(), or pytest.skip() where" in run.out
+    assert "kafka_threshold judges what kafka_perf() measures: take the fixture kafka_perf" in run.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("-p", "no:terminal"), ("--strict-markers", "-W", "error", "-p", "no:benchmark", "-n0", "-s")],
+    ids=" ".join,
+)
+def test_a_perf_test_runs_in_every_kind_of_pytest_run(
+    project: Project, on_broker: str, arguments: tuple[str, ...]
+) -> None:
+    """Users have their own options; none may break the plugin, and the reports stand without a terminal."""
+    run = project.test(PACED.format(limits="'errors == 0'")).run_steadily(on_broker, *arguments)
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_paced": "PASSED"}), run.out
+
+
+def test_the_terminal_shows_a_header_and_a_table(project: Project, on_broker: str) -> None:
+    """Where the load went, what it was compared with, and a block a test; nothing of it under -q."""
+    project.test(PACED.format(limits="'errors == 0'"))
+    run = project.run_steadily(on_broker)
+    header = next(line for line in run.out.splitlines() if line.startswith("kafkaperf: "))
+    assert f"cluster {on_broker.partition('=')[2]} (external)" in header
+    assert "baselines kafka-baselines" in header
+    assert "environment linux-" in header
+    assert "kafka performance" in run.out
+    lines = run.out.splitlines()
+    block = lines[lines.index("PASSED        test_paced") + 1 :]
+    assert re.fullmatch(r"  produce\.throughput +(2k|[12]\d{3})/s", block[0])
+    assert re.fullmatch(r"  produce\.latency\.p99 +[\d.]+ [mµ]?s", block[2])
+    assert re.fullmatch(r"  errors +0 +== 0 +PASSED", block[3])
+    assert "\x1b" not in run.out
+    quiet = project.run(on_broker, "-q")
+    assert "kafka" not in quiet.out.replace("kafka_", "")
+
+
+def test_a_cluster_that_is_not_there_is_an_error_with_advice(project: Project) -> None:
+    """Not a hang, not a traceback."""
+    run = project.test(PACED.format(limits="'errors == 0'")).run("--kafka-cluster=127.0.0.1:1")
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert "1 error" in run.out
+    assert "127.0.0.1:1 is not ready after 15 s" in run.out
+    assert "Traceback" not in run.out
+
+
+def test_a_topic_that_the_cluster_refuses_is_invalid_with_its_reason(project: Project, on_broker: str) -> None:
+    """Three replicas on one broker: refused before the load."""
+    body = PACED.format(limits="'errors == 0'").replace("rounds=1", "rounds=1, replication_factor=3")
+    run = project.test(body).run(on_broker)
+    assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_paced": "INVALID"}), run.out
+    assert "replication_factor=3 needs 3 brokers" in run.out
+
+
+@pytest.mark.slow
+def test_a_broker_that_dies_gives_invalid_soon(project: Project) -> None:
+    """A run that cannot be trusted must say so soon, and leave the terminal readable."""
+    with provision(ClusterSpec(), target="local") as cluster:
+        project.test(PACED.format(limits="'errors == 0'").replace("500 ms", "60 s").replace("200 ms", "100 ms"))
+        with project.running(f"--kafka-cluster={cluster.bootstrap_servers}") as process:
+            _wait_for_load(process.pid)
+            os.kill(cluster.pids[0], signal.SIGKILL)
+            out, _ = process.communicate(timeout=60)
+    assert process.returncode == pytest.ExitCode.TESTS_FAILED
+    report = json.loads((project.folder / "report.json").read_text(encoding="utf-8"))
+    assert report["tests"][0]["verdict"] == "INVALID"
+    assert "no record was acknowledged for" in out
+    assert "Traceback" not in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_leaves_nothing(project: Project, ending: signal.Signals, tmp_path: Path) -> None:
+    """Ctrl-C in the middle of load ends workers and broker; what a SIGKILL leaves, the next session removes."""
+    project.test(PACED.format(limits="'errors == 0'").replace('duration="500 ms"', 'duration="60 s"'))
+    with project.running(TMPDIR=str(tmp_path)) as process:
+        _wait_for_load(process.pid)
+        family = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, ending)
+        process.communicate(timeout=60)
+    if ending is signal.SIGINT:
+        assert process.returncode == pytest.ExitCode.INTERRUPTED
+    else:
+        project.test(PACED.format(limits="'errors == 0'")).run("--kafka-cluster=local")
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("kafkaperf")] == [] or (
+        ending is signal.SIGKILL
+    )
+
+
+def _wait_for_load(pid: int) -> None:
+    """Wait until a run has worker processes that have connections: load is on its way, or about to be."""
+    session = psutil.Process(pid)
+    for _ in range(600):
+        if any(map(_is_connected_worker, session.children())):
+            return
+        psutil.wait_procs([session], timeout=0.1)
+    pytest.fail("no load within a minute")
+
+
+def _is_connected_worker(child: psutil.Process) -> bool:
+    try:
+        connected = any(found.status == psutil.CONN_ESTABLISHED for found in child.net_connections())
+        return connected and "spawn_main" in " ".join(child.cmdline())
+    except psutil.Error:  # one that has just ended, such as `java -version`
+        return False
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+def test_a_terminal_shows_progress_and_keeps_no_trace_of_it(project: Project, broker: Cluster) -> None:
+    """Who watches a long scenario sees the round, the phase, the rate, the latency; the screen is tidy afterwards."""
+    project.test(PACED.format(limits="'errors == 0'").replace('duration="500 ms"', 'duration="2 s"'))
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "pytest", *PLAIN]
+    command += [f"--kafka-cluster={broker.bootstrap_servers}"]
+    with subprocess.Popen(
+        command, cwd=project.folder, env=inherited(), stdin=terminal, stdout=terminal, stderr=terminal
+    ) as process:
+        os.close(terminal)
+        shown = b"".join(iter(lambda: _read(controller), b"")).decode()
+        process.wait(RUN_TIMEOUT_S)
+    os.close(controller)
+    assert process.returncode == pytest.ExitCode.OK, shown
+    assert re.search(r"\r\x1b\[Ktest_paced  round 1/1  measuring \d\.\d s / 2 s  [\w ]*?[\d.]+k? records/s", shown)
+    assert re.search(r"measuring 1\.\d s / 2 s [^\r]*  p99 [\d.]+ [mµ]?s", shown)
+    last = shown.rindex("round 1/1")
+    assert "\r\x1b[K" in shown[last:]
+    assert re.search(r"test_perf\.py .*\.", shown[last:])
+
+
+def _read(controller: int) -> bytes:
+    """What the terminal shows next; nothing when the program has closed it."""
+    try:
+        return os.read(controller, 4096)
+    except OSError:  # Linux tells the end of a pseudo-terminal so
+        return b""

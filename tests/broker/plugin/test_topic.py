@@ -1,0 +1,48 @@
+"""A test on a topic that exists: what it has of it stands in the report and in the baseline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support.project import Project
+from tests.support.strangers import drop_topic, make_topic
+
+pytestmark = [pytest.mark.broker]
+
+SCENARIO = """
+@pytest.mark.kafka_scenario(topic="invoices", records=1000, rate=2000, warmup=0, rounds=1)
+@pytest.mark.kafka_threshold("lost == 0")
+def test_invoices(kafka_perf):
+    kafka_perf()
+"""
+
+
+@pytest.fixture
+def invoices(broker: Cluster) -> Iterator[str]:
+    make_topic(broker, "invoices", partitions=4)
+    yield "invoices"
+    drop_topic(broker, "invoices")
+
+
+@pytest.mark.usefixtures("invoices")
+def test_partitions_of_the_topic_stand_in_the_report_and_in_the_baseline(project: Project, on_broker: str) -> None:
+    """When somebody adds partitions, the figures are those of another workload."""
+    run = project.test(SCENARIO).run(on_broker, "--kafka-update-baselines")
+
+    (test,) = run.report["tests"]
+    (baseline,) = run.baselines.values()
+    for scenario in (test["scenario"], json.loads(baseline)["scenario"]):
+        assert (scenario["topic"], scenario["partitions"], scenario["replication_factor"]) == ("invoices", 4, 1)
+
+
+def test_a_topic_that_is_not_there_makes_the_run_invalid(project: Project, on_broker: str) -> None:
+    """And says what to do; no topic is created."""
+    run = project.test(SCENARIO).run(on_broker)
+
+    assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_invoices": "INVALID"}), run.out
+    assert "topic 'invoices' does not exist" in run.out
+    assert "Traceback" not in run.out

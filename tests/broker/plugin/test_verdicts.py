@@ -1,0 +1,223 @@
+"""How a verdict comes about, from end to end on real brokers: sessions, references, calibration, budgets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support.project import Project
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+GUARD = """
+@pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2, rounds={rounds})
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0")
+def test_{name}(kafka_perf):
+    kafka_perf()
+"""
+
+
+def guard(name: str = "guard", *, rounds: int = 5) -> str:
+    return GUARD.format(name=name, rounds=rounds)
+
+
+def sessions_of(project: Project) -> list[int]:
+    files = sorted(project.folder.rglob("kafka-baselines/**/*.json"))
+    return [len(json.loads(file.read_text(encoding="utf-8"))["sessions"]) for file in files]
+
+
+def test_sessions_are_collected_added_and_left_alone(project: Project, on_broker: str) -> None:
+    """`--kafka-calibrate` makes a baseline of several sessions at once, and tells what it is worth."""
+    project.test(guard())
+    first = project.run_steadily(on_broker, "--kafka-calibrate=3", "--kafka-update-baselines")
+    assert (first.status, sessions_of(project)) == (pytest.ExitCode.OK, [3]), first.out
+    found = first.report["tests"][0]["calibration"]["produce.throughput"]
+    assert (found["sessions"], found["tolerance"], found["splits"]) == (3, pytest.approx(-0.3), 0)
+    assert 0 <= found["noise_within"] < 0.3
+    assert -1 < found["detectable"] <= -0.3
+    assert sum(not session["problems"] for session in first.report["tests"][0]["further_sessions"]) == 2
+    head = next(line.split() for line in first.out.splitlines() if line.startswith("metric"))
+    assert head == ["metric", "within", "between", "limit", "suspect", "false", "alarms", "finds"]
+
+    again = project.run_steadily(on_broker, "--kafka-update-baselines=append")
+    assert (again.status, sessions_of(project)) == (pytest.ExitCode.OK, [4]), again.out
+    assert again.report["tests"][0]["baseline_sessions"] == 3
+    assert "fewer than 3 sessions" not in again.out
+    check = again.report["tests"][0]["checks"][0]
+    assert -1 < check["detectable"] <= -0.3
+    (head,) = [line.split() for line in again.out.splitlines() if line.startswith("  metric")]
+    assert head == ["metric", "median", "spread", "baseline", "change", "interval", "finds", "limit", "verdict"]
+
+    for mode in ("new", "improved"):
+        project.run_steadily(on_broker, f"--kafka-update-baselines={mode}", "--kafka-rounds=1")
+        assert sessions_of(project) == [4], mode
+    project.run_steadily(on_broker, "--kafka-update-baselines=all", "--kafka-rounds=1")
+    assert sessions_of(project) == [1]
+
+
+def test_each_session_keeps_when_where_and_of_what_code_it_is(project: Project, on_broker: str) -> None:
+    """What a reviewer, and whoever looks for the cause of a change, needs."""
+    run = project.test(guard(rounds=1)).run_steadily(on_broker, "--kafka-update-baselines")
+    (text,) = run.baselines.values()
+    (session,) = json.loads(text)["sessions"]
+    assert session["created"].endswith("+00:00")
+    assert session["commit"] is None  # this project is in no repository
+    assert {"kafka", "brokers", "aiokafka", "kernel", "cpu", "memory", "provider"} <= {*session["fingerprint"]}
+
+
+@pytest.mark.extended
+def test_what_a_fixture_did_to_the_cluster_stays_through_confirmation(project: Project) -> None:
+    """A quota on a broker that the session owns: its regression is confirmed on fresh sessions, three times."""
+    project.write(
+        "conftest.py",
+        "import contextlib, os, pytest\n"
+        "from tests.support.quotas import quota\n"
+        "@pytest.fixture\n"
+        "def kafka_cluster(kafka_cluster):\n"
+        "    slow = 'SLOW' in os.environ\n"
+        "    with quota(kafka_cluster, producer_byte_rate=250_000) if slow else contextlib.nullcontext():\n"
+        "        yield kafka_cluster\n",
+    )
+    cluster = '@pytest.mark.kafka_cluster(config={"quota.window.num": "2"})'
+    project.test(f"{cluster}{guard()}")
+    root = str(Path(__file__).parents[3])
+    first = project.run("--kafka-cluster=local", "--kafka-update-baselines", PYTHONPATH=root)
+    assert first.verdicts == {"test_guard": "PASSED"}, first.out
+    slow = project.run("--kafka-cluster=local", "--kafka-rounds=4", SLOW="yes", PYTHONPATH=root)
+    assert slow.verdicts == {"test_guard": "REGRESSED"}, slow.out
+    assert len(slow.report["tests"][0]["further_sessions"]) == 3
+    assert "confirmed on 3 fresh sessions: -" in slow.out
+
+
+def test_without_confirmation_one_session_decides(
+    project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
+) -> None:
+    """Quicker, and oftener wrong: for those who look at the figures themselves."""
+    project.test(guard()).run_steadily(on_broker, "--kafka-update-baselines")
+    with quota(broker, producer_byte_rate=250_000):
+        slow = project.run_steadily(on_broker, "--kafka-no-confirm", "--kafka-rounds=4")
+    assert (slow.verdicts, slow.report["tests"][0]["further_sessions"]) == ({"test_guard": "REGRESSED"}, []), slow.out
+
+
+def test_a_gain_is_confirmed_before_it_is_the_baseline(
+    project: Project, broker: Cluster, on_broker: str, quota: Callable[..., AbstractContextManager[None]]
+) -> None:
+    """Three fresh sessions take the place of the slow one: not the first, that was seen to be fast."""
+    project.test(guard())
+    with quota(broker, producer_byte_rate=250_000):
+        project.run_steadily(on_broker, "--kafka-update-baselines")
+    fast = project.run_steadily(on_broker, "--kafka-update-baselines=improved", "--kafka-rounds=4")
+    assert (fast.verdicts, sessions_of(project)) == ({"test_guard": "IMPROVED"}, [3]), fast.out
+    assert "stale" not in fast.out
+    same = project.run_steadily(on_broker)
+    assert same.verdicts == {"test_guard": "PASSED"}, same.out
+
+
+FLUSHED = """
+@pytest.mark.kafka_cluster(config={"log.flush.interval.messages": "1"})
+@pytest.mark.kafka_scenario(
+    duration="400 ms", warmup="400 ms", rounds=3, partitions=2, acks=1, batch_size="1 KiB"
+)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%", "errors == 0")
+def test_flushed(kafka_perf):
+    kafka_perf()
+"""
+
+
+def test_two_configs_are_compared_side_by_side(project: Project) -> None:
+    """A broker that flushes every record, against one that leaves it to the system: no stored baseline is needed."""
+    run = project.test(FLUSHED).run(
+        "--kafka-cluster=local",
+        "--kafka-reference=local",
+        "--kafka-reference-config=log.flush.interval.messages=9223372036854775807",
+        "--kafka-reference-seed=7",
+    )
+    (test,) = run.report["tests"]
+    assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
+    assert "kafkaperf: reference local with log.flush.interval.messages=9223372036854775807" in run.out
+    assert "confirmed on 3 fresh sessions" in run.out
+    assert "9 pairs" in " ".join(run.out.split())
+    assert "changed against the reference: config.log.flush.interval.messages: " in run.out
+    assert "log.flush.interval.messages" in "".join(test["changed"])
+    assert len(test["reference"]["rounds"]) == len(test["rounds"]) == 3
+    assert [len(each["reference_rounds"]) for each in test["further_sessions"]] == [3, 3, 3]
+    assert run.report["reference_seed"] == 7
+    assert run.baselines == {}
+
+
+def test_the_same_twice_is_the_same(project: Project, on_broker: str) -> None:
+    """One cluster as its own reference."""
+    target = on_broker.removeprefix("--kafka-cluster=")
+    run = project.test(guard()).run_steadily(on_broker, f"--kafka-reference={target}")
+    assert run.verdicts == {"test_guard": "PASSED"}, run.out
+    seed = run.report["reference_seed"]
+    assert f"--kafka-reference-seed={seed}" in run.out
+
+
+def test_a_reference_that_is_not_there_is_named(project: Project, on_broker: str) -> None:
+    """Of two clusters, the reader must know which."""
+    run = project.test(guard()).run(on_broker, "--kafka-reference=127.0.0.1:1")
+    assert run.status == pytest.ExitCode.TESTS_FAILED
+    assert "the reference, --kafka-reference=127.0.0.1:1: " in run.out
+
+
+def test_a_budget_cuts_rounds_and_leaves_out_what_does_not_fit(project: Project, on_broker: str) -> None:
+    """What was not decided says so; the run ends in time."""
+    project.test(guard("first", rounds=9) + guard("second", rounds=9))
+    project.run_steadily(on_broker, "--kafka-update-baselines", "--kafka-rounds=5")
+    run = project.run(on_broker, "--kafka-time-budget=30 s", "--kafka-duration=2 s")
+    first, second = run.report["tests"]
+    assert 4 <= len(first["rounds"]) < 9, run.out
+    assert 4 <= len(second["rounds"]) < 9, run.out
+    assert f"test_first: cut to {len(first['rounds'])} of 9 rounds by the time budget" in run.out
+    seconds = float(re.findall(r"in ([0-9.]+)s", run.out)[-1])
+    assert seconds < 40  # the budget, and what pytest itself takes
+    run = project.run(on_broker, "--kafka-time-budget=3 s")
+    assert run.verdicts == {"test_first": "INCONCLUSIVE", "test_second": "INCONCLUSIVE"}, run.out
+    assert "of the time budget were left; raise --kafka-time-budget" in run.out
+    assert run.status == pytest.ExitCode.OK
+    strict = project.run(on_broker, "--kafka-time-budget=3 s", "--kafka-strict")
+    assert strict.status == pytest.ExitCode.TESTS_FAILED
+
+
+def test_baselines_of_tests_that_are_gone_are_told_and_deleted_when_asked(project: Project, on_broker: str) -> None:
+    """A renamed test would leave a file that nobody reads; a test that was only left out keeps its own."""
+    project.test(guard("old", rounds=1) + guard("kept", rounds=1))
+    project.run_steadily(on_broker, "--kafka-update-baselines")
+    assert len(sessions_of(project)) == 2
+    project.test(guard("kept", rounds=1))
+    told = project.run(on_broker)
+    assert "baselines of tests that are gone: test_perf.py::test_old; --kafka-prune-baselines deletes them" in told.out
+    filtered = project.run(on_broker, "--kafka-prune-baselines", "test_perf.py::test_kept")
+    assert (len(sessions_of(project)), "tests that are gone" in filtered.out) == (2, False)
+    pruned = project.run(on_broker, "--kafka-prune-baselines", "--dist=loadfile")  # which distributes nothing by itself
+    assert "deleted baselines of tests that are gone: test_perf.py::test_old (commit it)" in pruned.out
+    assert [Path(name).name for name in pruned.baselines] == ["test_kept.json"]
+    project.test(guard("kept", rounds=1) + guard("other", rounds=1))
+    left = project.run(on_broker, "--kafka-prune-baselines", "-k", "other")
+    assert (len(sessions_of(project)), "tests that are gone" in left.out) == (1, False)
+    project.test("def test_failing():\n    assert not 'yet'\n\n" + guard("kept", rounds=1))
+    project.run("-k", "failing", "-p", "cacheprovider")
+    failed = project.run(on_broker, "--kafka-prune-baselines", "--lf", "-p", "cacheprovider")
+    assert (len(sessions_of(project)), "tests that are gone" in failed.out) == (1, False), failed.out
+    (project.folder / "test_perf.py").unlink()
+    project.run("--kafka-prune-baselines")
+    assert sessions_of(project) == []
+
+
+def test_the_history_gains_a_line_a_test_and_session(project: Project, on_broker: str) -> None:
+    """For tools that look at weeks of them."""
+    project.test(guard(rounds=1))
+    for _ in range(2):
+        project.run_steadily(on_broker, "--kafka-history=past/history.jsonl")
+    text = (project.folder / "past/history.jsonl").read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert len(lines) >= 2
+    assert {line["nodeid"] for line in lines} == {"test_perf.py::test_guard"}
+    assert all(line["metrics"]["produce.throughput"] > 0 for line in lines)

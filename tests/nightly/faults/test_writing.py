@@ -1,0 +1,212 @@
+"""What goes wrong while a baseline or a report is written: the old file survives whole, or the new one is whole."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support.ground import Ground
+
+from .cells import FAILED, INTERRUPTED, PASSED, UNWRITTEN, WRITING_BASELINE, WRITING_REPORT
+from .conftest import Table
+from .faults import FAULTS, Scene, fill, make_read_only, slow_writing, small_disk
+from .project import (
+    AGAINST_BASELINE,
+    BASELINE,
+    LIMITS,
+    SHORT,
+    reason_in,
+    verdict_in,
+    write_project,
+)
+from .table import outcome_of
+from .terminal import Run
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+_END_TIMEOUT_S = 60
+_DISK = "256k"
+_WRITING_S = 3
+"""How long a write takes where it is to be interrupted."""
+_UPDATE = "--kafka-update-baselines"
+
+_FULL, _READ_ONLY = "disk full", "folder read-only"
+_TOLD = {_FULL: "No space left on device", _READ_ONLY: "Read-only file system"}
+_SPOIL: dict[str, Callable[[Path], None]] = {_FULL: fill, _READ_ONLY: make_read_only}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """A project, and the file in it that is written when something goes wrong."""
+
+    phase: str
+    gate: str
+    """The last one before the file is written."""
+    project: Path
+    file: Path
+    arguments: tuple[str, ...]
+    ground: Ground
+    broker: Cluster
+
+    def unfinished(self) -> list[Path]:
+        return list(self.file.parent.glob(".kafkaperf-*.tmp"))
+
+    def run(self, *holds: str) -> Run:
+        cluster = f"--kafka-cluster={self.broker.bootstrap_servers}"
+        return Run(self.project, self.ground, cluster, *self.arguments, holds=holds)
+
+    def scene(self, run: Run) -> Scene:
+        return Scene(run=run, ground=self.ground, foreign=self.broker, disk=Path(), clock=Path())
+
+
+@pytest.fixture
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, baseline: dict[str, object], ground: Ground, broker: Cluster
+) -> _Place:
+    """A run that is about to replace a baseline, or a report."""
+    project = tmp_path / "project"
+    of_baseline = request.param == WRITING_BASELINE
+    write_project(project, SHORT | {"rounds": 1}, AGAINST_BASELINE if of_baseline else LIMITS)
+    file = project / (BASELINE if of_baseline else "reports/report.json")
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(baseline if of_baseline else {"schema": 1, "tests": []}), encoding="utf-8")
+    return _Place(
+        phase=request.param,
+        gate="load" if of_baseline else "reports",
+        project=project,
+        file=file,
+        arguments=(_UPDATE,) if of_baseline else ("--kafka-json=reports/report.json",),
+        ground=ground,
+        broker=broker,
+    )
+
+
+_ALWAYS = [("baseline", _FULL), ("report", _READ_ONLY)]
+"""Each file and each fault is in one of the two that always run."""
+
+
+@pytest.mark.parametrize(
+    ("place", "status", "told", "fault"),
+    [
+        pytest.param(
+            *of_file,
+            fault,
+            id=f"{file}-{fault}",
+            marks=[] if (file, fault) in _ALWAYS else pytest.mark.extended,
+        )
+        for file, of_file in {
+            "baseline": (WRITING_BASELINE, FAILED, "cannot write baseline "),
+            "report": (WRITING_REPORT, UNWRITTEN, "cannot write the report: "),
+        }.items()
+        for fault in (_READ_ONLY, _FULL)
+    ],
+    indirect=["place"],
+)
+def test_a_file_that_cannot_be_written_is_told_and_the_old_one_survives_whole(
+    place: _Place, status: int, told: str, fault: str, table: Table
+) -> None:
+    """A measurement took minutes: what became of it must be known, and what was known before must not be lost."""
+    folder = place.project / place.file.relative_to(place.project).parts[0]
+    before = place.file.read_bytes()
+    with small_disk(folder, _DISK):
+        place.file.parent.mkdir(parents=True, exist_ok=True)
+        place.file.write_bytes(before)
+        with place.run("load") as run:
+            run.await_gate("load")
+            _SPOIL[fault](folder)
+            began_s = time.monotonic()
+            run.open_gate("load")
+            ended = run.end(within_s=_END_TIMEOUT_S)
+            seconds = time.monotonic() - began_s
+        after, unfinished = place.file.read_bytes(), place.unfinished()
+
+    reason = reason_in(run.report, run.shown)
+    assert (ended, after, unfinished) == (status, before, []), run.shown
+    assert told in reason
+    assert _TOLD[fault] in reason
+    assert "Traceback (most recent call last)" not in run.shown
+    assert place.ground.settled() == []
+    table.add(place.phase, fault, "foreign", outcome_of(status, verdict_in(run.report), reason), seconds)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("fault", "status"), [("Ctrl-C", INTERRUPTED), ("Ctrl-C twice", INTERRUPTED), ("SIGTERM", -signal.SIGTERM)]
+)
+@pytest.mark.parametrize("place", [WRITING_BASELINE, WRITING_REPORT], indirect=True)
+def test_a_run_that_is_ended_while_it_writes_leaves_a_whole_file(
+    place: _Place, fault: str, status: int, table: Table
+) -> None:
+    """The old one or the new one, and nothing beside it."""
+    before, names = place.file.read_bytes(), place.ground.names()
+    with place.run(place.gate) as run:
+        run.await_gate(place.gate)
+        with slow_writing(run.process.pid, _WRITING_S):
+            run.open_gate(place.gate)
+            run.await_true(place.unfinished, "nothing is being written")
+            began_s = time.monotonic()
+            FAULTS[fault.removesuffix(" twice")](place.scene(run))
+            if fault.endswith("twice"):
+                run.await_ended_or(lambda: not place.unfinished())
+                run.interrupt()
+            ended = run.end(within_s=_END_TIMEOUT_S)
+        seconds = time.monotonic() - began_s
+
+    after = place.file.read_bytes()
+    assert ended == status, run.shown
+    assert "Traceback (most recent call last)" not in run.shown
+    assert json.loads(after)["schema"] == 1
+    if fault == "SIGTERM":
+        assert after == before
+        _write_again(place)
+    assert place.unfinished() == []
+    assert [*place.ground.settled(), *(place.ground.names() - names)] == []
+    kept = "the old file is there" if after == before else "the new file is there, whole"
+    table.add(place.phase, fault, "foreign", outcome_of(status, None, kept), seconds)
+
+
+@pytest.mark.extended
+def test_two_runs_that_add_to_one_baseline_at_once_are_both_in_it(
+    tmp_path: Path, baseline: dict[str, object], broker: Cluster, ground: Ground, table: Table
+) -> None:
+    """Each has read the file before the other has written it: without a lock one session would be lost, unnoticed."""
+    shared = tmp_path / "kafka-baselines"
+    file = tmp_path / BASELINE
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(baseline), encoding="utf-8")
+    arguments = [f"--kafka-cluster={broker.bootstrap_servers}", f"--kafka-baselines={shared}", f"{_UPDATE}=append"]
+    with ExitStack() as stack:
+        runs = []
+        for name in ("one", "other"):
+            write_project(tmp_path / name, SHORT, LIMITS)
+            run = Run(tmp_path / name, ground, *arguments, holds={"load"})
+            runs.append(stack.enter_context(run))
+        for run in runs:
+            run.await_gate("load")
+            stack.enter_context(slow_writing(run.process.pid, _WRITING_S))
+        began_s = time.monotonic()
+        for run in runs:
+            run.open_gate("load")
+        statuses = [run.end(within_s=_END_TIMEOUT_S) for run in runs]
+        seconds = time.monotonic() - began_s
+
+    assert statuses == [PASSED, PASSED], "\n".join(run.shown for run in runs)
+    sessions = json.loads(file.read_text(encoding="utf-8"))["sessions"]
+    assert len(sessions) == 3
+    assert sorted(path.name for path in shared.rglob("*") if path.is_file()) == [BASELINE.name]
+    assert ground.settled() == []
+    table.add(WRITING_BASELINE, "two runs at once", "foreign", "PASSED: the sessions of both are in the file", seconds)
+
+
+def _write_again(place: _Place) -> None:
+    """What a next run does about one that could not clean up."""
+    with place.run() as run:
+        assert run.end(within_s=_END_TIMEOUT_S) == PASSED, run.shown

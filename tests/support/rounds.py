@@ -1,0 +1,194 @@
+"""Rounds on the session's broker, and what the workers said of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+import pytest
+
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
+from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.proxy import ProxiedBroker, proxied_broker
+from tests.support.topic_log import Log, read_log
+
+OnProgress = Callable[[int, Progress], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """One round: what the user gets, and what it was made of."""
+
+    round: Round
+    report: LoadReport
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        return dict(self.round.metrics)
+
+    @property
+    def faults(self) -> list[str]:
+        return faults(self.round)
+
+    @property
+    def produced(self) -> list[Produced]:
+        return [part for worker in self.report.workers for part in worker.produced]
+
+    @property
+    def consumed(self) -> list[Consumed]:
+        return [part for worker in self.report.workers for part in worker.consumed]
+
+    @property
+    def growth(self) -> int:
+        assert self.report.log_growth is not None
+        return sum(self.report.log_growth.values())
+
+
+def faults(one: Round) -> list[str]:
+    """Problems but for a machine that is too busy for the load: what a test of pace must bear on CI."""
+    return [problem for problem in one.problems if not problem.startswith("generator too slow: ")]
+
+
+class Load(Protocol):
+    """Runs one round of a scenario."""
+
+    def __call__(
+        self, cluster: Cluster, *, allocation: WorkerAllocation = ..., on_progress: OnProgress = ..., **fields: Any
+    ) -> Ran: ...
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Run one round, and keep what the workers reported."""
+    reports: list[LoadReport] = []
+
+    def keep(report: LoadReport, scenario: Scenario) -> Round:
+        reports.append(report)
+        return fold(report, scenario)
+
+    def one_round(
+        cluster: Cluster,
+        *,
+        allocation: WorkerAllocation | None = None,
+        on_progress: OnProgress = lambda *_: None,
+        **fields: Any,
+    ) -> Ran:
+        scenario = Scenario.of({"rounds": 1, "warmup": 0.3} | fields)
+        (only,) = run_scenario(scenario, cluster, allocation=allocation or WorkerAllocation(), on_progress=on_progress)
+        return Ran(round=only, report=reports[-1])
+
+    monkeypatch.setattr("pytest_kafkaperf.runner.rounds.fold", keep)
+    return one_round
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    """What stands in the topic of the test's last run, read when the run is about to delete it."""
+    found = Log()
+    delete_topic = Admin.delete_topic
+
+    def read_and_delete(self: Admin, topic: str, **arguments: float) -> None:
+        found.batches = read_log(self._servers, topic).batches
+        delete_topic(self, topic, **arguments)
+
+    monkeypatch.setattr(Admin, "delete_topic", read_and_delete)
+    return found
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Cluster]:
+    """A broker that the test may stop or kill."""
+    with provision(ClusterSpec(), target="local") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def behind() -> Iterator[ProxiedBroker]:
+    """A broker behind a proxy that delays what clients send; whoever uses it says by how much."""
+    with proxied_broker() as started:
+        yield started
+
+
+@dataclass(slots=True)
+class Once:
+    """Does something once, in the middle of a phase."""
+
+    action: Callable[[], None]
+    phase: str = "measuring"
+    after_s: float = 0.3
+    """Since the window opened."""
+    done_s: float | None = None
+    """When it was done, by `time.monotonic`."""
+
+    def __call__(self, _: int, progress: Progress) -> None:
+        if self.done_s is None and progress.phase == self.phase and progress.elapsed_s >= self.after_s:
+            self.done_s = time.monotonic()
+            self.action()
+
+
+@dataclass(slots=True)
+class Stall:
+    """Stops processes for a while, without blocking who asks for it."""
+
+    pids: tuple[int, ...]
+    seconds: float
+    lasted_s: float = 0.0
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self) -> None:
+        began_s = time.monotonic()
+        self._signal(signal.SIGSTOP)
+        threading.Timer(self.seconds, self._end, args=(began_s,)).start()
+
+    def join(self) -> None:
+        assert self._ended.wait(60)
+
+    def _end(self, began_s: float) -> None:
+        self._signal(signal.SIGCONT)
+        self.lasted_s = time.monotonic() - began_s
+        self._ended.set()
+
+    def _signal(self, what: signal.Signals) -> None:
+        for pid in self.pids:
+            os.kill(pid, what)
+
+
+def workers() -> list[psutil.Process]:
+    """Worker processes of this process."""
+    return [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if child.status() != psutil.STATUS_ZOMBIE and "spawn_main" in " ".join(child.cmdline())
+    ]
+
+
+@pytest.fixture
+def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """What is left in the folder of temporary files, which is the test's own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return lambda: sorted(path.name for path in tmp_path.iterdir())
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Fails when the block took longer."""
+    started_s = time.monotonic()
+    yield
+    assert time.monotonic() - started_s < seconds

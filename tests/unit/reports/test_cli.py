@@ -1,0 +1,449 @@
+"""The command `kafkaperf`, as its users call it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pytest_kafkaperf
+from pytest_kafkaperf.core.environment import default_environment_key
+from pytest_kafkaperf.plugin.cli import main
+from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, Imported
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
+from tests.unit.reports.test_kafka_tools import INTERVAL, ROW, SAMPLES, SUMMARY
+from tests.unit.reports.test_reports_compared import case, report
+
+NODEID = "tests/perf/test_orders.py::test_ingest"
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def kafkaperf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Call it in a folder of its own, where the test's file is; 80 columns, no terminal."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "tests" / "perf").mkdir(parents=True)
+    (tmp_path / "tests" / "perf" / "test_orders.py").touch()
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def imported(kafkaperf: Command, *files: str | Path, more: tuple[str, ...] = ()) -> tuple[int, str, str]:
+    return kafkaperf("import", *map(str, files), "--baseline", NODEID, "--environment", "ci", *more)
+
+
+def record(**changes: Any) -> BaselineRecord:
+    fields: dict[str, Any] = {
+        "nodeid": NODEID,
+        "environment": "ci",
+        "scenario": {"rate": 5000.0},
+        "fingerprint": {"kafka": "4.1.0"},
+        "created": "2025-01-31T12:00:00+00:00",
+        "rounds": [{"produce.throughput": value} for value in (5000.0, 4000.0, 4500.0)],
+        "commit": "0123456789abcdef",
+    }
+    return BaselineRecord.of_session(**{**fields, **changes})
+
+
+def test_the_command_is_installed_by_its_name() -> None:
+    """`pip install` makes it from this line."""
+    project = Path(pytest_kafkaperf.__file__).parents[1] / "pyproject.toml"
+    if not project.exists():
+        pytest.skip("no source tree here")
+    assert tomllib.loads(project.read_text())["project"]["scripts"] == {"kafkaperf": "pytest_kafkaperf.plugin.cli:main"}
+
+
+# import
+
+
+def test_an_import_tells_what_was_read_and_where_it_is(kafkaperf: Command, tmp_path: Path) -> None:
+    """What is to be committed, and what it is worth."""
+    status, out, err = imported(kafkaperf, SAMPLES / "producer-4.1.txt", SAMPLES / "consumer-4.3.txt")
+    assert (status, err) == (0, "")
+    assert out == (
+        "producer-4.1.txt: 1 run of kafka-producer-perf-test\n"
+        "consumer-4.3.txt: 1 run of kafka-consumer-perf-test\n"
+        "  metric                          median            least             most\n"
+        "  produce.throughput     99.8k records/s  99.8k records/s  99.8k records/s\n"
+        "  produce.bandwidth           9.52 MiB/s       9.52 MiB/s       9.52 MiB/s\n"
+        "  produce.latency.mean            940 µs           940 µs           940 µs\n"
+        "  produce.latency.p95               3 ms             3 ms             3 ms\n"
+        "  produce.latency.p99               8 ms             8 ms             8 ms\n"
+        "  produce.latency.p99.9            16 ms            16 ms            16 ms\n"
+        "  produce.latency.max             275 ms           275 ms           275 ms\n"
+        "  consume.throughput     2073k records/s  2073k records/s  2073k records/s\n"
+        "  consume.bandwidth            198 MiB/s        198 MiB/s        198 MiB/s\n"
+        "  note: producer-4.1.txt: left out, for 0 means too small to print:\n"
+        "    produce.latency.p50 (line 3)\n"
+        "  note: producer-4.1.txt: whole milliseconds, so a ratio to it can be far off:\n"
+        "    produce.latency.p95 3 ms, produce.latency.p99 8 ms (line 3)\n"
+        "written: kafka-baselines/ci/tests/perf/test_orders.py/test_ingest.json\n"
+    )
+    found = BaselineStore(tmp_path / "kafka-baselines").comparable("ci", NODEID, {"rate": 5000.0})
+    assert (found.imported, found.obstacle) == ("kafka-producer-perf-test and kafka-consumer-perf-test", None)
+    assert found.sessions == (
+        (
+            {
+                "produce.throughput": 99810.4,
+                "produce.bandwidth": 9982443.52,
+                "produce.latency.mean": 0.00094,
+                "produce.latency.p95": 0.003,
+                "produce.latency.p99": 0.008,
+                "produce.latency.p99.9": 0.016,
+                "produce.latency.max": 0.275,
+                "consume.throughput": 2073431.237,
+                "consume.bandwidth": 207343111.3728,
+            },
+        ),
+    )
+
+
+@pytest.mark.parametrize("sample", sorted(SAMPLES.iterdir()), ids=lambda path: path.name)
+def test_every_sample_imports(kafkaperf: Command, sample: Path) -> None:
+    """And what was imported is read again."""
+    assert imported(kafkaperf, sample)[::2] == (0, "")
+    status, out, err = kafkaperf("show", "kafka-baselines")
+    assert (status, err) == (0, "")
+    assert sample.name in " ".join(out.split())
+
+
+def test_standard_input_is_read(kafkaperf: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sed -n 3p matrix.txt | kafkaperf import - ...` takes one run of several."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SUMMARY.encode())))
+    assert imported(kafkaperf, "-")[1].startswith("standard input: 1 run of kafka-producer-perf-test\n")
+    assert imported(kafkaperf, "-")[2] == (
+        "kafkaperf: standard input: it is empty; run the tool to its end, and keep what it prints\n"
+    )
+
+
+def test_the_environment_is_this_machines_with_what_the_test_runs_on(kafkaperf: Command, tmp_path: Path) -> None:
+    """As the plugin names it, or the test would not find its baseline."""
+    (tmp_path / "run.txt").write_text(SUMMARY)
+    for cluster, provider in (("local", "local"), ("docker", "docker"), ("broker:9092", "external")):
+        status, _, _ = kafkaperf("import", "run.txt", "--baseline", NODEID, "--cluster", cluster, "--baselines", "kept")
+        assert status == 0
+        assert BaselineStore(tmp_path / "kept").load(default_environment_key(provider), NODEID) is not None
+
+
+def test_a_measured_baseline_is_replaced_by_force_only(kafkaperf: Command, tmp_path: Path) -> None:
+    """It knows its noise, and the imported one does not."""
+    (tmp_path / "run.txt").write_text(SUMMARY)
+    store = BaselineStore(tmp_path / "kafka-baselines")
+    path = store.save(record())
+    before = path.read_bytes()
+    status, out, err = imported(kafkaperf, "run.txt")
+    assert (status, out) == (2, "")
+    assert err == (
+        "kafkaperf: kafka-baselines/ci/tests/perf/test_orders.py/test_ingest.json is a baseline that was measured, in "
+        "1 session: imported figures say less; --force replaces it all the same\n"
+    )
+    assert path.read_bytes() == before
+    assert imported(kafkaperf, "run.txt", more=("--force",))[0] == 0
+    assert imported(kafkaperf, "run.txt")[0] == 0  # an imported one needs no force
+    found = store.load("ci", NODEID)
+    assert found is not None
+    assert found.imported == Imported(tool="kafka-producer-perf-test", files=("run.txt",))
+
+
+def test_a_test_that_is_not_here_is_imported_all_the_same(kafkaperf: Command, tmp_path: Path) -> None:
+    """It may be in another checkout; a slip of the pen is more likely."""
+    (tmp_path / "run.txt").write_text(SUMMARY)
+    status, out, _ = kafkaperf("import", "run.txt", "--baseline", "test_a.py::test_b", "--environment", "ci")
+    assert status == 0
+    assert "  note: there is no test_a.py here: node ids begin at pytest's root folder\n" in out
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "run.txt: it is empty; run the tool to its end, and keep what it prints"),
+        (b"\x7fELF\0", "run.txt: it is binary or not UTF-8, and the text that a tool prints is needed, in UTF-8"),
+        (
+            b"<!DOCTYPE html>\n<html>",
+            "run.txt: this is no output of kafka-producer-perf-test, kafka-consumer-perf-test, "
+            "kafka-share-consumer-perf-test, kafka-e2e-latency, nor a result of OpenMessaging Benchmark (JSON); its "
+            "first line is '<!DOCTYPE html>'",
+        ),
+        (
+            INTERVAL.encode(),
+            "run.txt: line 1: a run of kafka-producer-perf-test was broken off: 1 interval row and no final row; run "
+            "it to its end",
+        ),
+        (
+            SUMMARY.replace("0.94", "NaN").encode(),
+            "run.txt: line 1: avg latency is 'NaN': nothing was measured; leave this run out",
+        ),
+        (
+            f"{SUMMARY}\n{SUMMARY}\n{HEADER}\n{ROW}".encode(),
+            "2 runs of kafka-producer-perf-test and 1 run of kafka-consumer-perf-test make no rounds in which each has "
+            "its figures; give as many of each, or import one tool alone",
+        ),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
+    kafkaperf: Command, tmp_path: Path, content: bytes, problem: str
+) -> None:
+    """The first thing that a new user sees may be this."""
+    (tmp_path / "run.txt").write_bytes(content)
+    assert imported(kafkaperf, "run.txt") == (2, "", f"kafkaperf: {problem}\n")
+    assert not (tmp_path / "kafka-baselines").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["run.txt", "--baseline", NODEID], "cannot read run.txt: No such file or directory"),
+        (["tests", "--baseline", NODEID], "cannot read tests: Is a directory"),
+        (
+            ["run.txt", "--baseline", "test_orders.py"],
+            "--baseline test_orders.py: a test is named as pytest prints it, FILE::NAME, for example "
+            "tests/perf/test_orders.py::test_ingest",
+        ),
+        (
+            ["run.txt", "--baseline", NODEID, "--environment", "../ci"],
+            "environment '../ci' is not a safe folder name; use at most 100 letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit, for example 'ci-large'",
+        ),
+        (
+            ["run.txt", "--baseline", NODEID, "--cluster", "lokal"],
+            "--cluster=lokal: did you mean 'local'? valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], "
+            "such as broker1:9092,broker2:9092 or [::1]:9092",
+        ),
+        (
+            ["run.txt"],
+            "the following arguments are required: --baseline; kafkaperf import --help tells what can be given",
+        ),
+    ],
+)
+def test_an_import_that_cannot_be_is_one_line(kafkaperf: Command, arguments: list[str], problem: str) -> None:
+    """With what to do, and no traceback."""
+    assert kafkaperf("import", *arguments) == (2, "", f"kafkaperf: {problem}\n")
+
+
+def test_a_file_that_is_far_too_large_is_refused(
+    kafkaperf: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log of the broker, say."""
+    monkeypatch.setattr("pytest_kafkaperf.plugin.cli._MAX_BYTES", 2**20)
+    (tmp_path / "run.txt").write_bytes(bytes(2**20 + 1))
+    assert imported(kafkaperf, "run.txt") == (
+        2,
+        "",
+        "kafkaperf: run.txt is larger than 1 MiB: it is no output of a performance tool\n",
+    )
+
+
+def test_without_a_command_the_usage_is_named(kafkaperf: Command) -> None:
+    """Status 2, as every wrong call."""
+    assert kafkaperf() == (
+        2,
+        "",
+        "kafkaperf: the following arguments are required: COMMAND; kafkaperf --help tells what can be given\n",
+    )
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
+    """`kafkaperf show ... | head -1` with a long list."""
+    BaselineStore(tmp_path).save(record())
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = "import sys; from pytest_kafkaperf.plugin.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "show", str(tmp_path)],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        cwd=Path(pytest_kafkaperf.__file__).parents[1],
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_that_lacks_a_letter_gets_its_number(
+    kafkaperf: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Node ids may hold any; an error about an encoding helps nobody."""
+    BaselineStore(tmp_path).save(record(nodeid="test_a.py::test_b[größe]", rounds=[{"produce.latency.p99": 0.0005}]))
+    screen = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert kafkaperf("show", ".")[0] == 0
+    assert screen.buffer.getvalue().startswith(b"test_a.py::test_b[gr\\xf6\\xdfe]\n")
+    assert b" 500 us " in screen.buffer.getvalue()
+
+
+# show
+
+
+def test_show_tells_what_a_baseline_holds(kafkaperf: Command, tmp_path: Path) -> None:
+    """Sessions, and the figures that people look at first."""
+    path = BaselineStore(tmp_path / "kafka-baselines").save(record())
+    expected = (
+        "tests/perf/test_orders.py::test_ingest\n"
+        "  environment ci, {}\n"
+        "  session                    rounds  commit        figures\n"
+        "  2025-01-31T12:00:00+00:00       3  0123456789ab  measured\n"
+        "  metric                      median         least          most\n"
+        "  produce.throughput  4500 records/s  4k records/s  5k records/s\n"
+    )
+    shown = "kafka-baselines/ci/tests/perf/test_orders.py/test_ingest.json"
+    assert kafkaperf("show", "kafka-baselines") == (0, expected.format(shown), "")
+    assert kafkaperf("show", str(path)) == (0, expected.format(path), "")
+
+
+def test_show_fits_80_columns_and_keeps_names_whole(kafkaperf: Command, tmp_path: Path) -> None:
+    """A name that is cut cannot be copied."""
+    nodeid = f"tests/perf/test_orders.py::test_ingest[{'x' * 90}]"
+    rounds = [{"produce.throughput": 1234567.0, "produce.latency.p99": 0.123456, "e2e.latency.p99": 1.23456}]
+    BaselineStore(tmp_path / "kafka-baselines").save(record(nodeid=nodeid, rounds=rounds))
+    status, out, _ = kafkaperf("show", "kafka-baselines")
+    first, second, *others = out.splitlines()
+    assert (status, first) == (0, nodeid)
+    assert second.endswith(".json")
+    assert max(map(len, others)) <= 80
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_colour_is_for_terminals_and_can_be_turned_off(
+    kafkaperf: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, colour: bool
+) -> None:
+    """`NO_COLOR` (no-color.org)."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    if not colour:
+        monkeypatch.setenv("NO_COLOR", "1")
+    BaselineStore(tmp_path / "kafka-baselines").save(record())
+    assert (re.search(r"\x1b\[\d*m", kafkaperf("show", "kafka-baselines")[1]) is not None) == colour
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("absent.json", "cannot read baseline absent.json: No such file or directory"),
+        ("tests", "there is no baseline in tests; --kafka-update-baselines makes them"),
+        ("a.json/b.json", "cannot read baseline a.json/b.json: Not a directory"),
+        (
+            "a.json",
+            "baseline a.json is damaged: not JSON: Expecting value: line 1 column 1 (char 0); restore it from version "
+            "control, or delete it and make a new one with --kafka-update-baselines",
+        ),
+    ],
+)
+def test_what_is_no_baseline_is_one_line(kafkaperf: Command, tmp_path: Path, path: str, problem: str) -> None:
+    """Nothing is shown halfway."""
+    (tmp_path / "a.json").touch()
+    assert kafkaperf("show", path) == (2, "", f"kafkaperf: {problem}\n")
+
+
+# compare
+
+
+def written(folder: Path, **reports: Any) -> None:
+    for name, content in reports.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path) -> None:
+    """The exit status is what CI reads, the table what people read."""
+    written(tmp_path, a=report(case()), b=report(case(1.5), kafka="4.1.1"))
+    assert kafkaperf("compare", "a.json", "b.json") == (
+        1,
+        "A: a.json, 2025-01-31T12:00:00+00:00, environment ci\n"
+        "B: b.json, 2025-01-31T12:00:00+00:00, environment ci\n"
+        "  changed: kafka: 4.1.0 -> 4.1.1\n"
+        "\n"
+        "REGRESSED  tests/perf/test_orders.py::test_ingest\n"
+        "  metric                   A      B   change  verdict\n"
+        "  produce.latency.p99  10 ms  15 ms  +50.0 %  REGRESSED\n"
+        "  produce.latency.p99: +50.0 % against the baseline, the limit is +10.0 %;\n"
+        "    beyond noise (p = 0.00397, 5 against 5 rounds)\n",
+        "",
+    )
+
+
+def test_compare_passes_and_names_what_is_in_one_report_only(kafkaperf: Command, tmp_path: Path) -> None:
+    """Status 0, and nothing unsaid."""
+    new, gone = ({**case(), "nodeid": f"a.py::{name}"} for name in ("new", "gone"))
+    written(tmp_path, a=report(case(), gone), b=report(case(), new))
+    status, out, err = kafkaperf("compare", "a.json", "b.json")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[3:] == [
+        "PASSED  tests/perf/test_orders.py::test_ingest",
+        "  metric                   A      B  change  verdict",
+        "  produce.latency.p99  10 ms  10 ms   0.0 %  PASSED",
+        "",
+        "only in A: a.py::gone",
+        "only in B: a.py::new",
+    ]
+
+
+def test_compare_says_when_nothing_was_compared(kafkaperf: Command, tmp_path: Path) -> None:
+    """An empty report is no proof of anything."""
+    written(tmp_path, a=report(case()), b=report())
+    status, out, _ = kafkaperf("compare", "a.json", "b.json")
+    assert (status, out.splitlines()[-1]) == (2, "nothing was compared: no test is in both reports")
+
+
+def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Path) -> None:
+    """Six metrics without a limit share one reason."""
+    written(tmp_path, a=report(case()), b=report(case(1.5, limit=None), key="laptop"))
+    status, out, _ = kafkaperf("compare", "a.json", "b.json")
+    assert status == 0
+    assert out.splitlines()[2:] == [
+        "",
+        "INCONCLUSIVE  tests/perf/test_orders.py::test_ingest",
+        "  metric                          A               B   change  verdict",
+        "  produce.throughput   1k records/s  1500 records/s  +50.0 %  INCONCLUSIVE",
+        "  produce.latency.p99         10 ms           15 ms  +50.0 %  INCONCLUSIVE",
+        "  produce.throughput, produce.latency.p99: of environment 'ci', not 'laptop':",
+        "    the change is shown, it never counts",
+    ]
+
+
+@pytest.mark.parametrize(("tolerance", "status"), [("10%", 1), ("60 %", 0), ("0.6", 0)])
+def test_the_tolerance_is_for_tests_without_limits(
+    kafkaperf: Command, tmp_path: Path, tolerance: str, status: int
+) -> None:
+    """How much worse is too much nobody else has said."""
+    written(tmp_path, a=report(case()), b=report(case(1.5, limit=None)))
+    assert kafkaperf("compare", "a.json", "b.json", "--tolerance", tolerance)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["a.json", "absent.json"], "cannot read report absent.json: No such file or directory"),
+        (
+            ["a.json", "a.json", "--tolerance", "10"],
+            "--tolerance 10: less than 100% is needed, for example 10%",
+        ),
+        (
+            ["a.json", "a.json", "--tolerance", "few"],
+            "--tolerance few: cannot read 'few' as a ratio; use one of %, for example '30 %', '0.3'",
+        ),
+        (
+            ["a.json"],
+            "the following arguments are required: B.json; kafkaperf compare --help tells what can be given",
+        ),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_one_line(
+    kafkaperf: Command, tmp_path: Path, arguments: list[str], problem: str
+) -> None:
+    """Status 2 is no regression."""
+    written(tmp_path, a=report(case()))
+    assert kafkaperf("compare", *arguments) == (2, "", f"kafkaperf: {problem}\n")

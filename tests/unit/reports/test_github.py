@@ -1,0 +1,135 @@
+"""What GitHub Actions is told: commands that its runner reads, and a summary that keeps its limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.reports.ci import Annotation, annotate, append_summary, commands
+from pytest_kafkaperf.reports.markdown import LIMIT_BYTES
+from tests.support.plain_results import FILE, ending, endings, result, rounds, session
+
+ROOT = Path("/home/ci/repository")
+
+
+def test_a_command_is_escaped_as_the_runner_reads_it() -> None:
+    """A line break would end the command, a comma the file, a colon the properties."""
+    nasty = Annotation(level="error", title="100 %: a,b", message="50 %\r\n::x:, y", file="a,b:c/%.py", line=3)
+    assert nasty.command == "::error file=a%2Cb%3Ac/%25.py,line=3,title=100 %25%3A a%2Cb::50 %25%0D%0A::x:, y"
+
+
+def test_a_line_that_is_not_known_is_left_out() -> None:
+    """Line 0 would be an error of its own."""
+    assert Annotation(level="warning", title="t", message="m", file="a.py", line=None).command == (
+        "::warning file=a.py,title=t::m"
+    )
+
+
+def test_what_failed_is_an_error_and_what_is_to_know_a_warning_the_gravest_first() -> None:
+    """GitHub shows the first ten."""
+    results = session()
+    ends = endings(results)
+    ends["a.py::test_down"] = ending("a.py::test_down", "error", "127.0.0.1:1 is not ready")
+    ends["a.py::test_left_out"] = ending("a.py::test_left_out", "skipped", "not now")
+    found = annotate(results, ends, root=ROOT, workspace=ROOT)
+    assert [(each.level, each.title) for each in found] == [
+        ("error", "a.py::test_down: not measured"),
+        ("error", "test_orders.py::test_lost_broker: INVALID"),
+        ("error", "test_orders.py::test_sla: VIOLATED"),
+        ("error", "test_orders.py::test_slow[1 KiB-acks=all]: REGRESSED"),
+        ("warning", "test_orders.py::test_new: INCONCLUSIVE"),
+        ("warning", "test_orders.py::test_counts: PASSED"),
+    ]
+
+
+def test_the_message_says_why() -> None:
+    """What pytest says of a test that failed; else what could not be decided, and the warnings."""
+    new, loud = (
+        result("test_new", "errors <= 1", "produce.throughput >= baseline"),
+        result("test_loud", warnings=("w",)),
+    )
+    ends = {
+        new.nodeid: ending(new.nodeid, "passed"),
+        loud.nodeid: ending(loud.nodeid, "failed", "AssertionError: 1 == 2"),
+    }
+    assert [each.message for each in annotate([new, loud], ends, root=ROOT, workspace=None)] == [
+        "AssertionError: 1 == 2",
+        "produce.throughput >= baseline: no baseline for this test; make one with --kafka-update-baselines",
+    ]
+
+
+def test_a_failure_that_is_expected_is_a_warning() -> None:
+    """The job is green; the change shows it nevertheless."""
+    slow = result(
+        "test_x", "produce.latency.p99 <= baseline", baseline=rounds(), measured=rounds(produce__latency__p99=2)
+    )
+    (found,) = annotate([slow], {slow.nodeid: ending(slow.nodeid, "xfailed")}, root=ROOT, workspace=ROOT)
+    assert (found.level, found.title) == ("warning", "test_orders.py::test_x: REGRESSED")
+
+
+@pytest.mark.parametrize(
+    ("file", "root", "workspace", "shown"),
+    [
+        (FILE, "/w/r", "/w/r", FILE),
+        (FILE, "/w/r/service", "/w/r", f"service/{FILE}"),
+        ("../shared/test_x.py", "/w/r/service", "/w/r", "shared/test_x.py"),
+        (FILE, "/w/r", None, FILE),
+        (FILE, "/w/r", "/elsewhere", FILE),
+        ("/opt/suite/test_x.py", "/w/r", "/w/r", "/opt/suite/test_x.py"),
+    ],
+)
+def test_files_are_those_of_the_repository(file: str, root: str, workspace: str | None, shown: str) -> None:
+    """Pytest's root folder may be one of a service in it."""
+    one = result("test_x", "errors == 1")
+    ends = {one.nodeid: ending(one.nodeid, "failed", "no")}
+    object.__setattr__(ends[one.nodeid], "file", file)
+    place = None if workspace is None else Path(workspace)
+    (found,) = annotate([one], ends, root=Path(root), workspace=place)
+    assert (found.file, found.line) == (shown, 7)
+
+
+def test_ten_of_each_are_printed_and_the_rest_counted() -> None:
+    """More would not be shown, and the log says that there are more."""
+    results = [
+        result(f"test_{number}", "errors == 1" if number < 12 else "produce.throughput >= baseline")
+        for number in range(23)
+    ]
+    lines = commands(annotate(results, endings(results), root=ROOT, workspace=ROOT), "no room")
+    assert [line.partition(" ")[0] for line in lines] == [
+        "::warning",
+        *["::error"] * 10,
+        "kafkaperf:",
+        *["::warning"] * 10,
+        "kafkaperf:",
+    ]
+    assert lines[0] == "::warning title=kafkaperf::no room"
+    assert lines[11] == "kafkaperf: 2 more errors: GitHub shows 10 of a step"
+    assert all("\n" not in line for line in lines)
+
+
+def test_the_summary_is_added_to_what_other_programs_wrote(tmp_path: Path) -> None:
+    """They share the file."""
+    path = tmp_path / "summary"
+    path.write_text("of another program")
+    results = session()
+    assert append_summary(path, results, endings(results)) is None
+    assert path.read_text(encoding="utf-8").startswith("of another program\n### ❌ Kafka performance: 1 INVALID")
+
+
+@pytest.mark.parametrize("taken", [LIMIT_BYTES - 20_000, LIMIT_BYTES - 5_000])
+def test_what_others_wrote_counts_against_the_limit(tmp_path: Path, taken: int) -> None:
+    """GitHub shows neither when both together are too long."""
+    path = tmp_path / "summary"
+    path.write_bytes(b"x" * taken)
+    results = [result(f"test_{number}", "errors == 0") for number in range(100)]
+    assert append_summary(path, results, endings(results)) is None
+    assert taken < path.stat().st_size <= LIMIT_BYTES
+
+
+def test_a_summary_that_cannot_be_written_is_told_and_nothing_more(tmp_path: Path) -> None:
+    """It never changes a verdict."""
+    full = tmp_path / "full"
+    full.write_bytes(b"x" * LIMIT_BYTES)
+    assert append_summary(full, [], {}) == "the job summary has no room left: 1,048,576 of 1,048,576 bytes are taken"
+    assert append_summary(tmp_path, [], {}) == f"cannot write the job summary {tmp_path}: Is a directory"

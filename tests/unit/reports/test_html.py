@@ -1,0 +1,165 @@
+"""The file of the HTML report: whole or not at all, by itself, and without a way for text to become markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports.html import check_installed, write_html
+from pytest_kafkaperf.reports.html.page import command_for
+from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support import results
+
+MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u2028'\"&lt;"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A report in which everything that a user can write has markup in it."""
+    path = tmp_path_factory.mktemp("report") / "new" / "report.html"
+    hostile = results.hostile(MARKUP)
+    write_html(path, **results.report(hostile, commit=MARKUP, environment={"key": MARKUP}, plugin=MARKUP))
+    return path.read_text(encoding="utf-8")
+
+
+def test_only_our_own_scripts_are_in_the_page_and_may_run(page: str) -> None:
+    """A test's id, a topic or a broker's message must not run in the browser of who reads the report."""
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="(.*?)"', page)
+    assert re.findall(r"'sha256-(.*?)'", policy) == digests
+    assert policy.startswith("default-src 'none'; ")
+    assert len(digests) == 2
+
+
+def test_markup_of_users_is_text(page: str) -> None:
+    """In elements, in attributes, and in the JSON of the charts."""
+    own = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert "alert(1)" in own
+    assert "<img" not in own
+    assert "\u2028" not in "".join(re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', own, re.DOTALL))
+    assert set(re.findall(r"<(script[^>]*)>", own)) == {
+        'script type="application/json"',
+        'script type="application/json" id="template"',
+    }
+
+
+def test_a_run_without_a_test_makes_a_page(tmp_path: Path) -> None:
+    """CI keeps the file that it was told of."""
+    write_html(tmp_path / "report.html", **results.report([]))
+    assert "No perf test ran." in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_test_that_could_not_run_says_why(tmp_path: Path) -> None:
+    """It has no round, no figure and no chart."""
+    write_html(tmp_path / "report.html", **results.report([results.nothing("the cluster is gone")]))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "the cluster is gone" in page
+    assert 'class="chart"' not in page
+
+
+def test_a_calibration_is_told_instead_of_limits(tmp_path: Path) -> None:
+    """The figures of the terminal's table."""
+    write_html(tmp_path / "report.html", **results.report([results.calibration()]))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    cells = re.findall(r'data-label="(.*?)">(.*?)</td>', page[page.index("How much sessions differ") :])
+    assert cells[:6] == [
+        ("within", "3.2 %"),
+        ("between", "4.1 %"),
+        ("limit", "+10.0 %"),
+        ("suspect", "1 of 5"),
+        ("false alarms", "0 of 20"),
+        ("finds from", "+16.2 %"),
+    ]
+
+
+def test_what_fails_stands_first(tmp_path: Path) -> None:
+    """In a report of 200 tests nobody looks for it."""
+    tests = [results.failover(), results.regression(), results.side_by_side()]
+    write_html(tmp_path / "report.html", **results.report(tests))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("<wbr>", "")
+    names = re.findall(r'<a href="#test-\d">.*?::(\w+)</a>|<a href="#test-\d">(\w+)</a>', page)
+    assert ["".join(name) for name in names] == ["test_orders_ingest", "test_failover", "test_upgrade"]
+    assert re.findall(r'id="(test-\d)" open', page) == ["test-1"]
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """What was there stays as it was."""
+    with pytest.raises(UsageError) as caught:
+        write_html(tmp_path, **results.report([]))
+    assert str(caught.value) == f"--kafka-html={tmp_path}: cannot write the report: Is a directory"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("missing", "named"), [(["plotly"], "plotly"), (["jinja2", "plotly"], "jinja2 and plotly")])
+def test_what_is_not_installed_is_said_before_any_load(
+    missing: list[str], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after an hour of it."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else object())
+    with pytest.raises(UsageError) as caught:
+        check_installed()
+    assert str(caught.value) == f"--kafka-html needs {named}: pip install 'pytest-kafkaperf[html]'"
+
+
+def test_the_report_says_what_was_found(tmp_path: Path) -> None:
+    """The figures stand in the page itself: they are read without a chart, too."""
+    write_html(tmp_path / "report.html", **results.report([results.regression(), results.side_by_side()]))
+    text = re.sub(r"<wbr>|<script.*?</script>", "", (tmp_path / "report.html").read_text(encoding="utf-8"))
+    for expected in (
+        "<title>Kafka performance: 1 REGRESSED, 1 PASSED</title>",
+        "2026-08-15 09:41 UTC",
+        "3c806ae92d5b",
+        "linux-x86_64-amd-epyc-9454p-2c-local",
+        "4.0.0 (local)",
+        "5 rounds, 3 fresh sessions, baseline of 5 sessions",
+        "5 rounds, a reference beside it",
+        "against the baseline: kafka: 4.2.1 → 4.3.1, java: openjdk 17.0.15 → openjdk 21.0.8",
+        "produce.latency.p99 &lt;= baseline + 20%",
+        "confirmed on 3 fresh sessions: ",
+        "baseline: openjdk 17.0.15",
+        "pytest tests/perf/test_orders.py::test_orders_ingest --kafka-cluster=local &#39;--kafka-duration=10 s&#39;",
+    ):
+        assert expected in text
+
+
+def test_the_command_runs_the_test_as_it_was_run() -> None:
+    """Quoted for a shell; what says nothing of the measurement is left out, and so are passwords."""
+    options = {
+        "cluster": "auto",
+        "duration": "10 s",
+        "jmx": "true",
+        "json": "report.json",
+        "reference": "local:4.0.0",
+        "reference-config": "a=1\nb=x y\nplugin.password=hunter2",
+    }
+    result = results.result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
+    assert command_for(result, options, reference_seed=7) == (
+        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local --kafka-jmx '--kafka-duration=10 s' "
+        "--kafka-reference=local:4.0.0 --kafka-reference-config=a=1 '--kafka-reference-config=b=x y' "
+        "'--kafka-reference-config=plugin.password=***' "
+        "--kafka-reference-seed=7"
+    )
+
+
+def test_the_command_names_a_running_cluster_and_no_login() -> None:
+    """The report is read by more people than may get in."""
+    options = {"cluster": "k1:9092,k2:9092", "metrics-url": "http://me:secret@k1:9404/metrics,http://k2:9404/metrics"}
+    result = results.external()
+    assert command_for(result, options, reference_seed=None) == (
+        "pytest tests/perf/test_orders.py::test_cluster --kafka-cluster=k1:9092,k2:9092 "
+        "--kafka-metrics-url=http://LOGIN@k1:9404/metrics,http://k2:9404/metrics"
+    )
+
+
+def test_a_verdict_has_its_colour() -> None:
+    """One that the style sheet does not know would stand there as plain text."""
+    style = importlib.resources.files("pytest_kafkaperf.reports.html").joinpath("page.css").read_text(encoding="utf-8")
+    assert [verdict for verdict in Verdict if f".v-{verdict}" not in style] == []

@@ -1,0 +1,552 @@
+"""The output of Kafka's own tools, read and printed."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports.interchange.importing import read_output
+from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER, format_row
+from pytest_kafkaperf.reports.interchange.kafka_producer import format_summary
+from pytest_kafkaperf.reports.interchange.runs import ToolRun
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+SAMPLES = Path(__file__).parents[2] / "data" / "kafka-tools"
+PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"
+SHARE, E2E = "kafka-share-consumer-perf-test", "kafka-e2e-latency"
+MIB = 1024 * 1024
+
+SUMMARY = (
+    "1000000 records sent, 99810.4 records/sec (9.52 MB/sec), 0.94 ms avg latency, 275.00 ms max latency, "
+    "21 ms 50th, 30 ms 95th, 80 ms 99th, 160 ms 99.9th."
+)
+INTERVAL = "499898 records sent, 99959.6 records/sec (9.53 MB/sec), 1.2 ms avg latency, 275.0 ms max latency."
+ROW = (
+    "2026-11-21 05:15:45:015, 2026-11-21 05:15:47:125, 286.1266, 135.6050, 3000255, 1421921.8009, 663, 1447, "
+    "197.7378, 2073431.2370"
+)
+DETAILED = HEADER.replace("start.time, end.time", "time, threadId")
+
+
+def produced(line: int, rate: float, mb: float, *seconds: float, notes: tuple[str, ...] = ()) -> ToolRun:
+    """Mean, max, then the four percentiles, in seconds."""
+    mean, longest, *percentiles = seconds
+    metrics = {"produce.throughput": rate, "produce.bandwidth": mb * MIB, "produce.latency.mean": mean}
+    metrics |= {
+        f"produce.latency.{part}": value
+        for part, value in zip(("p50", "p95", "p99", "p99.9"), percentiles, strict=True)
+        if value
+    }
+    return ToolRun(tool=PRODUCER, line=line, metrics={**metrics, "produce.latency.max": longest}, notes=notes)
+
+
+def consumed(line: int, rate: float, mb: float, *notes: str, tool: str = CONSUMER) -> ToolRun:
+    metrics = {"consume.throughput": rate, "consume.bandwidth": mb * MIB}
+    return ToolRun(tool=tool, line=line, metrics=metrics, notes=notes)
+
+
+def whole(figures: str) -> str:
+    return f"whole milliseconds, so a ratio to it can be far off: {figures}"
+
+
+OF_16_KIB = (37696.729809, 36.81, 0.79654, 3.838, 0.322, 2.282, 2.745, 3.593)
+OF_16_KIB_3_REPLICAS = (15245.877896, 14.89, 1.96388, 7.471, 0.306, 5.854, 6.682, 7.439)
+SHARED = "nMsg.sec and MB.sec, which contain the time of joining the group: this output has no other"
+WAITED = "it waited {} ms for records that did not come: its figures are too low by that"
+
+
+@pytest.mark.parametrize(
+    ("file", "runs"),
+    [
+        (
+            "producer-1.x-replication-partitions.txt",
+            [
+                produced(4, 17166.497863, 16.37, 1.59707, 3.447, 2.147, 3.322, 3.408, 3.436),
+                produced(8, 8121.101871, 7.74, 3.85384, 9.507, 4.267, 8.685, 9.215, 9.449),
+                produced(10, 11424.784928, 10.90, 2.76217, 2.906, 2.861, 2.882, 2.902, 2.904),
+                produced(13, 17222.968551, 16.43, 1.58168, 3.563, 2.095, 3.36, 3.504, 3.552),
+            ],
+        ),
+        (
+            "producer-2.7-matrix.txt",
+            [
+                produced(1, *OF_16_KIB),
+                produced(
+                    *(2, 102399.31843, 100.0, 0.00462, 0.751, 0.001, 0.003, 0.164, 0.406),
+                    notes=(whole("produce.latency.p50 1 ms, produce.latency.p95 3 ms"),),
+                ),
+                produced(3, *OF_16_KIB),
+                produced(4, 15358.152107, 15.0, 1.94409, 8.179, 0.013, 6.049, 6.549, 8.086),
+                produced(5, *OF_16_KIB),
+                produced(6, *OF_16_KIB_3_REPLICAS),
+                produced(7, *OF_16_KIB_3_REPLICAS),
+                produced(8, 5180.783438, 5.06, 5.69227, 10.312, 5.579, 7.538, 9.481, 10.219),
+            ],
+        ),
+        (
+            "producer-3.0.txt",
+            [produced(6, 73494.285819, 71.77, 0.39449, 2.037, 0.302, 0.998, 1.746, 2.029)],
+        ),
+        (
+            "producer-3.9-print-metrics.txt",
+            [
+                produced(
+                    *(5, 49987.503124, 48.82, 0.01658, 0.265, 0.001, 0.161, 0.241, 0.256),
+                    notes=(whole("produce.latency.p50 1 ms"),),
+                )
+            ],
+        ),
+        (
+            "producer-4.1.txt",
+            [
+                produced(
+                    *(3, 99810.4, 9.52, 0.00094, 0.275, 0, 0.003, 0.008, 0.016),
+                    notes=(
+                        "left out, for 0 means too small to print: produce.latency.p50",
+                        whole("produce.latency.p95 3 ms, produce.latency.p99 8 ms"),
+                    ),
+                )
+            ],
+        ),
+        (
+            "producer-4.3-deprecated-options.txt",
+            [produced(2, 359195.402299, 34.26, 0.1227, 0.353, 0.139, 0.176, 0.184, 0.189)],
+        ),
+        (
+            "producer-4.3-warmup.txt",
+            [
+                produced(
+                    *(9, 260111.848095, 24.81, 0.13221, 0.831, 0.001, 0.733, 0.767, 0.825),
+                    notes=(whole("produce.latency.p50 1 ms"),),
+                )
+            ],
+        ),
+        ("consumer-3.0.txt", [consumed(2, 896860.9865, 875.8408)]),
+        ("consumer-4.3.txt", [consumed(2, 2073431.2370, 197.7378)]),
+        ("consumer-4.1-timeout.txt", [consumed(3, 1192799.8265, 304.8614, WAITED.format(2000))]),
+        (
+            "consumer-4.3-detailed.txt",
+            [
+                consumed(
+                    *(3, 2446472.222222222, 233.31375),
+                    "the last row's totals by the sum of fetch.time.ms, 0.72 s; what came later has no row",
+                )
+            ],
+        ),
+        (
+            "share-consumer-4.3.txt",
+            [
+                consumed(
+                    *(3, 0.0, 0.0, SHARED, WAITED.format(8000), "it read no record, and nothing has a ratio to that"),
+                    tool=SHARE,
+                )
+            ],
+        ),
+        (
+            "e2e-4.3.txt",
+            [
+                ToolRun(
+                    tool=E2E,
+                    line=6,
+                    metrics={"e2e.latency.mean": 0.0011857, "e2e.latency.p99": 0.007, "e2e.latency.p99.9": 0.018},
+                    notes=(
+                        "left out, for 0 means too small to print: e2e.latency.p50",
+                        whole("e2e.latency.p99 7 ms"),
+                    ),
+                )
+            ],
+        ),
+    ],
+)
+def test_every_sample_gives_the_figures_that_stand_in_it(file: str, runs: list[ToolRun]) -> None:
+    """What was printed is what is imported, to the last digit."""
+    assert list(read_output((SAMPLES / file).read_text())) == runs
+
+
+def test_no_sample_is_left_out() -> None:
+    """A sample that nobody reads proves nothing."""
+    assert len(list(SAMPLES.iterdir())) == 13
+
+
+# The producer
+
+
+@pytest.mark.parametrize(
+    ("lines", "rates"),
+    [
+        ([SUMMARY, SUMMARY.replace("99810.4", "5.0")], [99810.4, 5.0]),
+        ([SUMMARY, SUMMARY.replace("records sent", "steady state records sent").replace("99810.4", "5.0")], [5.0]),
+        (
+            [SUMMARY.replace("records sent", "steady state records sent").replace("99810.4", rate) for rate in "23"],
+            [2.0, 3.0],
+        ),
+        ([f"kafka-1  | {SUMMARY}", "", "\tat java.base/java.lang.Thread.run"], [99810.4]),
+    ],
+)
+def test_each_final_row_is_a_run_and_the_steady_state_replaces_that_of_all(
+    lines: list[str], rates: list[float]
+) -> None:
+    """Scripts collect several runs in one file, or keep only what `grep` finds."""
+    assert [run.metrics["produce.throughput"] for run in read_output("\r\n".join(lines))] == rates
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"), [("99810,400000", 99810.4), ("99810,4", 99810.4), ("99810", 99810.0), ("+1.5", 1.5)]
+)
+def test_a_comma_before_the_decimals_is_understood(given: str, rate: float) -> None:
+    """Java prints numbers as the locale has them, and the row separates by a comma and a blank."""
+    text = SUMMARY.replace("99810.4", given).replace("9.52", "9,52").replace("0.94", "0,94").replace("275.00", "275,00")
+    (run,) = read_output(text)
+    figures = [run.metrics[f"produce.{name}"] for name in ("throughput", "bandwidth", "latency.mean", "latency.max")]
+    assert figures == [rate, 9.52 * MIB, 0.00094, 0.275]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            "99,810",
+            "line 2: records/sec is '99,810': the comma can stand before decimals or between thousands; run the tool "
+            "with LC_ALL=C, or write the number with a point",
+        ),
+        (
+            "99,810.4",
+            "line 2: records/sec is '99,810.4', which is no number such as 1234.5; run the tool with LC_ALL=C",
+        ),
+        ("NaN", "line 2: records/sec is 'NaN': nothing was measured; leave this run out"),
+        ("Infinity", "line 2: records/sec is 'Infinity': nothing was measured; leave this run out"),
+        (
+            "1" * 5000,
+            f"line 2: records/sec is '{'1' * 60}...', which is no number such as 1234.5; run the tool with LC_ALL=C",
+        ),
+        ("-5.0", "line 2: records/sec is '-5.0', and cannot be negative; leave this run out"),
+        (
+            "fast",
+            "line 2: this row of kafka-producer-perf-test cannot be read: "
+            "'1000000 records sent, fast records/sec (9.52 MB/sec), 0.94 m...'",
+        ),
+    ],
+)
+def test_a_figure_that_cannot_be_is_named(given: str, problem: str) -> None:
+    """A factor of 1000, or a NaN that compares as false, would be a baseline that nothing fails."""
+    with pytest.raises(UsageError) as caught:
+        read_output(f"{INTERVAL}\n{SUMMARY.replace('99810.4', given)}\n")
+    assert str(caught.value) == problem
+
+
+def test_failed_sends_are_told() -> None:
+    """The tool prints them, does not count them and exits with 0."""
+    failure = "org.apache.kafka.common.errors.TimeoutException: Expiring 6 record(s) for s-0:1000 ms has passed"
+    first, second = read_output(f"{failure}\n{failure}\n{SUMMARY}\n{SUMMARY}")
+    assert (first.notes, second.notes) == (("2 failed sends in the output: the tool does not count them",), ())
+
+
+def test_a_run_that_was_broken_off_is_no_run_and_never_silent() -> None:
+    """The last interval is not the average of a run."""
+    with pytest.raises(UsageError) as caught:
+        read_output(f"{INTERVAL}\n{INTERVAL}\n^C\n")
+    assert str(caught.value) == (
+        "line 2: a run of kafka-producer-perf-test was broken off: 2 interval rows and no final row; run it to its end"
+    )
+    (run,) = read_output(f"{SUMMARY}\n{INTERVAL}\n")
+    assert run.notes == (
+        "left out: line 2: a run of kafka-producer-perf-test was broken off: 1 interval row and no final row",
+    )
+
+
+# The consumer
+
+
+def test_the_consumers_own_rate_contains_the_time_of_joining_and_ours_does_not() -> None:
+    """Our window opens when the group is stable: `fetch.nMsg.sec` is the figure to compare with."""
+    (run,) = read_output(f"{HEADER}\n{ROW}")
+    assert run == consumed(2, 2073431.2370, 197.7378)
+
+
+def test_several_rows_are_several_runs() -> None:
+    """`--hide-header` after the first."""
+    assert len(read_output(f"{HEADER}\n{ROW}\n{ROW}\n{HEADER}\n{ROW}")) == 3
+
+
+def test_the_order_of_the_columns_is_the_headers() -> None:
+    """The share consumer has another one, and a spreadsheet makes its own."""
+    names = ["nMsg.sec", "start.time", "MB.sec", "data.consumed.in.nMsg", "data.consumed.in.MB"]
+    cells = ["5.0", "2026-11-21 05:15:45:015", "7.0", "10", "14.0"]
+    text = f"{','.join(names)}\n{','.join(cells)}"
+    assert read_output(text) == (consumed(2, 5.0, 7.0, SHARED),)
+
+
+def test_a_comma_without_a_blank_stands_before_decimals() -> None:
+    """In most of Europe the tool prints ten figures with six commas more."""
+    text = ROW.replace(".", ",")
+    assert read_output(f"{HEADER}\n{text}") == read_output(f"{HEADER}\n{ROW}")
+
+
+def test_a_negative_fetch_time_is_a_defect_of_some_versions() -> None:
+    """They print the time of day as time of joining; the other figures are right."""
+    cells = ROW.split(", ")
+    broken = ", ".join([*cells[:6], "1593109326262", "-1593109324152", "-0.0000", "-0.0021"])
+    assert read_output(f"{HEADER}\n{broken}") == (
+        consumed(
+            *(2, 1421921.8009, 135.6050),
+            "nMsg.sec and MB.sec, which contain the time of joining the group: fetch.time.ms is -1593109324152, a "
+            "defect of that version",
+        ),
+    )
+
+
+def test_detailed_rows_of_a_version_without_fetch_times_are_timed_by_their_rates() -> None:
+    """An interval of 100 records at 50 a second took two seconds."""
+    header = ", ".join(DETAILED.split(", ")[:6])
+    rows = ["2017-01-01 00:00:00:000, 0, 1.0, 0.5, 100, 50.0", "2017-01-01 00:00:00:001, 0, 4.0, 3.0, 400, 300.0"]
+    assert read_output("\n".join([header, *rows])) == (
+        consumed(
+            *(3, 400 / 3, 4.0 / 3),
+            "the last row's totals by the time of all rows; nMsg.sec and MB.sec, which contain the time of joining the "
+            "group: this output has no other",
+        ),
+    )
+
+
+def test_a_timeout_behind_detailed_rows_is_told_of_the_last_run() -> None:
+    """The time that it waited has rows of its own, and they count."""
+    row = "2026-11-21 05:15:48:160, 0, {0}.0, 1.0, {0}, 1.0, 0, 1000, 1.0, 1.0"
+    warning = "WARNING: Exiting before consuming the expected number of messages: timeout (2000 ms) exceeded."
+    first, last = read_output("\n".join([DETAILED, *(row.format(total) for total in (3, 2, 2)), warning]))
+    assert [WAITED.format(2000) in run.notes for run in (first, last)] == [False, True]
+
+
+def test_detailed_rows_with_the_defect_of_old_versions_are_timed_by_their_rates() -> None:
+    """Joining counts from 1970 on in the first row, and fetching took less than nothing."""
+    rows = [
+        "2020-06-25 18:22:06:098, 0, 1.0, 0.5, 100, 50.0, 1593109326098, -1593109324098, 0.0, 0.0",
+        "2020-06-25 18:22:07:098, 0, 4.0, 3.0, 400, 300.0, 0, 1000, 3.0, 300.0",
+    ]
+    assert read_output("\n".join([DETAILED, *rows])) == (
+        consumed(
+            *(3, 400 / 3, 4.0 / 3),
+            "the last row's totals by the time of all rows; nMsg.sec and MB.sec, which contain the time of joining the "
+            "group: fetch.time.ms is -1593109324098, a defect of that version",
+        ),
+    )
+
+
+def test_detailed_rows_without_a_record_give_an_exact_zero() -> None:
+    """A baseline of a run without any figure would say nothing, and why less."""
+    row = "2026-11-21 05:15:48:160, 0, 0.0, 0.0, 0, 0.0, 281, 219, 0.0, 0.0"
+    assert read_output(f"{DETAILED}\n{row}") == (
+        consumed(
+            *(2, 0.0, 0.0),
+            "the last row's totals by the sum of fetch.time.ms, 0.219 s; what came later has no row",
+            "it read no record, and nothing has a ratio to that",
+        ),
+    )
+
+
+def test_totals_that_begin_anew_are_another_run() -> None:
+    """Detailed rows of two runs under one header."""
+    row = "2026-11-21 05:15:48:160, 0, {0}.0, 1.0, {0}, 1.0, 0, 1000, 1.0, 1.0"
+    runs = read_output("\n".join([DETAILED, *(row.format(total) for total in (1, 3, 2))]))
+    assert [(run.line, run.metrics["consume.throughput"]) for run in runs] == [(3, 1.5), (4, 2.0)]
+
+
+def test_rows_of_single_share_consumers_are_parts_of_the_groups_row() -> None:
+    """They would be counted twice."""
+    header = "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.sec, data.consumed.in.nMsg, fetch.time.ms"
+    row = "2026-11-21 05:15:59:485, 2026-11-21 05:16:07:720, 1.0000, 0.5000, 5.0000, 10, 2000"
+    text = "\n".join([header, f"{row} for share consumer 1", f"Share consumer 1 consumption metrics- {row}", row])
+    assert read_output(text) == (consumed(4, 5.0, 0.5, SHARED, tool=SHARE),)
+
+
+def test_columns_that_are_gone_are_not_asked_for() -> None:
+    """A spreadsheet was cut down to what its reader wanted."""
+    names = ["nMsg.sec", "MB.sec", "data.consumed.in.nMsg", "data.consumed.in.MB", "fetch.nMsg.sec"]
+    assert read_output(f"{','.join(names)}\n5.0,7.0,10,14.0,6.0") == (consumed(2, 5.0, 7.0, SHARED),)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            HEADER,
+            "line 1: a run of kafka-consumer-perf-test was broken off: a header and no row; run it to its end",
+        ),
+        (
+            f"{HEADER}\n{ROW[:60]}",
+            "line 2: this row has 4 cells and its header 10; run the tool to its end, with LC_ALL=C",
+        ),
+        (
+            f"{HEADER}\n{ROW.replace('2073431.2370', 'NaN')}",
+            "line 2: fetch.nMsg.sec is 'NaN': nothing was measured; leave this run out",
+        ),
+        (
+            f"{DETAILED}\n2026-11-21 05:15:48:160, 0, 1.0, 1.0, 1, 1.0, 0, 0, 0.0, 0.0",
+            "line 2: these rows took no time; leave this run out",
+        ),
+        (
+            "\n".join([DETAILED, *(f"2026-11-21 05:15:48:160, {n}, 1.0, 1.0, 1, 1.0, 0, 1, 0.0, 0.0" for n in (0, 1))]),
+            "line 3: rows of several threads are not read; run the tool with one",
+        ),
+    ],
+)
+def test_a_consumers_output_that_cannot_be_is_refused(text: str, problem: str) -> None:
+    """Each with its line and what to do."""
+    with pytest.raises(UsageError) as caught:
+        read_output(text)
+    assert str(caught.value) == problem
+
+
+@pytest.mark.timeout(20)
+def test_thousands_of_rows_take_no_longer_than_their_number() -> None:
+    """An hour of detailed rows; a sum of exact fractions would take the square of it."""
+    header = ", ".join(DETAILED.split(", ")[:6])
+    rates = [50 + number % 97 + number % 9973 / 10_000 for number in range(1, 5001)]
+    rows = (
+        f"2017-01-01 00:00:00:000, 0, {total}.0, 0.5, {100 * total}, {rate:.4f}" for total, rate in enumerate(rates, 1)
+    )
+    (run,) = read_output("\n".join([header, *rows]))
+    assert run.metrics["consume.throughput"] == pytest.approx(5000 / math.fsum(1 / rate for rate in rates))
+
+
+# End to end, and anything else
+
+
+@pytest.mark.timeout(20)
+def test_a_line_without_an_end_takes_no_longer_than_its_length() -> None:
+    """It may be a binary that happens to be text; each place in it is looked at once."""
+    with pytest.raises(UsageError):
+        read_output(f"Exception {'a.' * 500_000}")
+
+
+def test_end_to_end_latency_needs_its_last_two_lines() -> None:
+    """Single latencies, printed on the way, are no average."""
+    head = "0\t51.674652\n1000\t0.648086\n"
+    with pytest.raises(UsageError, match="line 2: .* was broken off: 2 rows and no average; run it to its end"):
+        read_output(head)
+    with pytest.raises(UsageError, match="line 3: .* was broken off: no percentiles; run it to its end"):
+        read_output(f"{head}Avg latency: 1,1857 ms\n")
+    (run,) = read_output(f"{head}Avg latency: 1,1857 ms\nPercentiles: 50th = 10, 99th = 70, 99.9th = 180")
+    assert run.metrics == {
+        "e2e.latency.mean": 0.0011857,
+        "e2e.latency.p50": 0.01,
+        "e2e.latency.p99": 0.07,
+        "e2e.latency.p99.9": 0.18,
+    }
+
+
+def test_tools_that_print_into_one_file_are_told_apart() -> None:
+    """A script runs one after the other."""
+    runs = read_output(f"{SUMMARY}\n{HEADER}\n{ROW}\n{SUMMARY}")
+    assert [(run.tool, run.line) for run in runs] == [(PRODUCER, 1), (CONSUMER, 3), (PRODUCER, 4)]
+
+
+@pytest.mark.parametrize("line", ["<!DOCTYPE html>", "a,b,c", "records", "x" * 5000])
+def test_any_other_text_is_refused_with_its_first_line(line: str) -> None:
+    """The wrong file, or a page of an error instead of the artefact."""
+    with pytest.raises(UsageError) as caught:
+        read_output(f"\n  {line}\n1, 2, 3\n")
+    shown = line if len(line) < 60 else f"{line[:60]}..."
+    assert str(caught.value) == (
+        "this is no output of kafka-producer-perf-test, kafka-consumer-perf-test, kafka-share-consumer-perf-test, "
+        f"kafka-e2e-latency, nor a result of OpenMessaging Benchmark (JSON); its first line is '{shown}'"
+    )
+
+
+@given(st.text(alphabet=st.sampled_from("0123456789.,- \n\tNaNrecods entmsMB/()th=:" + "é٣"), max_size=200))
+def test_whatever_the_text_is_there_are_runs_or_one_error(text: str) -> None:
+    """People give any file."""
+    _refused_or_read(text)
+
+
+@given(st.data())
+def test_a_damaged_output_is_read_or_refused(data: st.DataObject) -> None:
+    """A download that was cut, an editor that slipped."""
+    text = f"{INTERVAL}\n{SUMMARY}\n{HEADER}\n{ROW}\nAvg latency: 1.5 ms\nPercentiles: 50th = 1, 99th = 2, 99.9th = 3"
+    begin, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
+    _refused_or_read(text[:begin] + data.draw(st.sampled_from(["", "x", ",", "-", "\n"])) + text[end:])
+
+
+def _refused_or_read(text: str) -> None:
+    try:
+        runs = read_output(text)
+    except UsageError as error:
+        assert str(error)
+    else:
+        assert runs
+        for run in runs:
+            assert run.metrics
+            assert all(math.isfinite(value) and value >= 0 for value in run.metrics.values())
+
+
+# Printed
+
+
+FIGURES = st.floats(1e-3, 1e9)
+SECONDS = st.floats(0.01, 1e4)
+SCENARIO = Scenario.of({"records": 1_000_000, "consumers": 1, "consumer_groups": 2})
+BEGAN = datetime.datetime(2026, 11, 21, 5, 15, 45, 15_000, tzinfo=datetime.UTC)
+
+
+def test_a_round_is_printed_as_the_tools_would() -> None:
+    """Scripts that read the tools' lines go on as they are."""
+    metrics = {
+        "produce.throughput": 99810.4,
+        "produce.bandwidth": 9.52 * MIB,
+        "produce.latency.mean": 0.00094,
+        "produce.latency.p50": 0.0004,
+        "produce.latency.p95": 0.0026,
+        "produce.latency.p99": 0.008,
+        "produce.latency.p99.9": 0.016,
+        "produce.latency.max": 0.275,
+        "consume.throughput": 1_000_000.0,
+        "consume.bandwidth": 100.0 * MIB,
+    }
+    assert format_summary(metrics, SCENARIO) == (
+        "1000000 records sent, 99810.400000 records/sec (9.52 MB/sec), 0.94 ms avg latency, 275.00 ms max latency, "
+        "0 ms 50th, 3 ms 95th, 8 ms 99th, 16 ms 99.9th."
+    )
+    assert format_row(metrics, SCENARIO, began=BEGAN) == (
+        "2026-11-21 05:15:45:015, 2026-11-21 05:15:47:015, 200.0000, 100.0000, 2000000, 1000000.0000, 0, 2000, "
+        "100.0000, 1000000.0000"
+    )
+    by_time = Scenario.of({"duration": 10, "consumers": 1})
+    assert str(format_summary(metrics, by_time)).startswith("998104 records sent, ")
+
+
+def test_what_a_round_lacks_is_not_made_up() -> None:
+    """A round without an acknowledgement has no throughput, one without consumers reads nothing."""
+    assert format_summary({"errors": 5.0}, SCENARIO) is None
+    assert format_summary({"produce.throughput": 5.0}, SCENARIO) is None
+    assert format_row({"produce.throughput": 5.0}, SCENARIO, began=BEGAN) is None
+
+
+@given(st.fixed_dictionaries({"produce.throughput": FIGURES, "produce.bandwidth": st.floats(MIB, 1e12)}), st.data())
+def test_what_is_printed_of_producers_is_read_again(rates: dict[str, float], data: st.DataObject) -> None:
+    """To the digits that the tool prints."""
+    parts = ("mean", "p50", "p95", "p99", "p99.9", "max")
+    metrics = rates | {f"produce.latency.{part}": data.draw(SECONDS) for part in parts}
+    (run,) = read_output(str(format_summary(metrics, SCENARIO)))
+    digits = {"mean": 5, "max": 5, "throughput": 6}
+    assert {name: run.metrics[name] for name in metrics} == {
+        name: pytest.approx(value, rel=1e-12, abs=0.5001 * 10 ** -digits.get(name.rpartition(".")[2], 3))
+        if name != "produce.bandwidth"
+        else pytest.approx(value, abs=0.00501 * MIB)
+        for name, value in metrics.items()
+    }
+
+
+@given(FIGURES, st.floats(MIB, 1e12))
+def test_what_is_printed_of_consumers_is_read_again(rate: float, bandwidth: float) -> None:
+    """To the digits that the tool prints."""
+    metrics = {"produce.throughput": 1.0, "consume.throughput": rate, "consume.bandwidth": bandwidth}
+    (run,) = read_output(f"{HEADER}\n{format_row(metrics, SCENARIO, began=BEGAN)}")
+    assert run.metrics == {
+        "consume.throughput": pytest.approx(rate, rel=1e-12, abs=0.00005001),
+        "consume.bandwidth": pytest.approx(bandwidth, rel=1e-12, abs=0.0000501 * MIB),
+    }

@@ -1,0 +1,165 @@
+"""The summary in Markdown: whole texts, what is escaped, and what is left out of a long one."""
+
+# ruff: noqa: E501 - lines as they are shown
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown, write_markdown
+from tests.support.plain_results import ending, endings, result, rounds, session
+
+RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
+
+EXPECTED = """\
+### ❌ Kafka performance: 1 REGRESSED, 1 PASSED
+
+|  | test | metric | median | baseline | change | finds | limit |
+| --- | --- | --- | --: | --: | --: | --: | --- |
+| ❌ REGRESSED | <code>test_slow&#91;1 KiB-acks=all&#93;</code> | <code>produce.latency.p99</code> | 18.1 ms ±2 % | 12.1 ms | +50.0 % &#91;+46, +55&#93; | +26.7 % | ❌ <code>&#60;= baseline + 20%</code> (14.5 ms) |
+|  |  | <code>e2e.latency.p99</code> | 18.9 ms ±2 % | 17.2 ms | +10.0 % &#91;+6.8, +13&#93; | +26.7 % | <code>&#60;= max(baseline + 20%, 5 ms)</code> (20.6 ms) |
+|  |  | <code>produce.throughput</code> | 52.3k/s ±2 % | 52.3k/s | 0.0 % &#91;-2.9, +3.0&#93; | -14.8 % | <code>&#62;= baseline - 10%</code> (47.1k/s) |
+| ✅ PASSED | <code>test_ingest</code> | <code>produce.latency.p99</code> | 12.1 ms ±2 % | 12.1 ms | 0.0 % &#91;-2.9, +3.0&#93; | +26.7 % | <code>&#60;= baseline + 20%</code> (14.5 ms) |
+|  |  | <code>produce.throughput</code> | 52.3k/s ±2 % | 52.3k/s | 0.0 % &#91;-2.9, +3.0&#93; | -14.8 % | <code>&#62;= baseline - 10%</code> (47.1k/s) |
+|  |  | <code>errors</code> | 0 |  |  |  | <code>== 0</code> |
+
+#### ❌ REGRESSED: <code>tests/perf/test_orders.py::test_slow&#91;1 KiB-acks=all&#93;</code>
+
+- <code>produce.latency.p99 &#60;= baseline + 20%</code>: REGRESSED, +50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)
+- changed against the baseline: <code>kafka: 4.0.0 -&#62; 4.1.1</code>
+- changed against the baseline: <code>config.num.io.threads: not set -&#62; 16</code>
+- advice, not a limit: produce.latency.p50 +32.0 % (2.1 ms -&#62; 2.8 ms)
+
+<details><summary>All figures, by test</summary>
+
+##### <code>tests/perf/test_orders.py::test_slow&#91;1 KiB-acks=all&#93;</code>
+
+- local, Kafka 4.1.1; 5 rounds, 1 session
+- scenario: defaults
+
+| metric | median | rounds |
+| --- | --: | --- |
+| <code>produce.throughput</code> | 52.3k/s | 51.3k/s, 51.8k/s, 52.3k/s, 52.8k/s, 53.3k/s |
+| <code>produce.latency.p50</code> | 2.1 ms | 2.06 ms, 2.08 ms, 2.1 ms, 2.12 ms, 2.14 ms |
+| <code>produce.latency.p99</code> | 18.1 ms | 17.8 ms, 18 ms, 18.1 ms, 18.3 ms, 18.5 ms |
+| <code>e2e.latency.p99</code> | 18.9 ms | 18.5 ms, 18.7 ms, 18.9 ms, 19.1 ms, 19.3 ms |
+| <code>errors</code> | 0 | 0, 0, 0, 0, 0 |
+| <code>lost</code> | 0 | 0, 0, 0, 0, 0 |
+
+##### <code>tests/perf/test_orders.py::test_ingest</code>
+
+- local, Kafka 4.1.1; 5 rounds, 1 session
+- scenario: defaults
+
+| metric | median | rounds |
+| --- | --: | --- |
+| <code>produce.throughput</code> | 52.3k/s | 51.3k/s, 51.8k/s, 52.3k/s, 52.8k/s, 53.3k/s |
+| <code>produce.latency.p50</code> | 2.1 ms | 2.06 ms, 2.08 ms, 2.1 ms, 2.12 ms, 2.14 ms |
+| <code>produce.latency.p99</code> | 12.1 ms | 11.9 ms, 12 ms, 12.1 ms, 12.2 ms, 12.3 ms |
+| <code>e2e.latency.p99</code> | 17.2 ms | 16.9 ms, 17 ms, 17.2 ms, 17.4 ms, 17.5 ms |
+| <code>errors</code> | 0 | 0, 0, 0, 0, 0 |
+| <code>lost</code> | 0 | 0, 0, 0, 0, 0 |
+
+</details>
+"""
+
+
+def test_a_summary_tells_what_failed_and_folds_the_rest() -> None:
+    """Verdicts first, then a table, then why; who wants every figure unfolds them."""
+    names = ("test_slow", "test_ingest")
+    results = [each for each in session() if each.nodeid.partition("::")[2].startswith(names)]
+    assert markdown(results, endings(results)) == EXPECTED
+
+
+def test_no_test_is_a_summary_too() -> None:
+    """A file that is missing would look like a broken job."""
+    assert markdown([], {}) == "### ✅ Kafka performance: no test\n\n"
+
+
+def test_what_measured_nothing_and_what_failed_otherwise_stands_there() -> None:
+    """The summary must not be green where the job is red."""
+    good = result("test_ok", "errors == 0")
+    ends = {
+        good.nodeid: ending(good.nodeid, "failed", "AssertionError: 3 orders\nare missing"),
+        "a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready"),
+        "a.py::test_left_out": ending("a.py::test_left_out", "skipped", "no time"),
+    }
+    text = markdown([good], ends)
+    head = "### ❌ Kafka performance: 1 PASSED, 1 not measured (error), 1 not measured (skipped); "
+    assert text.startswith(f"{head}1 of them failed otherwise\n")
+    assert "| ❌ not measured (error) | <code>a.py::test_down</code> |" in text
+    assert "| ⚠️ not measured (skipped) | <code>a.py::test_left_out</code> |" in text
+    assert "| ❌ PASSED (failed) | <code>test_ok</code> |" in text
+    assert "- AssertionError: 3 orders are missing\n" in text
+    assert "- 127.0.0.1:1 is not ready\n" in text
+
+
+NASTY = "test_x[a|b`c`<script>alert(1)</script>&amp; *b* __c__ [l](http://x) ![i](y) $z$ \\| ~~d~~ www.example.org]"
+
+
+def test_a_name_is_shown_as_it_is_whatever_it_holds() -> None:
+    """Parameters are text of anyone: pipes end no cell, backticks no code, and nothing becomes HTML or a link."""
+    bad = result(NASTY, "produce.latency.p99 <= 1 ms", changed=("image: <b>a|b</b>",), warnings=("| `x` <i>",))
+    html = RENDERER.render(markdown([bad], endings([bad])))
+    shown = NASTY.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    assert html.count(f"<code>{shown}</code>") == 1
+    assert html.count(f"<code>tests/perf/test_orders.py::{shown}</code>") == 2
+    assert "<code>image: &lt;b&gt;a|b&lt;/b&gt;</code>" in html
+    assert "warning: | `x` &lt;i&gt;" in html
+    assert not {"<script", "<a ", "<img", "<em>", "<strong>", "<b>", "<i>"} & set(html.split())
+    assert all(line.count("<td") in (0, 3, 8) for line in html.replace("<tr>", "\n<tr>").split("</tr>"))
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "missing"),
+    [
+        (24_000, "25 of 40 tests' figures"),
+        (12_000, "13 of 40 tests' reasons, 40 of 40 tests' figures"),
+        (5_000, "14 of 40 rows of the table, 40 of 40 tests' reasons, 40 of 40 tests' figures"),
+        (1_000, "40 of 40 rows of the table, 40 of 40 tests' reasons, 40 of 40 tests' figures"),
+    ],
+)
+def test_what_does_not_fit_is_left_out_folded_parts_first(limit_bytes: int, missing: str) -> None:
+    """GitHub shows nothing at all of a summary that is too long."""
+    results = [result(f"test_{number}[ü]", "produce.latency.p99 <= 1 ms") for number in range(40)]
+    text = markdown(results, endings(results), limit_bytes=limit_bytes)
+    assert len(text.encode()) <= max(limit_bytes, 1_000)
+    assert text.endswith(f"\nLeft out, for a summary takes {limit_bytes:,} bytes: {missing}.\n")
+    assert text.startswith("### ❌ Kafka performance: 40 VIOLATED\n")
+
+
+def test_thousands_of_tests_keep_githubs_limit() -> None:
+    """1 MiB for each step."""
+    results = [result(f"test_{number}[{'ü' * 200}]", "errors == 0", "lost == 0") for number in range(600)]
+    text = markdown(results, endings(results))
+    assert LIMIT_BYTES * 0.99 < len(text.encode()) <= LIMIT_BYTES
+
+
+def test_the_gravest_stand_first() -> None:
+    """They are read, and they are what is kept of a long table."""
+    results = session()
+    lines = markdown(results, endings(results)).splitlines()
+    shown = [line.split("|")[1].split()[1] for line in lines if line.startswith(("| ❌", "| ⚠️", "| ✅"))]
+    assert shown == ["INVALID", "VIOLATED", "REGRESSED", "INCONCLUSIVE", "PASSED", "PASSED", "PASSED"]
+
+
+def test_a_failure_that_is_expected_is_no_failure() -> None:
+    """Xfail is how a team says that it knows."""
+    slow = result(
+        "test_slow", "produce.latency.p99 <= baseline", baseline=rounds(), measured=rounds(produce__latency__p99=2)
+    )
+    text = markdown([slow], {slow.nodeid: ending(slow.nodeid, "xfailed", "known")})
+    assert text.startswith("### ⚠️ Kafka performance: 1 REGRESSED\n")
+    assert "| ⚠️ REGRESSED (xfailed) |" in text
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The folder may be read-only in CI."""
+    write_markdown(tmp_path / "new" / "summary.md", [], {})
+    assert (tmp_path / "new" / "summary.md").read_text(encoding="utf-8").startswith("### ✅")
+    with pytest.raises(UsageError) as caught:
+        write_markdown(tmp_path, [], {})
+    assert str(caught.value) == f"--kafka-markdown={tmp_path}: cannot write the summary: Is a directory"

@@ -1,0 +1,125 @@
+"""What programs read of a run: the JSON report and the properties of JUnit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.reports.ci import junit_properties
+from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.runner.result import Ending, Result
+from tests.support.plain_results import ending, endings, result, rounds, session
+from tests.support.results import calibration
+
+
+def report(folder: Path, results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
+    given = {"exit_status": 1, "errors": [], **given}
+    path = folder / "report.json"
+    write_json(path, results, ends, created="now", plugin="0.1.0", environment={}, reference_seed=None, **given)
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+def test_a_check_has_its_figures_and_what_they_lie_between(tmp_path: Path) -> None:
+    """Base units and ratios; the keys are a contract."""
+    slow = result(
+        "test_slow",
+        "produce.latency.p99 <= baseline + 20%",
+        baseline=rounds(),
+        measured=rounds(produce__latency__p99=1.5),
+    )
+    (check,) = report(tmp_path, [slow], endings([slow]))["tests"][0]["checks"]
+    assert check == {
+        "expression": "produce.latency.p99 <= baseline + 20%",
+        "metric": "produce.latency.p99",
+        "observed": pytest.approx(0.01815),
+        "spread": pytest.approx([0.01815 * 0.98, 0.01815 * 1.02]),
+        "limit": pytest.approx(0.01452),
+        "baseline": pytest.approx(0.0121),
+        "change": pytest.approx(0.5),
+        "interval": pytest.approx([1.5 * 0.99 / 1.02 - 1, 1.5 * 1.02 / 0.99 - 1]),
+        "detectable": pytest.approx(0.267, abs=0.001),
+        "outcome": "REGRESSED",
+        "reason": "+50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)",
+    }
+
+
+def test_a_change_that_no_session_finds_is_null_whichever_way_is_better(tmp_path: Path) -> None:
+    """Infinitely far down is -100 % for a throughput, and would read as a change that is found."""
+    (found,) = calibration().calibration.values()
+    blind = dataclasses.replace(found, detectable=math.inf)
+    calibrated = dict.fromkeys(("produce.throughput", "produce.latency.p99"), blind)
+    whole = dataclasses.replace(calibration(), calibration=calibrated)
+    told = report(tmp_path, [whole], endings([whole]))["tests"][0]["calibration"]
+    assert [(one["detectable"], one["tolerance"]) for one in told.values()] == [
+        (None, pytest.approx(1 / 1.1 - 1)),
+        (None, pytest.approx(0.1)),
+    ]
+
+
+def test_the_report_says_how_tests_ended_and_what_the_exit_status_is(tmp_path: Path) -> None:
+    """A test may fail after a good verdict, or before any: whoever reads the report must not think it green."""
+    good = result("test_ok", "errors == 0")
+    ends = {
+        good.nodeid: ending(good.nodeid, "error", "teardown"),
+        "a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready"),
+    }
+    document = report(tmp_path, [good], ends, errors=["--kafka-markdown=x: cannot write"])
+    assert [(test["verdict"], test["outcome"]) for test in document["tests"]] == [("PASSED", "error")]
+    assert document["unmeasured"] == [
+        {"nodeid": "a.py::test_down", "outcome": "error", "reason": "127.0.0.1:1 is not ready"}
+    ]
+    assert (document["exit_status"], document["errors"]) == (1, ["--kafka-markdown=x: cannot write"])
+
+
+def test_an_end_that_was_not_seen_is_null(tmp_path: Path) -> None:
+    """Ctrl-C between the measurement and the end of its test."""
+    good = result("test_ok", "errors == 0")
+    assert report(tmp_path, [good], {}, exit_status=2)["tests"][0]["outcome"] is None
+
+
+def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
+    """CI systems show them beside the test, and keep them."""
+    one = result(
+        "test_x",
+        "produce.latency.p99 <= baseline + 20%",
+        "errors == 0",
+        measured=[{"produce.latency.p99": 0.0121, "errors": 0.0}] * 5,
+        baseline=[{"produce.latency.p99": 0.0121}] * 5,
+    )
+    assert junit_properties(one) == [
+        ("kafka_verdict", "PASSED"),
+        ("produce.latency.p99", 0.0121),
+        ("errors", 0.0),
+        ("kafka_check_1", "produce.latency.p99 <= baseline + 20%"),
+        ("kafka_check_1_outcome", "PASSED"),
+        ("kafka_check_1_reason", "0.0 % against the baseline, the limit is +20.0 %"),
+        ("kafka_check_1_observed", 0.0121),
+        ("kafka_check_1_limit", pytest.approx(0.01452)),
+        ("kafka_check_1_baseline", 0.0121),
+        ("kafka_check_1_change", 0.0),
+        ("kafka_check_1_detectable", pytest.approx(0.2)),
+        ("kafka_check_2", "errors == 0"),
+        ("kafka_check_2_outcome", "PASSED"),
+        ("kafka_check_2_reason", "sum of 5 rounds, each 0 records"),
+        ("kafka_check_2_observed", 0.0),
+        ("kafka_check_2_limit", 0.0),
+    ]
+
+
+def test_properties_of_an_invalid_test_say_why() -> None:
+    """It has no figures, and the reason is what one looks for."""
+    (lost,) = [each for each in session() if each.problems]
+    assert junit_properties(lost) == [
+        ("kafka_verdict", "INVALID"),
+        ("kafka_problem", lost.problems[0]),
+        ("kafka_check_1", "lost == 0"),
+        ("kafka_check_1_outcome", "INCONCLUSIVE"),
+        ("kafka_check_1_reason", "no round was measured"),
+        ("kafka_check_1_limit", 0.0),
+    ]

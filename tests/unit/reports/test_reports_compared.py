@@ -1,0 +1,259 @@
+"""JSON reports read again, and two of them compared by the rule of baselines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.reports.compare import Compared, ReportComparison, compare_reports
+from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.reports.json_reader import Report, read_report
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.unit.reports.test_history import _result, _session
+
+P99, RATE = "produce.latency.p99", "produce.throughput"
+NODEID = "tests/perf/test_orders.py::test_ingest"
+SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
+SCENARIO = Scenario().model_dump(mode="json")
+
+
+def rounds(factor: float = 1.0, **metrics: float) -> list[dict[str, Any]]:
+    figures = {P99: 0.01, RATE: 1000.0, **metrics}
+    return [
+        {"metrics": {name: value * spread * factor for name, value in figures.items()}, "problems": []}
+        for spread in SPREAD
+    ]
+
+
+def case(factor: float = 1.0, *fresh: float, limit: str | None = f"{P99} <= baseline + 10%", **more: Any) -> Any:
+    return {
+        "nodeid": NODEID,
+        "verdict": "PASSED",
+        "scenario": SCENARIO,
+        "rounds": rounds(factor),
+        "further_sessions": [{"created": "", "rounds": rounds(each), "problems": []} for each in fresh],
+        "checks": [{"expression": limit, "metric": P99}] if limit else [],
+        "problems": [],
+        **more,
+    }
+
+
+def report(*tests: Any, key: str = "ci", **environment: str) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "created": "2025-01-31T12:00:00+00:00",
+        "plugin": "0.1.0",
+        "environment": {"key": key, "kafka": "4.1.0", **environment},
+        "tests": list(tests),
+    }
+
+
+def compared(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> ReportComparison:
+    reports = (Report.model_validate(each) for each in (before, after))
+    return compare_reports(*reports, tolerance_ratio=tolerance_ratio)
+
+
+def only(before: dict[str, Any], after: dict[str, Any]) -> Compared:
+    (test,) = compared(before, after).tests
+    return test
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (case(), case(1.5), Verdict.REGRESSED),
+        (case(), case(1.05), Verdict.PASSED),
+        (case(), case(0.5), Verdict.IMPROVED),
+        (case(1.0, 1.4, 1.5, 1.6), case(1.5), Verdict.PASSED),
+        (case(), case(1.5, 1.0, 1.01), Verdict.PASSED),
+        (case(), case(1.5, 1.4, 1.5, 1.6), Verdict.REGRESSED),
+        (case(), case(1.5, 1.4, 1.5, 1.6, 1.0, 1.0), Verdict.REGRESSED),
+        (case(), case(1.5, 1.4), Verdict.INCONCLUSIVE),
+        (case(), case(1.5, limit=f"{P99} <= max(baseline + 10%, 50 ms)"), Verdict.PASSED),
+    ],
+)
+def test_two_reports_are_judged_as_a_test_and_its_baseline(before: Any, after: Any, verdict: Verdict) -> None:
+    """All sessions of A are the baseline; further ones of B confirm or clear what its first made suspect."""
+    outcome = compared(report(before), report(after))
+    assert (outcome.tests[0].verdict, outcome.fails) == (verdict, verdict is Verdict.REGRESSED)
+
+
+def test_a_test_without_such_limits_has_the_tolerance_on_what_people_look_at_first() -> None:
+    """Absolute limits say nothing of another report."""
+    after = case(1.5, limit="errors == 0")
+    test = only(report(case()), report(after))
+    assert [(check.expression, check.outcome) for check in test.checks] == [
+        ("produce.throughput >= baseline - 10%", Verdict.IMPROVED),
+        ("produce.latency.p99 <= baseline + 10%", Verdict.REGRESSED),
+    ]
+    outcome = compared(report(case()), report(after), tolerance_ratio=0.6)
+    assert [check.outcome for check in outcome.tests[0].checks] == [Verdict.PASSED, Verdict.PASSED]
+    assert outcome.tests[0].checks[0].limit == "baseline - 60 %"
+
+
+def test_tests_of_one_report_only_are_named() -> None:
+    """A test that was renamed is not one that passes."""
+    other = {**case(), "nodeid": "a.py::new"}
+    outcome = compared(report(case()), report(other))
+    assert outcome == ReportComparison(tests=(), gone=(NODEID,), new=("a.py::new",))
+    assert not outcome.fails
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (
+            report(case()),
+            report(case(1.5, scenario={**SCENARIO, "partitions": 12, "rounds": 9})),
+            "the scenario is not the first report's (partitions: 6 -> 12)",
+        ),
+        (
+            report(case()),
+            report(case(1.5), key="laptop"),
+            "of environment 'ci', not 'laptop': the change is shown, it never counts",
+        ),
+        (
+            report(case(problems=["round 1: the broker was lost"])),
+            report(case(1.5)),
+            "the first report's run cannot be trusted: round 1: the broker was lost",
+        ),
+        (report(case(rounds=[])), report(case(1.5)), "no baseline"),
+        (
+            report(case()),
+            report(case(rounds=rounds(1.5)[:2])),
+            "too few rounds: 2 against 5 cannot decide; 4 against 5 can: use rounds=4 or more",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_inconclusive_and_says_why(
+    before: dict[str, Any], after: dict[str, Any], reason: str
+) -> None:
+    """Neither passed nor failed."""
+    test = only(before, after)
+    assert (test.verdict, [check.reason for check in test.checks]) == (Verdict.INCONCLUSIVE, [reason])
+
+
+def test_a_change_against_another_environment_is_shown() -> None:
+    """Who asks wants to see it."""
+    (check,) = only(report(case()), report(case(1.5), key="laptop")).checks
+    assert (check.baseline, check.observed) == (0.01, 0.015)
+    assert check.change == pytest.approx(0.5)
+
+
+def test_a_run_that_cannot_be_trusted_is_invalid_and_fails() -> None:
+    """A generator that was too slow makes no Kafka fast."""
+    outcome = compared(report(case()), report(case(problems=["round 1: too slow"])))
+    assert (outcome.tests[0].verdict, outcome.tests[0].notes, outcome.fails) == (
+        Verdict.INVALID,
+        ("round 1: too slow",),
+        True,
+    )
+
+
+def test_a_session_that_was_measured_again_counts_on_neither_side() -> None:
+    """The machine has spoilt it."""
+    spoilt = {"rounds": rounds(9.0), "problems": ["round 1: too slow"]}
+    test = case(1.5, 1.0, 1.0)
+    test["further_sessions"].insert(0, spoilt)
+    before = case(further_sessions=[spoilt])
+    assert only(report(before), report(test)).verdict is Verdict.PASSED
+
+
+def test_without_a_common_figure_nothing_passes() -> None:
+    """A test for which no time was left has no rounds."""
+    test = only(report(case()), report(case(rounds=[], limit=None)))
+    assert (test.verdict, test.checks, test.notes) == (
+        Verdict.INCONCLUSIVE,
+        (),
+        ("there is no figure that both reports have",),
+    )
+
+
+def test_a_limit_of_another_version_is_refused() -> None:
+    """To leave it out would be to pass it."""
+    with pytest.raises(ScenarioError, match="unknown metric 'produce.speed'"):
+        compared(report(case()), report(case(limit="produce.speed <= baseline")))
+
+
+# Reading
+
+
+def written(folder: Path, content: Any) -> Path:
+    path = folder / "report.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
+    """Both sides of the file are ours."""
+    path = tmp_path / "report.json"
+    write_json(
+        path,
+        [_result(_session(12, {"errors": 0.0, RATE: 5.5}), _session(13, {"errors": 1.0}))],
+        {},
+        created="2025-01-31T12:00:00+00:00",
+        plugin="0.1.0",
+        environment={"key": "ci", "kafka": "4.1.1"},
+        reference_seed=None,
+        exit_status=0,
+        errors=[],
+    )
+    found = read_report(path)
+    (test,) = found.tests
+    assert (found.created, found.key, found.fingerprint) == ("2025-01-31T12:00:00+00:00", "ci", {"kafka": "4.1.1"})
+    assert [one.metrics for one in test.rounds] == [{"errors": 0.0, RATE: 5.5}]
+    assert [one.metrics for session in test.further_sessions for one in session.rounds] == [{"errors": 1.0}]
+    assert test.scenario == SCENARIO
+
+
+_NEEDED = "a report that --kafka-json has written is needed"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "{path} is no JSON: Expecting value: line 1 column 1 (char 0); " + _NEEDED),
+        ("[]", "{path} is JSON, and no report: it has no 'tests'; " + _NEEDED),
+        ('{"sessions": []}', "{path} is JSON, and no report: it has no 'tests'; " + _NEEDED),
+        (
+            {**report(), "schema": 2},
+            "{path} is of schema 2, and this version of pytest-kafkaperf reads up to 1; upgrade pytest-kafkaperf",
+        ),
+        ({**report(), "schema": 0}, "report {path} is damaged: schema=0: input should be 1; " + _NEEDED),
+        (
+            report(case(rounds=[{"metrics": {"errors": float("nan")}}])),
+            "report {path} is damaged: tests.0.rounds.0.metrics.errors=nan: input should be a finite number; "
+            + _NEEDED,
+        ),
+        (
+            report(case(nodeid=5)),
+            "report {path} is damaged: tests.0.nodeid=5: input should be a valid string; " + _NEEDED,
+        ),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path: Path, content: Any, problem: str) -> None:
+    """A baseline, a page of an error, half a download."""
+    path = written(tmp_path, content)
+    with pytest.raises(UsageError) as caught:
+        read_report(path)
+    assert str(caught.value) == problem.replace("{path}", str(path))
+
+
+@pytest.mark.parametrize(("name", "reason"), [("absent.json", "No such file or directory"), (".", "Is a directory")])
+def test_a_report_that_cannot_be_read_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    """With the system's reason."""
+    with pytest.raises(UsageError) as caught:
+        read_report(tmp_path / name)
+    assert str(caught.value) == f"cannot read report {tmp_path / name}: {reason}"
+
+
+def test_later_fields_are_passed_over(tmp_path: Path) -> None:
+    """A report of a newer version of the same schema has more to say."""
+    later: Sequence[Any] = [{**case(), "shiny": 1}]
+    assert read_report(written(tmp_path, {**report(*later), "also": {}})).tests[0].nodeid == NODEID
