@@ -56,10 +56,8 @@ class Settings:
     """Of the whole run."""
     prune: bool
     """Whether baselines of tests that are gone are deleted."""
-    json: Path | None
-    markdown: Path | None
-    gitlab_metrics: Path | None
-    html: Path | None
+    reports: Mapping[str, Path]
+    """The files to write, by the option that asks for each, without `--kafka-`."""
     compat: bool
     """Whether rounds are printed as Kafka's own tools would."""
     history: Path | None
