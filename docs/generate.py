@@ -28,7 +28,7 @@ from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import _parser
 from pytest_kafkaperf.plugin.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
 from pytest_kafkaperf.reports.json_reader import Report
-from pytest_kafkaperf.scenario.fields import format_field
+from pytest_kafkaperf.scenario.fields import FIELD_UNITS, format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineSession, Imported
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -49,19 +49,15 @@ _BLOCK = re.compile(
 _LINK = re.compile(r"(?P<before>\]\()(?P<up>(?:\.\./)+)(?P<path>[^)#\s]+)")
 
 _TEXTS = {
-    "duration": "time",
-    "linger": "time",
-    "warmup": "time",
-    "records": "records",
-    "transaction_size": "records",
-    "batch_size": "size",
     "record_size": "size, or a mapping of sizes to shares",
     "rate": "rate, a ramp or steps",
     "correlate": "function",
     "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
-"""How a field of `kafka_scenario` is written, where its type does not tell."""
+"""The values that a field of `kafka_scenario` takes, where neither its type nor its unit says so."""
+_QUANTITIES = {Unit.SECONDS: "time", Unit.RECORDS: "records", Unit.BYTES: "size"}
+"""The values that a field with this unit takes."""
 _TYPES = {
     int: "whole number",
     float: "number",
@@ -191,7 +187,8 @@ def _fields(model: type[BaseModel]) -> str:
 
 def _kind(name: str, one: FieldInfo) -> str:
     bounds = _bounds(name, [*one.metadata, *_metadata(one.annotation)])
-    kind = _TEXTS.get(name) or _of_type(one.annotation).removesuffix(" or `null`")
+    by_unit = _QUANTITIES.get(FIELD_UNITS[name]) if name in FIELD_UNITS else None
+    kind = _TEXTS.get(name) or by_unit or _of_type(one.annotation).removesuffix(" or `null`")
     return f"{kind}{f', {bounds}' if bounds else ''}"
 
 
@@ -225,7 +222,7 @@ def _metadata(annotation: Any) -> list[Any]:
 def _bounds(name: str, metadata: Iterable[Any]) -> str:
     signs = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
     found = [
-        text.format(format_field(name, value) if _TEXTS.get(name) in ("size", "time") else f"{value:,}")
+        text.format(format_field(name, value) if FIELD_UNITS.get(name) in (Unit.BYTES, Unit.SECONDS) else f"{value:,}")
         for one in metadata
         for sign, text in signs.items()
         if (value := getattr(one, sign, None)) is not None
