@@ -1,7 +1,8 @@
-"""The guide's reference, made of the code: `python docs/generate.py` writes it into the pages.
+"""The generator of the guide's reference: `python docs/generate.py` writes it into the pages, and the JSON Schemas.
 
-A page holds text between `<!-- generated: NAME -->` and `<!-- end of NAME -->`. It is committed, so that it can be read
-in the repository, too; a test holds it to the code. MkDocs calls the hooks below and takes it from the code anyway.
+Generated text stands between `<!-- generated: NAME -->` and `<!-- end of NAME -->`. It is committed, so that people can
+read it in the repository; a test fails when it differs from the code. MkDocs calls the hooks below, which generate it
+again for the site.
 """
 
 from __future__ import annotations
@@ -40,12 +41,20 @@ if typing.TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "tests/README.md", "examples/ci/*.yml")
+OUTSIDE = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "benchmarks/README.md",
+    "tests/README.md",
+    "examples/ci/*.yml",
+)
 """What the guide has of the repository besides its own folder, under its own path."""
 
 _BLOCK = re.compile(
     r"(?P<start><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.DOTALL
 )
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _LINK = re.compile(r"(?P<before>\]\()(?P<up>(?:\.\./)+)(?P<path>[^)#\s]+)")
 
 _TEXTS = {
@@ -97,12 +106,9 @@ def pages() -> Iterable[Path]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Hook of MkDocs: add what is made by the build alone, and what lies outside of the guide's folder."""
+    """Hook of MkDocs: add the pages that lie outside of the guide's folder."""
     from mkdocs.structure.files import File  # noqa: PLC0415 - of the group `docs`
 
-    for name, schema in schemas().items():
-        content = json.dumps(schema, indent=2)
-        files.append(File.generated(config, f"reference/{name}.schema.json", content=content))
     for path in (path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))):
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files
@@ -127,9 +133,12 @@ def inside(markdown: str, uri: str) -> str:
     return _LINK.sub(shorter, markdown)
 
 
-def schemas() -> dict[str, dict[str, Any]]:
-    """The JSON Schema of each file that others may read, by name."""
-    return {"baseline": BaselineRecord.model_json_schema(), "report": Report.model_json_schema()}
+def schemas() -> dict[Path, str]:
+    """The text of each published JSON Schema, by its path: of baseline files, and of what is stable in JSON reports."""
+    return {
+        FOLDER / "reference" / f"{name}.schema.json": f"{json.dumps({'$schema': _DIALECT, **schema}, indent=2)}\n"
+        for name, schema in (("baseline", BaselineRecord.model_json_schema()), ("report", Report.model_json_schema()))
+    }
 
 
 def docstrings(model: type) -> dict[str, str]:
@@ -338,11 +347,11 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Write every page that is not as the code has it."""
-    for path in pages():
-        text = path.read_text(encoding="utf-8")
-        if fill(text) != text:
-            path.write_text(fill(text), encoding="utf-8")
+    """Write every page and schema that differs from what the code says."""
+    texts = {path: fill(path.read_text(encoding="utf-8")) for path in pages()} | schemas()
+    for path, text in texts.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
             print(f"written: {path.relative_to(ROOT)}")
 
 
