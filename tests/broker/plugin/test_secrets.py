@@ -21,15 +21,14 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.plugin.options import REPORTS
 from tests.broker.load.test_dask import dask
 from tests.support.project import RUN_TIMEOUT_S, Project, Run
 
 pytestmark = [pytest.mark.broker]
 
 WRITTEN = {
-    "--kafka-html": "report.html",
-    "--kafka-markdown": "summary.md",
-    "--kafka-gitlab-metrics": "metrics.txt",
+    **{f"--kafka-{name}": f"report.{name}" for name in REPORTS if name != "json"},
     "--kafka-history": "history.jsonl",
     "--benchmark-json": "benchmark.json",
     "--log-file": "pytest.log",
