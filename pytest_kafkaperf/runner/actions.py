@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse
+from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.runner.observers import Observer
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
@@ -48,8 +51,13 @@ def planned(at: str | float, do: Callable[[], object], *, duration_s: float | No
     return Action(at_s, do)
 
 
-def moved(actions: Sequence[Action], before: object, now: object) -> list[Action] | None:
-    """The same done to another cluster; None where one of them is no method of the cluster `before`."""
+def moved(actions: Sequence[Action], before: object, now: object) -> list[Action]:
+    """Return the same actions, done to the cluster `now` instead of `before`.
+
+    Raises:
+        UsageError: an action is no method of the cluster `before`.
+
+    """
     found = []
     for action in actions:
         match action.do:
@@ -59,11 +67,14 @@ def moved(actions: Sequence[Action], before: object, now: object) -> list[Action
                 do = functools.partial(getattr(now, method.__name__), *arguments, **named)
                 found.append(Action(action.at_s, do))
             case _:
-                return None
+                raise UsageError(
+                    f"{action} with --kafka-reference: the action is not a method of the test's cluster, so it cannot "
+                    "be done to the reference as well; use a method such as kafka_cluster.stop_broker"
+                )
     return found
 
 
-class ActionTimer:
+class ActionTimer(Observer):
     """Does the actions of one round, each in a thread of its own."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
@@ -73,10 +84,8 @@ class ActionTimer:
         self.problems: list[str] = []
         """What went wrong, or was never done."""
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
+        """Cancel what is not due yet, and wait for actions that are under way."""
         for timer in self._timers:
             timer.cancel()
         deadline = time.monotonic() + _JOIN_TIMEOUT_S
@@ -95,6 +104,10 @@ class ActionTimer:
             timer.daemon = True
             self._timers.append(timer)
             timer.start()
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the problems: actions that failed, or that were never done."""
+        return dataclasses.replace(report, problems=(*report.problems, *self.problems))
 
     def _do(self, number: int, action: Action) -> None:
         try:

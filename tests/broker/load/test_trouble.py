@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -20,8 +20,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.load.controller import SILENCE_TIMEOUT_S
 from pytest_kafkaperf.load.messages import Assignment
-from pytest_kafkaperf.runner import rounds
-from pytest_kafkaperf.runner.integrity import checked
+from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.rounds import Once, Stall, within, workers
@@ -118,13 +117,13 @@ def test_a_worker_killed_between_two_rounds_is_told_too(broker: Cluster) -> None
 
 def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Give the last worker of the first round an assignment that no scenario makes."""
-    assign = rounds._assign
+    assignments = RoundContext.assignments
 
-    def assigned(*arguments: Any, seed: int, **named: Any) -> list[Assignment]:
-        *others, last = assign(*arguments, seed=seed, **named)
-        return [*others, dataclasses.replace(last, **changes) if seed == 1 else last]
+    def changed(self: RoundContext, *arguments: Any) -> list[Assignment]:
+        *others, last = assignments(self, *arguments)
+        return [*others, dataclasses.replace(last, **changes) if self.number == 1 else last]
 
-    monkeypatch.setattr(rounds, "_assign", assigned)
+    monkeypatch.setattr(RoundContext, "assignments", changed)
 
 
 @pytest.mark.broker
@@ -191,6 +190,7 @@ import sys
 import psutil
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 
@@ -229,18 +229,27 @@ def test_a_cluster_that_is_not_there_is_told_with_its_address() -> None:
     assert " on 127.0.0.1:9: KafkaConnectionError" in text
 
 
-def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
-    """The rounds before it are kept."""
+@pytest.mark.broker
+def test_a_cluster_that_is_lost_after_a_round_ends_the_run(own_broker: Cluster) -> None:
+    """The rounds before it are kept, and nothing is tried on a cluster that is gone."""
+    killed: list[int] = []
 
-    def never(*_: object) -> NoReturn:
-        raise AssertionError("a round without offsets to compare with")
+    def kill_broker(number: int, _: object) -> None:
+        if number == 2 and not killed:
+            killed.append(number)
+            own_broker.stop_broker(1, kill=True)
 
-    admin = Admin(NOWHERE.bootstrap_servers, NOWHERE.access)
-    report = checked(admin, "topic", Scenario.of({}), never, never)
+    first, second = run_scenario(
+        Scenario.of({"rate": 200, "duration": 1, "warmup": 0.2, "rounds": 3}), own_broker, on_progress=kill_broker
+    )
+    assert (first.problems, killed) == ((), [2])
+    assert second.problems
 
-    assert report.broken
-    (problem,) = report.problems
-    assert problem.startswith("could not read the end offsets of 'topic' on 127.0.0.1:9: KafkaConnectionError")
+
+def test_a_cluster_that_does_not_answer_has_no_end_offsets() -> None:
+    """The error names the topic and the address."""
+    with pytest.raises(ClusterError, match=r"^could not read the end offsets of 'topic' on 127.0.0.1:9: KafkaConn"):
+        Admin(NOWHERE.bootstrap_servers, NOWHERE.access).end_offsets("topic", 1)
 
 
 @pytest.mark.broker
