@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class ActionTimer:
         self._actions = actions
         self._timers: list[threading.Timer] = []
         self._done: set[int] = set()
-        self.problems: list[str] = []
+        self.problems: list[Problem] = []
         """What went wrong, or was never done."""
 
     def __enter__(self) -> Self:
@@ -84,7 +85,7 @@ class ActionTimer:
             timer.join(max(0.0, deadline - time.monotonic()))
         for number, action in enumerate(self._actions):
             if number not in self._done:
-                self.problems.append(f"{action}: it was not done by the end of the round")
+                self._report(action, "it was not done by the end of the round")
 
     def follow(self, progress: Progress) -> None:
         """See how far the round is; sets the clocks once its window has a beginning."""
@@ -100,5 +101,8 @@ class ActionTimer:
         try:
             action.do()
         except Exception as error:  # noqa: BLE001 - the test's own code: whatever it raises stands in the report
-            self.problems.append(f"{action}: {type(error).__name__}: {error}")
+            self._report(action, f"{type(error).__name__}: {error}")
         self._done.add(number)
+
+    def _report(self, action: Action, text: str) -> None:
+        self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))

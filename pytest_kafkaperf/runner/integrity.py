@@ -11,6 +11,7 @@ from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
 from pytest_kafkaperf.clusters.client.preflight import gone
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.controller import WorkerPool
@@ -41,7 +42,7 @@ def checked(
     try:
         before = admin.end_offsets(topic, scenario.partitions)
     except ClusterError as error:
-        return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
+        return LoadReport.failed(ProblemKind.CLUSTER_ERROR, error)
     report = load()
     if report.problems and not report.broken and admin.is_gone(topic):
         report = _without_topic(topic, report)
@@ -65,7 +66,8 @@ def checked(
 
 def _without_topic(topic: str, report: LoadReport) -> LoadReport:
     """The report with the reason of what went wrong: the topic is gone."""
-    return dataclasses.replace(report, problems=(gone(topic), *report.problems), broken=True)
+    problem = Problem(ProblemKind.CLUSTER_ERROR, gone(topic))
+    return dataclasses.replace(report, problems=(problem, *report.problems), broken=True)
 
 
 def run_audit(
