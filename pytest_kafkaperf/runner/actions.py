@@ -81,7 +81,7 @@ class ActionTimer(Observer):
         self._actions = actions
         self._timers: list[threading.Timer] = []
         self._done: set[int] = set()
-        self.problems: list[str] = []
+        self.problems: list[Problem] = []
         """What went wrong, or was never done."""
 
     def __exit__(self, *_: object) -> None:
@@ -93,7 +93,7 @@ class ActionTimer(Observer):
             timer.join(max(0.0, deadline - time.monotonic()))
         for number, action in enumerate(self._actions):
             if number not in self._done:
-                self.problems.append(f"{action}: it was not done by the end of the round")
+                self._report(action, "it was not done by the end of the round")
 
     def follow(self, progress: Progress) -> None:
         """See how far the round is; sets the clocks once its window has a beginning."""
@@ -113,5 +113,8 @@ class ActionTimer(Observer):
         try:
             action.do()
         except Exception as error:  # noqa: BLE001 - the test's own code: whatever it raises stands in the report
-            self.problems.append(f"{action}: {type(error).__name__}: {error}")
+            self._report(action, f"{type(error).__name__}: {error}")
         self._done.add(number)
+
+    def _report(self, action: Action, text: str) -> None:
+        self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))

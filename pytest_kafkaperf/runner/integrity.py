@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
 from pytest_kafkaperf.clusters.client.preflight import gone
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.controller import WorkerPool

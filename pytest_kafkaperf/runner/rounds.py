@@ -20,6 +20,7 @@ from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, group_names, run_name
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.aiokafka_hooks import check_aiokafka
 from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, cores, shares
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S

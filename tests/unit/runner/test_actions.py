@@ -39,14 +39,16 @@ def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
         acting.follow(progress("measuring", 0.1))
         for timer in acting._timers:
             timer.join(10)
-    assert acting.problems == ["kafka_perf.at('0 s'): RuntimeError: no such broker"]
+    assert acting.problems == [Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('0 s'): RuntimeError: no such broker")]
 
 
 def test_an_action_that_was_not_done_is_a_problem_of_the_round() -> None:
     """The round ended early."""
     with ActionTimer([Action(60.0, print)]) as acting:
         acting.follow(progress("measuring", 0.0))
-    assert acting.problems == ["kafka_perf.at('60 s'): it was not done by the end of the round"]
+    assert acting.problems == [
+        Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('60 s'): it was not done by the end of the round")
+    ]
 
 
 def test_an_action_after_the_end_is_refused_before_the_load() -> None:

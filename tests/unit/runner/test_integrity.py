@@ -12,6 +12,7 @@ import pytest
 from pytest_kafkaperf.clusters.client.admin import TopicGoneError
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import Audit, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner import integrity
 from pytest_kafkaperf.runner.context import RoundContext
@@ -155,13 +156,13 @@ def test_a_cluster_that_is_lost_after_a_load_leaves_its_figures() -> None:
 def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
     """Nobody would find it in what clients say of it; its records are nowhere to be compared with."""
     told = checked(Log([(0, 0), TopicGoneError("no such topic")]), Auditor(), report())
-    unread = dataclasses.replace(report(), problems=("records were not read",))
+    unread = dataclasses.replace(report(), problems=(UNREAD,))
     told_first = checked(Log([(0, 0)], gone=True), Auditor(), unread)
 
     assert told.broken
     assert told.problems == ("topic 'run-1' is gone: somebody has deleted it while load ran",)
     assert told_first.broken
-    assert told_first.problems == (*told.problems, "records were not read")
+    assert told_first.problems == (*told.problems, UNREAD)
 
 
 @dataclass(slots=True)
