@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import statistics
 import time
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Compound, run_scenario
-from pytest_kafkaperf.runner.warmup import preheat
+from pytest_kafkaperf.runner.rounds import Side, run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests.support.quotas import quota
@@ -42,7 +41,7 @@ def main() -> None:
     scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup=2.0, rounds=1)
     for kind in given.kinds:
         with provision(ClusterSpec(), target="local") as cluster:
-            preheat(scenario, cluster, duration_s=10.0, on_progress=lambda *_: None)
+            Side(scenario, cluster).warm_up(duration_s=10.0, allocation=WorkerAllocation(), label="")
             limit = quota(cluster, producer_byte_rate=_QUOTA_BYTES) if kind == "quota" else contextlib.nullcontext()
             with limit:
                 found = [_search(scenario, cluster, kind, number) for number in range(1, given.runs + 1)]
@@ -51,9 +50,8 @@ def main() -> None:
 
 def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> float | None:
     plan = SearchPlan(limits=tuple(map(parse_threshold, _LIMITS)), low=5_000.0, high=2_000_000.0)
-    compound = Compound(make=functools.partial(find_capacity, plan, scenario), most=MOST_STEPS)
     began_s = time.monotonic()
-    (one,) = run_scenario(scenario, cluster, compound=compound)
+    (one,) = run_scenario(scenario, cluster, plan=plan)
     took_s = time.monotonic() - began_s
     print(f"{kind} {number}: {_described(one)}, {len(one.steps)} steps, {took_s:.0f} s", flush=True)
     return one.metrics.get("capacity")
@@ -61,7 +59,7 @@ def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> flo
 
 def _described(one: Round) -> str:
     if "capacity" not in one.metrics:
-        return "; ".join(one.problems)
+        return "; ".join(map(str, one.problems))
     bound = "at least " if one.at_least else ""
     return f"{bound}{one.metrics['capacity']:.0f} records/s, p99 {one.metrics['produce.latency.p99'] * 1e3:.1f} ms"
 

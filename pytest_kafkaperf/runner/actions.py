@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse
+from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.runner.observers import Observer
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
@@ -48,8 +51,13 @@ def planned(at: str | float, do: Callable[[], object], *, duration_s: float | No
     return Action(at_s, do)
 
 
-def moved(actions: Sequence[Action], before: object, now: object) -> list[Action] | None:
-    """The same done to another cluster; None where one of them is no method of the cluster `before`."""
+def moved(actions: Sequence[Action], before: object, now: object) -> list[Action]:
+    """Return the same actions, done to the cluster `now` instead of `before`.
+
+    Raises:
+        UsageError: an action is no method of the cluster `before`.
+
+    """
     found = []
     for action in actions:
         match action.do:
@@ -59,24 +67,25 @@ def moved(actions: Sequence[Action], before: object, now: object) -> list[Action
                 do = functools.partial(getattr(now, method.__name__), *arguments, **named)
                 found.append(Action(action.at_s, do))
             case _:
-                return None
+                raise UsageError(
+                    f"{action} with --kafka-reference: the action is not a method of the test's cluster, so it cannot "
+                    "be done to the reference as well; use a method such as kafka_cluster.stop_broker"
+                )
     return found
 
 
-class ActionTimer:
+class ActionTimer(Observer):
     """Does the actions of one round, each in a thread of its own."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
         self._actions = actions
         self._timers: list[threading.Timer] = []
         self._done: set[int] = set()
-        self.problems: list[str] = []
+        self.problems: list[Problem] = []
         """What went wrong, or was never done."""
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
+        """Cancel what is not due yet, and wait for actions that are under way."""
         for timer in self._timers:
             timer.cancel()
         deadline = time.monotonic() + _JOIN_TIMEOUT_S
@@ -84,7 +93,7 @@ class ActionTimer:
             timer.join(max(0.0, deadline - time.monotonic()))
         for number, action in enumerate(self._actions):
             if number not in self._done:
-                self.problems.append(f"{action}: it was not done by the end of the round")
+                self._report(action, "it was not done by the end of the round")
 
     def follow(self, progress: Progress) -> None:
         """See how far the round is; sets the clocks once its window has a beginning."""
@@ -96,9 +105,16 @@ class ActionTimer:
             self._timers.append(timer)
             timer.start()
 
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the problems: actions that failed, or that were never done."""
+        return dataclasses.replace(report, problems=(*report.problems, *self.problems))
+
     def _do(self, number: int, action: Action) -> None:
         try:
             action.do()
         except Exception as error:  # noqa: BLE001 - the test's own code: whatever it raises stands in the report
-            self.problems.append(f"{action}: {type(error).__name__}: {error}")
+            self._report(action, f"{type(error).__name__}: {error}")
         self._done.add(number)
+
+    def _report(self, action: Action, text: str) -> None:
+        self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
 from pytest_kafkaperf.clusters.client.preflight import gone
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.messages import Audit, LoadReport
 from pytest_kafkaperf.load.producers.accounting import MAX_NAMED
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.runner.context import RoundContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,27 +30,20 @@ _Offsets = Mapping[int, tuple[int, int]]
 """First and last (exclusive) offset, by partition."""
 
 
-def checked(
-    admin: Admin,
-    topic: str,
-    scenario: Scenario,
-    load: Callable[[], LoadReport],
-    audit: Callable[[LoadReport, _Offsets], Audit | str],
-) -> LoadReport:
-    """Run a round, and compare the log before and after it; look into the log where that leaves a doubt."""
-    try:
-        before = admin.end_offsets(topic, scenario.partitions)
-    except ClusterError as error:
-        return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
-    report = load()
+def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
+    """Return the report with what the log gained since `before`, its end offsets by partition.
+
+    If the counts disagree with the acknowledgements, workers of the pool read the log back record by record.
+    """
+    admin, topic, scenario = context.admin, context.topic, context.scenario
     if report.problems and not report.broken and admin.is_gone(topic):
         report = _without_topic(topic, report)
-    if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
+    if report.broken or scenario.acks == 0:  # with acks=0 no broker says that a record is in the log, or when
         return report
     if scenario.output_topic is not None:
         return _came_out(report)
     if scenario.topic is not None:
-        return _audited(admin, topic, before, report, audit)
+        return _audited(report, context, pool, before)
     try:
         after = _settled_ends(admin, topic, before, report.expected_growth())
     except ClusterError as error:
@@ -59,33 +52,31 @@ def checked(
     report = dataclasses.replace(report, log_growth=growth)
     if report.in_doubt:
         offsets = {partition: (before[partition], end) for partition, end in after.items()}
-        report = dataclasses.replace(report, audit=audit(report, offsets))
+        report = dataclasses.replace(report, audit=_audit(report, context, pool, offsets))
     return report
 
 
 def _without_topic(topic: str, report: LoadReport) -> LoadReport:
-    """The report with the reason of what went wrong: the topic is gone."""
+    """Return the report with the reason of its problems: the topic is gone."""
     return dataclasses.replace(report, problems=(gone(topic), *report.problems), broken=True)
 
 
-def run_audit(
-    report: LoadReport, offsets: _Offsets, *, pool: WorkerPool, cluster: Cluster, topic: str, scenario: Scenario
-) -> Audit | str:
-    """Have the pool look into the log; the reason, where that cannot be."""
+def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets: _Offsets) -> Audit | str:
+    """Let the pool read the log back; return the reason if that is not possible."""
     growth = sum(end - begin for begin, end in offsets.values())
     if growth > MAX_RECORDS:
         return f"{growth} records are too many to be looked at one by one"
     if report.unknown() > MAX_NAMED:
         return _too_many_unknown(report)
     span_ns = None
-    if scenario.topic is not None and report.start_ns is not None:
+    if context.scenario.topic is not None and report.start_ns is not None:
         span_ns = (report.start_ns, now_ns())
     return pool.audit(
         AuditTask(
-            bootstrap_servers=cluster.bootstrap_servers,
-            access=cluster.access,
-            topic=topic,
-            scenario=scenario,
+            bootstrap_servers=context.cluster.bootstrap_servers,
+            access=context.cluster.access,
+            topic=context.topic,
+            scenario=context.scenario,
             offsets=offsets,
             failed=_unknown(report),
             acknowledged=sum(report.acknowledged().values()),
@@ -113,13 +104,7 @@ def _unknown(report: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
     return [(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes]
 
 
-def _audited(
-    admin: Admin,
-    topic: str,
-    before: Mapping[int, int],
-    report: LoadReport,
-    audit: Callable[[LoadReport, _Offsets], Audit | str],
-) -> LoadReport:
+def _audited(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
     """Look into a log that others may write to: its growth says nothing, our records are all that counts.
 
     What is missing is given time to be replicated, as with `_settled_ends`.
@@ -129,10 +114,11 @@ def _audited(
     deadline = time.monotonic() + REPLICATION_TIMEOUT_S
     while True:
         try:
-            after = admin.end_offsets(topic, len(before))
+            after = context.admin.end_offsets(context.topic, len(before))
         except ClusterError as error:
             return dataclasses.replace(report, audit=str(error))
-        found = audit(report, {partition: (before[partition], end) for partition, end in after.items()})
+        offsets = {partition: (before[partition], end) for partition, end in after.items()}
+        found = _audit(report, context, pool, offsets)
         if isinstance(found, str):
             return dataclasses.replace(report, audit=found)
         if not found.lost or time.monotonic() > deadline:

@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.validity import open_limits, uncertainty_s
+from pytest_kafkaperf.runner.validity import clock_problems, uncertainty_s
 from pytest_kafkaperf.scenario.threshold import count_gated
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -120,7 +121,7 @@ def stale_notes(result: Result) -> list[str]:
     return [_STALE]
 
 
-def _finer(case: Case, sessions: Sequence[MeasuredSession], judgement: Judgement) -> list[str]:
+def _finer(case: Case, sessions: Sequence[MeasuredSession], judgement: Judgement) -> list[Problem]:
     """Limits that are finer than the clocks of the machines between which they are to hold."""
     blur_s = uncertainty_s(one for session in sessions for one in session.all_rounds)
-    return open_limits(case.thresholds, [check.limit_value for check in judgement.checks], blur_s)
+    return clock_problems(case.thresholds, [check.limit_value for check in judgement.checks], blur_s)

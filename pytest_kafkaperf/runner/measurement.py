@@ -16,7 +16,7 @@ from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.load.timeseries import merged as merged_series
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import problems_of, strangers, warnings_of
+from pytest_kafkaperf.runner.validity import busy_warning, problems_of, warnings_of
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 
@@ -37,7 +37,9 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     found = [] if report.start_ns is None else _events(report, start_ns)
     metrics |= seen.metrics
     warnings += [text for _, text in found]
-    warnings += [*report.unread, *seen.warnings]
+    warnings += report.unread
+    if seen.busy_warning is not None:
+        warnings.append(seen.busy_warning)
     if report.start_ns is not None and series:
         metrics |= _recovery(found, report.start_ns, series["produce"], warnings)
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
@@ -45,6 +47,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
         problems=tuple(problems),
         warnings=tuple(dict.fromkeys(warnings)),
+        busy_warning=seen.busy_warning,
         series=series,
         brokers=seen.curves,
         uses=seen.uses,
@@ -132,7 +135,7 @@ class _Seen:
     metrics: Mapping[str, float] = field(default_factory=dict)
     curves: BrokerCurves | None = None
     uses: Mapping[str, Use] = field(default_factory=dict)
-    warnings: Sequence[str] = ()
+    busy_warning: str | None = None
 
 
 def _seen_of_brokers(report: LoadReport, series: Mapping[str, Curves]) -> _Seen:
@@ -144,7 +147,7 @@ def _seen_of_brokers(report: LoadReport, series: Mapping[str, Curves]) -> _Seen:
         metrics=readings.metrics(start_ns=report.start_ns, end_ns=end_ns),
         curves=readings.curves(start_ns=report.start_ns, first_ns=first_ns, end_ns=end_ns),
         uses={str(broker): use for broker, use in readings.uses(report.start_ns, end_ns).items()},
-        warnings=strangers(readings, report, end_ns),
+        busy_warning=busy_warning(readings, report, end_ns),
     )
 
 

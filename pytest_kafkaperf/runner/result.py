@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.metrics import CATALOGUE, SEARCH_METRICS
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import TOO_SLOW, describe_uncertainty, uncertainty_s
+from pytest_kafkaperf.runner.validity import describe_uncertainty, uncertainty_s
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -31,7 +32,7 @@ class MeasuredSession:
     rounds: tuple[Round, ...]
     reference: tuple[Round, ...] | None = None
     """Of the reference, each in turn with the round at its place; None without one."""
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     """Why it cannot be trusted."""
 
     @property
@@ -48,7 +49,7 @@ class MeasuredSession:
     @property
     def is_spoilt(self) -> bool:
         """Whether the machine alone is why it cannot be trusted: the generator had no time."""
-        return bool(self.problems) and all(f": {TOO_SLOW}" in problem for problem in self.problems)
+        return bool(self.problems) and all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in self.problems)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -72,10 +73,10 @@ def _counts(session: MeasuredSession, sessions: Sequence[MeasuredSession]) -> bo
     return any(session is each for each in judged(sessions))
 
 
-def problems_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
+def problems_of(sessions: Sequence[MeasuredSession]) -> tuple[Problem, ...]:
     """Why a run cannot be trusted, of those that count."""
     return tuple(
-        f"session {number}: {problem}" if number > 1 else problem
+        problem.within(f"session {number}") if number > 1 else problem
         for number, session in enumerate(sessions, 1)
         for problem in session.problems
         if _counts(session, sessions)
@@ -132,7 +133,7 @@ class Result:
     checks: tuple[Check, ...]
     warnings: tuple[str, ...]
     """Each once, over all rounds."""
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
     """Why the verdict is INVALID; empty otherwise."""
     notes: tuple[str, ...] = ()
     """What is to know of the baseline, or of what the time budget took."""

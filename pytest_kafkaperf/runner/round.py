@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Use
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.load.timeseries import Curves
 
@@ -16,9 +17,11 @@ class Round:
     """One round: its metrics in base units, and whether they can be trusted."""
 
     metrics: Mapping[str, float]
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     """Why the round is INVALID; empty when it is valid."""
     warnings: tuple[str, ...] = ()
+    busy_warning: str | None = None
+    """The one of the warnings which says that other programs used this machine; None if they did not."""
     series: Mapping[str, Curves] = field(default_factory=dict)
     """Over time, for plots, warm-up included: `produce` and, with consumers, `consume`."""
     brokers: BrokerCurves | None = None

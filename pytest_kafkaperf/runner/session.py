@@ -9,7 +9,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters import provision
@@ -19,15 +19,14 @@ from pytest_kafkaperf.core.environment import current_commit, default_environmen
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import update_baseline
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.case_run import CaseRun, SessionRunner, not_run, now, run_case
+from pytest_kafkaperf.runner.case_run import CaseRun, SessionPolicy, SessionRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.judging import CaseJudge, stale_notes
 from pytest_kafkaperf.runner.result import Result, warnings_of
-from pytest_kafkaperf.runner.rounds import resolve_scenario
+from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import CaseBudget
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -81,7 +80,7 @@ class Session:
         self,
         case: Case,
         cluster: Cluster,
-        on_progress: Callable[[str, int, Progress], None],
+        on_progress: OnProgress,
         actions: Sequence[Action] = (),
         *,
         later: Sequence[Case] = (),
@@ -98,31 +97,32 @@ class Session:
         """
         key = self.environment_key(cluster.provider)
         case, unfit = _resolved(case, cluster)
-        # Read before the load: a damaged file is told at once, not after minutes.
+        # Read before the load: a damaged file is an error at once, not after minutes.
         judge = CaseJudge(case, self._baseline(case, key), self.settings)
-        runner = self._session_runner(case, cluster, on_progress, actions)
-        as_it_is = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        unfit = unfit or _preheated(runner)
+        reference = self._reference(case)
+        runner = SessionRunner(
+            self._sides(case, cluster, reference, actions, on_progress),
+            order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - not a secret
+            warm_up_s=self.settings.preheat_s,
+            allocation=parse_workers(self.settings.workers),
+            on_progress=on_progress,
+        )
+        at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
+        unfit = unfit or _warmed_up(runner)
         budget = CaseBudget(case, later, left_s=self._left_s())
         if unfit is None and budget.obstacle is None:
-            ran = run_case(
-                runner,
-                budget,
-                judge.judge,
+            policy = SessionPolicy(
+                judge=judge.judge,
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
             )
+            ran = run_case(runner, budget, policy)
         else:
             sessions = (not_run(unfit),)
             notes = () if budget.obstacle is None or unfit else (budget.obstacle,)
             ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=notes, partial=True)
         result = self._result(
-            case,
-            cluster=as_it_is,
-            reference=runner.reference,
-            ran=ran,
-            judge=judge,
-            allocation=runner.allocation,
+            case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
         return self._kept(case, key, result)
 
@@ -191,25 +191,29 @@ class Session:
             reference=str(reference),
         )
 
-    def _session_runner(
+    def _reference(self, case: Case) -> Cluster | None:
+        wanted = self._wanted_reference(case.reference)
+        return None if wanted is None else self._shared.get(wanted)
+
+    def _sides(
         self,
         case: Case,
         cluster: Cluster,
-        on_progress: Callable[[str, int, Progress], None],
+        reference: Cluster | None,
         actions: Sequence[Action],
-    ) -> SessionRunner:
-        wanted = self._wanted_reference(case.reference)
-        return SessionRunner(
-            case.scenario,
-            cluster=cluster,
-            reference=None if wanted is None else self._shared.get(wanted),
-            order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - nobody guesses it
-            actions=actions,
-            preheat_s=self.settings.preheat_s,
-            allocation=parse_workers(self.settings.workers),
-            on_progress=on_progress,
-            plan=case.plan,
-        )
+        on_progress: OnProgress,
+    ) -> list[Side]:
+        """Return the test's side, and the reference's if there is one; both do the same.
+
+        Raises:
+            UsageError: an action cannot be done to the reference.
+
+        """
+        sides = [Side(case.scenario, cluster, actions=actions, plan=case.plan, on_progress=on_progress)]
+        if reference is not None:
+            also = moved(actions, cluster, reference)
+            sides.append(Side(case.scenario, reference, actions=also, plan=case.plan, on_progress=on_progress))
+        return sides
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:
@@ -306,10 +310,10 @@ def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
         return case, str(error)
 
 
-def _preheated(runner: SessionRunner) -> str | None:
-    """Warm brokers that have just started; what went wrong."""
+def _warmed_up(runner: SessionRunner) -> str | None:
+    """Warm up brokers that have just started; return the error if that failed."""
     try:
-        runner.preheat()
+        runner.warm_up()
     except ClusterError as error:
         return str(error)
     return None

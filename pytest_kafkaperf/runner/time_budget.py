@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession
+
+_T = TypeVar("_T")
 
 _FEWEST_ROUNDS = 3
 """Rounds that a median takes so that one wild round does not decide."""
@@ -48,8 +51,7 @@ class CaseBudget:
         needed_s = math.fsum(min(_FEWEST_ROUNDS, each.scenario.rounds) * _declared_round_s(each) for each in later)
         self._latest_s = max(self._deadline_s, left_s - needed_s)
         self._longest_s = 0.0
-        self._done = 0
-        self._round_began_s: float | None = None
+        """The longest round so far."""
 
     @property
     def obstacle(self) -> str | None:
@@ -62,19 +64,18 @@ class CaseBudget:
             "raise --kafka-time-budget, or run fewer tests"
         )
 
-    def goes_on(self) -> bool:
-        """Note that a round has ended; whether there is time for another. Asked before each of the first session."""
-        now_s = self._clock()
-        if self._round_began_s is not None:
-            self._longest_s = max(self._longest_s, now_s - self._round_began_s)
-            self._done += 1
-        self._round_began_s = now_s
-        limit_s = self._left_s if self._done < self._fewest else self._deadline_s
-        return self._done < self._rounds and self._spent_s + (self._longest_s or self._round_s) <= limit_s
+    def limited(self, turns: Iterable[_T], *, fresh: bool) -> Iterator[_T]:
+        """Give the turns of one session, one a round, while there is time; each round's time counts for the next.
 
-    def has_time(self) -> bool:
-        """Whether the run has time for another round of a further session."""
-        return self._spent_s + self._longest_s <= self._left_s
+        The first session keeps to the test's share of the time; `fresh` sessions may use all that is left.
+        """
+        for done, turn in enumerate(turns):
+            limit_s = self._left_s if fresh or done < self._fewest else self._deadline_s
+            if self._spent_s + (self._longest_s or self._round_s) > limit_s:
+                return
+            began_s = self._clock()
+            yield turn
+            self._longest_s = max(self._longest_s, self._clock() - began_s)
 
     def refuses_session(self, rounds: int) -> str | None:
         """Why there is no time for a fresh session of so many rounds; None where there is."""

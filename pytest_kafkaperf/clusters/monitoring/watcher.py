@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from aiokafka.client import AIOKafkaClient
@@ -86,9 +85,7 @@ class BrokerWatcher(Generic[Key]):
         self._supervisor.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take a last reading of each probe, and leave those that do not answer to themselves."""
         deadline_s = time.monotonic() + EXIT_TIMEOUT_S
         self._closing.set()

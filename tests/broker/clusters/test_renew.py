@@ -14,8 +14,8 @@ from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.runner.warmup import preheat
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.rounds import Side, run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.strangers import topics
 
@@ -74,7 +74,8 @@ def test_brokers_are_preheated_once_with_each_scenario_after_each_start(broker: 
     def heat(cluster: Cluster, duration_s: float = 0.4, **changes: object) -> int:
         runs.clear()
         scenario = SHORT.model_copy(update={"rounds": 3, "rate": 10, "topic": "not-there", **changes})
-        preheat(scenario, cluster, duration_s=duration_s, on_progress=lambda number, _: runs.append(number))
+        side = Side(scenario, cluster, on_progress=lambda _, number, __: runs.append(number))
+        side.warm_up(duration_s=duration_s, allocation=WorkerAllocation(), label="")
         return len(runs)
 
     with provision(ClusterSpec(), target="local") as cluster:

@@ -392,10 +392,10 @@ def test_a_worker_that_is_killed_makes_its_round_invalid(broker: Cluster, tmp_pa
 
     assert kill.done_s is not None
     assert ended[0] - kill.done_s < 20
-    assert [problem.partition(" on ")[0].rpartition(":")[0] for problem in first.problems] == [
+    assert [problem.text.partition(" on ")[0].rpartition(":")[0] for problem in first.problems] == [
         "the Dask worker tcp://127.0.0.1"
     ]
-    assert first.problems[0].endswith(" was lost: killed, out of memory, or cut off from the scheduler")
+    assert first.problems[0].text.endswith(" was lost: killed, out of memory, or cut off from the scheduler")
     assert faults(second) == []
     assert len(second.shares) == 3
     assert load_processes() == []
@@ -425,7 +425,7 @@ def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path:
     assert stop.done_s is not None
     assert ended[0] - stop.done_s < 30
     (problem,) = first.problems
-    assert problem.endswith(" was not heard of for 8 s: its machine or the network is down")
+    assert problem.text.endswith(" was not heard of for 8 s: its machine or the network is down")
     assert faults(second) == []
 
 
@@ -468,4 +468,4 @@ def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp
         assert kill.done_s is not None
         assert time.monotonic() - kill.done_s < 40
         wait_for_load_processes(some=False)
-    assert any("the Dask scheduler" in problem for problem in only.problems)
+    assert any("the Dask scheduler" in problem.text for problem in only.problems)

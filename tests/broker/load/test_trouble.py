@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -18,10 +18,10 @@ from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.controller import SILENCE_TIMEOUT_S
 from pytest_kafkaperf.load.messages import Assignment
-from pytest_kafkaperf.runner import rounds
-from pytest_kafkaperf.runner.integrity import checked
+from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.rounds import Once, Stall, within, workers
@@ -68,8 +68,9 @@ def test_a_killed_broker_of_our_own_ends_the_round_with_the_reason(
 
     assert killer.done_s is not None
     (problem,) = ran.round.problems
-    assert "broker" in problem
-    assert "Traceback" not in problem
+    assert problem.kind is ProblemKind.CLUSTER_ERROR
+    assert "broker" in problem.text
+    assert "Traceback" not in problem.text
     assert workers() == []
     assert capfd.readouterr().err == ""
 
@@ -84,10 +85,14 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_br
         ran = load(cluster, rate=500, duration=60, consumers=1, rounds=1, on_progress=killer)
 
     (problem,) = ran.round.problems
-    assert problem.startswith(f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while ")
-    assert problem.endswith(" were on their way: the cluster is down, or far too slow for this load")
+    assert problem.kind is ProblemKind.CLUSTER_ERROR
+    assert problem.text.startswith(f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while ")
+    assert problem.text.endswith(" were on their way: the cluster is down, or far too slow for this load")
     assert ran.report.broken
     assert ran.metrics["errors"] > 0
+
+
+DIED = Problem(ProblemKind.WORKER_FAILED, "a worker process died: killed, out of memory, or crashed")
 
 
 @pytest.mark.broker
@@ -97,7 +102,7 @@ def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: L
     with within(TOLD_WITHIN_S):
         ran = load(broker, rate=500, duration=60, producers=2, on_progress=killer)
 
-    assert ran.round.problems == ("a worker process died: killed, out of memory, or crashed",)
+    assert ran.round.problems == (DIED,)
     assert workers() == []
 
 
@@ -113,18 +118,18 @@ def test_a_worker_killed_between_two_rounds_is_told_too(broker: Cluster) -> None
         seen.add(number)
 
     rounds = run_scenario(scenario, broker, on_progress=kill_idle)
-    assert [one.problems for one in rounds] == [(), ("a worker process died: killed, out of memory, or crashed",)]
+    assert [one.problems for one in rounds] == [(), (DIED,)]
 
 
 def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Give the last worker of the first round an assignment that no scenario makes."""
-    assign = rounds._assign
+    assignments = RoundContext.assignments
 
-    def assigned(*arguments: Any, seed: int, **named: Any) -> list[Assignment]:
-        *others, last = assign(*arguments, seed=seed, **named)
-        return [*others, dataclasses.replace(last, **changes) if seed == 1 else last]
+    def changed(self: RoundContext, *arguments: Any) -> list[Assignment]:
+        *others, last = assignments(self, *arguments)
+        return [*others, dataclasses.replace(last, **changes) if self.number == 1 else last]
 
-    monkeypatch.setattr(rounds, "_assign", assigned)
+    monkeypatch.setattr(RoundContext, "assignments", changed)
 
 
 @pytest.mark.broker
@@ -137,9 +142,10 @@ def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_tracebac
         ran = load(broker, rate=500, duration=60, producers=2)
 
     (problem,) = ran.round.problems
-    assert problem.startswith("worker 1 failed: FileNotFoundError: ")
-    assert problem.count("Traceback (most recent call last):") == 1
-    assert "shared_counters.py" in problem
+    assert problem.kind is ProblemKind.WORKER_FAILED
+    assert problem.text.startswith("worker 1 failed: FileNotFoundError: ")
+    assert problem.text.count("Traceback (most recent call last):") == 1
+    assert "shared_counters.py" in problem.text
     assert workers() == []
 
 
@@ -155,9 +161,10 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
         first, second = run_scenario(scenario, broker)
 
     (problem,) = first.problems
-    assert problem.startswith("worker 1 failed: ValueError: Invalid literal for Fraction: 'fast'\n")
-    assert problem.count("Traceback (most recent call last):") == 1
-    assert "base.py" in problem
+    assert problem.kind is ProblemKind.WORKER_FAILED
+    assert problem.text.startswith("worker 1 failed: ValueError: Invalid literal for Fraction: 'fast'\n")
+    assert problem.text.count("Traceback (most recent call last):") == 1
+    assert "base.py" in problem.text
     assert second.problems == ()
     assert workers() == []
 
@@ -191,6 +198,7 @@ import sys
 import psutil
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 
@@ -229,18 +237,27 @@ def test_a_cluster_that_is_not_there_is_told_with_its_address() -> None:
     assert " on 127.0.0.1:9: KafkaConnectionError" in text
 
 
-def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
-    """The rounds before it are kept."""
+@pytest.mark.broker
+def test_a_cluster_that_is_lost_after_a_round_ends_the_run(own_broker: Cluster) -> None:
+    """The rounds before it are kept, and nothing is tried on a cluster that is gone."""
+    killed: list[int] = []
 
-    def never(*_: object) -> NoReturn:
-        raise AssertionError("a round without offsets to compare with")
+    def kill_broker(number: int, _: object) -> None:
+        if number == 2 and not killed:
+            killed.append(number)
+            own_broker.stop_broker(1, kill=True)
 
-    admin = Admin(NOWHERE.bootstrap_servers, NOWHERE.access)
-    report = checked(admin, "topic", Scenario.of({}), never, never)
+    first, second = run_scenario(
+        Scenario.of({"rate": 200, "duration": 1, "warmup": 0.2, "rounds": 3}), own_broker, on_progress=kill_broker
+    )
+    assert (first.problems, killed) == ((), [2])
+    assert second.problems
 
-    assert report.broken
-    (problem,) = report.problems
-    assert problem.startswith("could not read the end offsets of 'topic' on 127.0.0.1:9: KafkaConnectionError")
+
+def test_a_cluster_that_does_not_answer_has_no_end_offsets() -> None:
+    """The error names the topic and the address."""
+    with pytest.raises(ClusterError, match=r"^could not read the end offsets of 'topic' on 127.0.0.1:9: KafkaConn"):
+        Admin(NOWHERE.bootstrap_servers, NOWHERE.access).end_offsets("topic", 1)
 
 
 @pytest.mark.broker

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.baseline_update import accepted
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import TOO_SLOW
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -22,7 +22,7 @@ def rounds(p99: float = 1.0, rate: float = 1.0) -> list[Mapping[str, float]]:
     return [{P99: 0.01 * p99 * factor, RATE: 1e6 * rate * factor} for factor in SPREAD]
 
 
-def session(p99: float = 1.0, rate: float = 1.0, *problems: str) -> MeasuredSession:
+def session(p99: float = 1.0, rate: float = 1.0, *problems: Problem) -> MeasuredSession:
     measured = tuple(Round(metrics=one) for one in rounds(p99, rate))
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=measured, problems=problems)
 
@@ -53,7 +53,7 @@ def test_what_fails_is_no_baseline(mode: str, verdict: Verdict) -> None:
 
 def test_each_mode_takes_its_sessions() -> None:
     """One that stands alone, or all that count."""
-    suspects = [session(1.2), session(), session(1.0, 1.0, f"round 1: {TOO_SLOW}"), session()]
+    suspects = [session(1.2), session(), session(1.0, 1.0, Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")), session()]
     assert chosen("all", *suspects) == (1, ())
     assert chosen("append", *suspects) == (3, ())
     assert chosen("all", session(), session(), calibrated=True) == (2, ())
