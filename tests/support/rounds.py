@@ -22,11 +22,12 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
+from pytest_kafkaperf.runner import rounds as runner
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker
+from tests.support.repeats import is_too_slow, note_rounds
 from tests.support.topic_log import Log, read_log
 
 OnProgress = Callable[[int, Progress], None]
@@ -62,8 +63,15 @@ class Ran:
 
 
 def faults(one: Round) -> list[str]:
-    """Problems but for a machine that is too busy for the load: what a test of pace must bear on CI."""
-    return [problem for problem in one.problems if not problem.startswith("generator too slow: ")]
+    """Problems other than a machine that is too busy for the load, which tests of pace must bear in CI."""
+    return [problem for problem in one.problems if not is_too_slow(problem)]
+
+
+def run_scenario(scenario: Scenario, cluster: Cluster, **given: Any) -> list[Round]:
+    """Run all rounds of a scenario; a test whose rounds are too much for this machine is repeated."""
+    rounds = runner.run_scenario(scenario, cluster, **given)
+    note_rounds(rounds)
+    return rounds
 
 
 class Load(Protocol):
