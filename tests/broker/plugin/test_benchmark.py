@@ -11,8 +11,6 @@ import pytest
 
 from tests.support.project import Project
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
-
 approx: Any = pytest.approx
 
 TEST = """
