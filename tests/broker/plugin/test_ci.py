@@ -159,7 +159,7 @@ def test_of_a_test_that_another_plugin_repeats_the_last_run_counts(project: Proj
     run = project.test(TWICE).run(on_broker, "--reruns=1")
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_twice": "PASSED"}), run.out
     (test,) = run.report["tests"]
-    assert "this test ran again: before, it was PASSED" in test["notes"]
+    assert "this test was repeated; its earlier verdict was PASSED" in test["notes"]
     assert test["outcome"] == "passed"
     names = [each.attrib["name"] for each in run.junit.iter("property")]
     assert {names.count(name) for name in names} == {2}
