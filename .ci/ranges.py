@@ -36,7 +36,7 @@ _PURE = (
 )
 _AGAIN = ("--reruns", "2")
 RUNS = (
-    (*_BESIDE, "-m", "not slow", *_PURE),
+    (*_BESIDE, *_PURE),
     ("tests/broker/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",),
     (*_AGAIN, "examples/quickstart"),
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse
 from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.observers import Observer

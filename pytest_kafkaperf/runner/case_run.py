@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation, cores, decided, undecidable
 from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
@@ -90,9 +91,10 @@ def run_case(runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy) -
     )
 
 
-def not_run(problem: str | None = None) -> MeasuredSession:
-    """Return a session without rounds, because of that problem or for want of time."""
-    return MeasuredSession(created=now(), rounds=(), problems=() if problem is None else (problem,))
+def not_run(error: str | None = None) -> MeasuredSession:
+    """Return a session without rounds, because of that error of the cluster or for want of time."""
+    problems = () if error is None else (Problem(ProblemKind.CLUSTER_ERROR, error),)
+    return MeasuredSession(created=now(), rounds=(), problems=problems)
 
 
 def now() -> str:
@@ -140,7 +142,7 @@ class SessionRunner:
                 for _ in rounds(self._sides, workers, budget.limited(self._turns(), fresh=fresh)):
                     pass  # each side keeps its rounds
         except ClusterError as error:
-            return MeasuredSession(created=created, rounds=(), problems=(str(error),))
+            return not_run(str(error))
         ours, *other = (side.rounds for side in self._sides)
         problems = [*_problems(ours, ""), *(text for theirs in other for text in _problems(theirs, "the reference, "))]
         return MeasuredSession(
@@ -194,6 +196,6 @@ def _inconclusive(judgement: Judgement, reason: str) -> Judgement:
     return Judgement(verdict=verdict, checks=checks, problems=judgement.problems)
 
 
-def _problems(measured: Sequence[Round], side: str) -> Iterator[str]:
+def _problems(measured: Sequence[Round], side: str) -> Iterator[Problem]:
     for number, one in enumerate(measured, 1):
-        yield from (f"{side}round {number}: {problem}" for problem in one.problems)
+        yield from (problem.within(f"{side}round {number}") for problem in one.problems)

@@ -58,7 +58,8 @@ def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before
 
 def _without_topic(topic: str, report: LoadReport) -> LoadReport:
     """Return the report with the reason of its problems: the topic is gone."""
-    return dataclasses.replace(report, problems=(gone(topic), *report.problems), broken=True)
+    problem = Problem(ProblemKind.CLUSTER_ERROR, gone(topic))
+    return dataclasses.replace(report, problems=(problem, *report.problems), broken=True)
 
 
 def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets: _Offsets) -> Audit | str:

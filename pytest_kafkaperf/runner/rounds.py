@@ -189,7 +189,7 @@ class Side:
         except ClusterError as error:
             if context.number == 1:
                 raise
-            report = LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
+            report = LoadReport.failed(ProblemKind.CLUSTER_ERROR, error)
         finally:
             left_behind = context.delete_topic(hasty=report is None or report.broken)
         self.broken = report.broken

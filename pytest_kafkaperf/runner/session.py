@@ -1,4 +1,4 @@
-"""One pytest session's perf tests: its clusters, its baselines, its results."""
+"""The perf tests of one pytest session: their clusters, baselines and results."""
 
 from __future__ import annotations
 
@@ -33,45 +33,45 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
 from pytest_kafkaperf.verdict.outcome import Verdict
 
-_SMOKE_TEST = "a smoke test (--benchmark-disable): it ran once, and no limit was judged"
+_SMOKE_TEST = "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged"
 _CLOSING_S = 2.0
-"""Of the time budget, for stopping clusters and writing reports."""
+"""Part of the time budget that is kept for stopping clusters and writing reports."""
 _CLOSING_RATIO = 0.05
-"""At most that much of it."""
+"""Largest share of the time budget that is kept for this."""
 
 
 class Session:
-    """Runs perf tests one after the other; owns what they share."""
+    """Runs perf tests one after the other, and owns the clusters and baselines that they share."""
 
     def __init__(self, settings: Settings, *, began_s: float) -> None:
-        """Begin; the time budget counts from `began_s` on the monotonic clock."""
+        """The time budget counts from `began_s` on the monotonic clock."""
         self.settings = settings
         self.results: list[Result] = []
         self.written: dict[str, int] = {}
-        """How many sessions the baselines hold that were written, by nodeid."""
+        """Number of sessions in each baseline that was written, by nodeid."""
         self.orphans: list[Stored] = []
-        """Baselines whose tests are gone."""
+        """Baselines whose tests no longer exist."""
         self.pruned = False
-        """Whether they were deleted."""
+        """True if these baselines were deleted."""
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
         self.seed = secrets.randbelow(1_000_000) if settings.reference_seed is None else settings.reference_seed
-        """Of the order in which rounds on the test's cluster and on the reference take turns."""
+        """Seed of the random order in which the test's cluster and the reference take turns."""
         self._began_s = began_s
         self._shared = SharedClusters()
         self._store = BaselineStore(settings.baselines)
 
     def close(self) -> None:
-        """Stop every cluster that was started."""
+        """Stop every cluster that this session started."""
         self._shared.close()
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        """The cluster of that spec: started when first asked for, replaced when it was lost or disturbed.
+        """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
 
         Raises:
             ClusterError: it did not start.
-            UsageError: it cannot be given on this target.
+            UsageError: the target cannot provide such a cluster.
 
         """
         return self._shared.get(self._wanted(spec))
@@ -85,14 +85,14 @@ class Session:
         *,
         later: Sequence[Case] = (),
     ) -> Result:
-        """Measure and judge one test, and keep the result; `actions` are done in every round.
+        """Measure and judge one test, and keep the result; `actions` run in every round.
 
-        `later` are the tests that share the time budget and come after this one.
+        `later` are the tests after this one, which share the time budget.
 
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
             ClusterError: the reference did not start.
-            UsageError: the reference cannot be had.
+            UsageError: the target of the reference cannot provide it, or an action cannot be done to it.
 
         """
         key = self.environment_key(cluster.provider)
@@ -127,7 +127,7 @@ class Session:
         return self._kept(case, key, result)
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
-        """The result of a test for which the time budget leaves no time, so that not even its cluster is started."""
+        """Return a result if the time budget has no time for this test; its cluster is not started then."""
         obstacle = CaseBudget(case, later, left_s=self._left_s()).obstacle
         if obstacle is None:
             return None
@@ -139,20 +139,20 @@ class Session:
         return self._add(result)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
-        """See which baselines are those of tests that are gone, and delete them where that is asked for.
+        """Find baselines whose tests no longer exist, and delete them if the settings say so.
 
-        `collected` are the nodeids of this run, `files` those of whose tests none was left out, `whole` says that none
-        was left out anywhere.
+        `collected` are the nodeids of this run, `files` the test files of which all tests were collected; `whole` is
+        True if that holds for every file.
 
         Raises:
-            BaselineError: the folder cannot be read, or a file not be deleted.
+            BaselineError: the folder cannot be read, or a file cannot be deleted.
 
         """
         stored = self._store.stored()
         known = {file_of(each.nodeid) for each in stored}
-        # Another project may share a folder that lies elsewhere: its files are none of ours.
+        # Another project may share a folder outside of this one: its baselines are left alone.
         ours = self.settings.baselines.resolve().is_relative_to(self.settings.root.resolve())
-        # Names that a baseline's file holds may be too long for any file, and a Path would raise.
+        # A baseline may hold a name that is too long for a file; Path.exists would raise.
         missing = {file for file in known if ours and not os.path.exists(self.settings.root / file)}  # noqa: PTH110
         self.orphans = orphans(stored, collected=collected, files={*files, *missing})
         self.pruned = self.settings.prune and whole
@@ -160,14 +160,14 @@ class Session:
             self._store.prune(self.orphans)
 
     def environment(self) -> dict[str, Any]:
-        """What the reports say of where this session ran."""
+        """Describe the machine and the cluster for the reports."""
         providers = {result.cluster.provider for result in self.results} or {"local"}
         provider = min(providers)
         facts = self.results[0].cluster if self.results else None
         return {"key": self.environment_key(provider), **({} if facts is None else facts.fingerprint)}
 
     def environment_key(self, provider: str) -> str:
-        """Which baselines count here."""
+        """Return the key of the environment, under which its baselines are stored."""
         return self.settings.environment or default_environment_key(provider)
 
     def _wanted(self, spec: ClusterSpec) -> Wanted:
@@ -264,18 +264,18 @@ class Session:
         return self._began_s + budget_s - min(_CLOSING_S, _CLOSING_RATIO * budget_s) - time.monotonic()
 
     def _add(self, result: Result) -> Result:
-        """Keep a result for the reports; of a test that another plugin runs again, the last run counts."""
+        """Keep a result for the reports; if another plugin repeats a test, the last run counts."""
         before = [each for each in self.results if each.nodeid == result.nodeid]
         if before:
             self.results.remove(before[0])
-            notes = (*result.notes, f"this test ran again: before, it was {before[0].verdict}")
+            notes = (*result.notes, f"this test was repeated; its earlier verdict was {before[0].verdict}")
             result = dataclasses.replace(result, notes=notes)
         self.results.append(result)
         return result
 
     def _kept(self, case: Case, key: str, result: Result) -> Result:
-        """Keep a result for the reports, and write its baseline where that was asked for."""
-        result = self._add(result)  # whatever becomes of the file
+        """Keep a result for the reports, and update its baseline if the settings say so."""
+        result = self._add(result)  # even if the file cannot be written
         if case.is_smoke_test:
             notes = [_SMOKE_TEST]
         else:
@@ -303,7 +303,7 @@ class Session:
 
 
 def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
-    """The case with what its scenario takes over from a topic that exists, and why there is no such topic."""
+    """Return the case with the partitions of its existing topic, and the error if there is no such topic."""
     try:
         return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
     except ClusterError as error:

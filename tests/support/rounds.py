@@ -23,11 +23,12 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
+from pytest_kafkaperf.runner import rounds as runner
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker
+from tests.support.repeats import note_rounds
 from tests.support.topic_log import Log, read_log
 
 OnProgress = Callable[[int, Progress], None]
@@ -65,6 +66,13 @@ class Ran:
 def faults(one: Round) -> list[Problem]:
     """Return the problems of a round, except that the machine was too busy for the load, which happens on CI."""
     return [problem for problem in one.problems if problem.kind is not ProblemKind.GENERATOR_TOO_SLOW]
+
+
+def run_scenario(scenario: Scenario, cluster: Cluster, **given: Any) -> list[Round]:
+    """Run all rounds of a scenario; a test whose rounds are too much for this machine is repeated."""
+    rounds = runner.run_scenario(scenario, cluster, **given)
+    note_rounds(rounds)
+    return rounds
 
 
 class Load(Protocol):

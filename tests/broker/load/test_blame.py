@@ -16,8 +16,6 @@ from tests.support.rounds import Once, Stall, workers
 if TYPE_CHECKING:
     from tests.support.rounds import Load
 
-pytestmark = pytest.mark.broker
-
 BATCH: dict[str, Any] = {}
 KEYED: dict[str, Any] = {"key": "uniform:100"}
 RECORD: dict[str, Any] = {"client": "record"}
@@ -55,7 +53,6 @@ def test_a_starved_generator_makes_the_round_invalid(broker: Cluster, load: Load
     assert ran.metrics["produce.latency.max"] >= 0.55
 
 
-@pytest.mark.slow
 def test_a_cluster_slower_than_the_rate_is_a_valid_round_with_high_latency(
     broker: Cluster, load: Load, quota: Callable[..., AbstractContextManager[None]]
 ) -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.support.rounds import Load
 
-pytestmark = pytest.mark.broker
-
 
 def test_the_log_holds_the_asked_records_and_nothing_else(broker: Cluster, load: Load, log: Log) -> None:
     """An independent reader counts what the engine says, made when it says, with the headers that were asked for."""

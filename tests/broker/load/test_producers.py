@@ -15,8 +15,6 @@ from tests.support.topic_log import Log
 if TYPE_CHECKING:
     from tests.support.rounds import Load
 
-pytestmark = pytest.mark.broker
-
 
 @pytest.mark.parametrize("fields", [{}, {"key": "uniform:100", "rate": 2000}])
 def test_producers_share_processes_where_there_are_more_of_them_than_cores(

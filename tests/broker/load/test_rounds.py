@@ -10,13 +10,11 @@ import pytest
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.rounds import run_scenario
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load
-
-pytestmark = pytest.mark.broker
 
 
 def test_a_closed_loop_sends_exactly_the_asked_records(broker: Cluster, load: Load) -> None:

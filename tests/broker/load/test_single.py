@@ -15,8 +15,6 @@ from tests.support.topic_log import Log
 if TYPE_CHECKING:
     from tests.support.rounds import Load
 
-pytestmark = pytest.mark.broker
-
 HEADERS = {"trace": "ä1"}
 STORED_HEADERS = (("trace", "ä1".encode()),)
 

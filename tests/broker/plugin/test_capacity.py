@@ -6,8 +6,6 @@ import pytest
 
 from tests.support.project import Project
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
-
 SEARCHES = """
 pytestmark = pytest.mark.kafka_scenario(warmup="200 ms", record_size="1 KiB")
 

@@ -18,8 +18,6 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.environment import default_environment_key
 from tests.support.project import Project
 
-pytestmark = [pytest.mark.broker]
-
 SHORT = "pytestmark = pytest.mark.kafka_scenario(records=1000, warmup='200 ms', rounds=1, partitions=1)\n"
 LONG_ENOUGH = "pytestmark = pytest.mark.kafka_scenario(duration='3 s', warmup='200 ms', rounds=1, partitions=1)\n"
 """Brokers are read once a second. Without a rate no load is too much for a busy machine."""
@@ -166,7 +164,6 @@ def test_a_line_after_the_collection_says_why_there_is_no_docker(project: Projec
     ) in run.out
 
 
-@pytest.mark.slow
 def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) -> None:
     """Starting brokers is what takes long; a disturbed one would spoil the figures of the next test."""
     run = project.test(SHARED).run("-rA")

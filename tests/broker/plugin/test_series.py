@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.project import Project
-
-pytestmark = [pytest.mark.broker]
 
 SCENARIO = """
 @pytest.mark.kafka_scenario(

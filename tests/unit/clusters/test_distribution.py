@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,12 +16,6 @@ from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
 from tests.support.sessions import installed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from tests.support.sessions import Session
 
 
 def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold_cache: Path, no_network: str) -> None:
@@ -151,21 +144,3 @@ def test_java_comes_from_java_home_before_path(monkeypatch: pytest.MonkeyPatch) 
     assert found.path == Path(JAVA_HOME) / "bin" / "java"
     said = subprocess.run([found.path, "-version"], capture_output=True, text=True, check=True).stderr
     assert found.description.removeprefix("openjdk ") in said
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("cold_cache")
-def test_two_sessions_that_start_at_once_on_a_cold_cache_both_come_up(
-    cold_cache: Path, session: Callable[..., AbstractContextManager[Session]]
-) -> None:
-    """One fetches, the other waits: no half a jar, no file in the other's way."""
-    with session() as one, session() as other:
-        told = [one.ready(), other.ready()]
-
-        assert [each["version"] for each in told] == [DEFAULT_VERSION] * 2
-        assert sum("jgo" in each["modules"] for each in told) == 1
-        assert [one.end(), other.end()] == [0, 0]
-    assert sorted(path.name for path in (cold_cache / "kafka").iterdir()) == [
-        DEFAULT_VERSION,
-        f"{DEFAULT_VERSION}.lock",
-    ]

@@ -100,6 +100,16 @@ def test_tests_without_load_are_left_alone(project: Project) -> None:
         ("--kafka-duration=10", "'10' has no unit"),
         ("--kafka-version=4", "a Kafka version has three numbers"),
         ("--kafka-environment=../elsewhere", "'../elsewhere' is not a safe folder name"),
+        (
+            "--kafka-workers=many",
+            "--kafka-workers=many: valid are a number of worker processes, such as 4, and dask://HOST[:PORT] of a Dask "
+            "scheduler",
+        ),
+        (
+            "--kafka-workers=dask://a:b",
+            "--kafka-workers=dask://a:b: the address of a Dask scheduler is dask://HOST[:PORT], such as "
+            "dask://scheduler:8786",
+        ),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(project: Project, option: str, text: str) -> None:

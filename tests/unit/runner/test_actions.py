@@ -9,6 +9,7 @@ import time
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.actions import Action, ActionTimer, moved, planned
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TOPICS = ("run-1", "shared")
 """A load's own topic, and one that others write to."""
+UNREAD = Problem(ProblemKind.RECORDS_UNREAD, "records were not read")
 FOUND = Audit(lost=1, duplicated=2, reordered=3)
 CLUSTER = Cluster(
     bootstrap_servers="broker:9092",
@@ -160,7 +161,9 @@ def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
     told_first = checked(Log([(0, 0)], gone=True), Auditor(), unread)
 
     assert told.broken
-    assert told.problems == ("topic 'run-1' is gone: somebody has deleted it while load ran",)
+    assert told.problems == (
+        Problem(ProblemKind.CLUSTER_ERROR, "topic 'run-1' is gone: somebody has deleted it while load ran"),
+    )
     assert told_first.broken
     assert told_first.problems == (*told.problems, UNREAD)
 

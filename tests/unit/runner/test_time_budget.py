@@ -112,7 +112,7 @@ def test_the_first_three_rounds_may_take_the_time_of_others() -> None:
 def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
     """A test that cannot be decided starts no cluster."""
     assert CaseBudget(case_of(), [], left_s=20).obstacle == (
-        "not run: 3 rounds would take 25.4 s, and 20 s of the time budget were left; raise --kafka-time-budget, or run "
+        "not run: 3 rounds need 25.4 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
         "fewer tests"
     )
     assert CaseBudget(case_of(rounds=1), [], left_s=20).obstacle is None
@@ -154,8 +154,7 @@ def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
     assert budget.refuses_session(3) is None
     clock.now_s += 30
     assert budget.refuses_session(3) == (
-        "another fresh session would take 26 s, and 22.6 s of the time budget were left for it; raise "
-        "--kafka-time-budget"
+        "another fresh session needs 26 s, and 22.6 s of the time budget are left for it; raise --kafka-time-budget"
     )
     assert list(budget.limited(range(3), fresh=True)) == [0, 1, 2]
     clock.now_s += 40
@@ -165,9 +164,9 @@ def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
 def test_what_was_left_out_is_told() -> None:
     """Figures of fewer rounds than declared make no baseline."""
     budget = CaseBudget(case_of(rounds=5), [], left_s=60)
-    assert [budget.cut(session_of(rounds)) for rounds in (5, 4)] == [None, "cut to 4 of 5 rounds by the time budget"]
+    assert [budget.cut(session_of(rounds)) for rounds in (5, 4)] == [None, "the time budget allowed 4 of 5 rounds"]
     assert budget.cut(session_of(2, Problem(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
     assert [budget.undecided(session_of(rounds)) for rounds in (3, 1)] == [
         None,
-        "1 round ran in the time budget, and 3 can decide; raise --kafka-time-budget",
+        "the time budget allowed 1 round, and a decision needs 3; raise --kafka-time-budget",
     ]

@@ -8,15 +8,15 @@ import pytest
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round, StepOutcome
-from pytest_kafkaperf.runner.rounds import Side, run_scenario
+from pytest_kafkaperf.runner.rounds import Side
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests.support.quotas import quota
-
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+from tests.support.rounds import run_scenario
 
 QUOTA_BYTES = 20_000_000
 RECORD_BYTES = 1024
@@ -37,7 +37,6 @@ def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, 
     return only
 
 
-@pytest.mark.extended
 @pytest.mark.timeout(900)
 def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
     """Within 5 %, although it counts more bytes than those of values, and latency rises near to it."""
@@ -50,7 +49,6 @@ def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
     assert not found.at_least
 
 
-@pytest.mark.extended
 def test_what_consumers_cannot_keep_up_with_is_no_capacity(limited: Cluster) -> None:
     """Producers are acknowledged at twice what consumers get; the search says who fell behind."""
     with quota(limited, consumer_byte_rate=QUOTA_BYTES // 4):
