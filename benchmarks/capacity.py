@@ -1,9 +1,9 @@
-"""Whether a search finds the capacity that is there: `python benchmarks/capacity.py`.
+"""Accuracy of the capacity search: `python benchmarks/capacity.py`.
 
-- `quota`: a client quota says what the broker takes, and the capacity should be within 5 % of it, each time.
-- `broker`: nothing does. How much one search differs from the next, on one broker, is its coefficient of variation.
+- `quota`: a client quota sets the capacity. Each search should be within 5 % of it.
+- `broker`: no quota. The coefficient of variation shows how much searches on one broker differ.
 
-Each search is one of its own: none begins where another ended.
+The searches are independent: none begins at the result of another.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ _TARGET = 0.05
 
 
 def main() -> None:
-    """Search, and print each search and what they say together."""
+    """Search, and print each result and a summary."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument(
-        "kinds", nargs="*", default=["quota", "broker"], help="quota, broker; both where none is named"
-    )
+    options.add_argument("kinds", nargs="*", default=["quota", "broker"], help="quota, broker; default: both")
     options.add_argument("--runs", type=int, default=10)
-    options.add_argument("--hold", type=float, default=3.0, help="seconds that each rate is held")
+    options.add_argument("--hold", type=float, default=3.0, help="seconds for which each rate is held")
     given = options.parse_args()
     scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup=2.0, rounds=1)
     for kind in given.kinds:
@@ -65,7 +63,7 @@ def _described(one: Round) -> str:
 
 
 def _print(kind: str, found: list[float]) -> None:
-    if len(found) < 2:  # noqa: PLR2004 - of one nothing can be said
+    if len(found) < 2:  # noqa: PLR2004 - one value has no deviation
         return
     spread = statistics.stdev(found) / statistics.mean(found)
     print(f"{kind}: median {statistics.median(found):.0f} records/s, coefficient of variation {spread:.1%}")

@@ -1,7 +1,7 @@
-"""What the plugin adds to a pytest run that has no perf tests: `python benchmarks/startup.py`.
+"""Time that the plugin adds to a pytest run without perf tests: `python benchmarks/startup.py`.
 
-Runs `pytest --collect-only` in an empty project with the plugin and with `-p no:kafkaperf`, in turn, and prints the
-medians. Both are whole processes, from start to exit.
+Runs `pytest --collect-only` in an empty project with the plugin and with `-p no:kafkaperf`, in alternation, and prints
+the medians. Both are whole processes, from start to exit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RUN_TIMEOUT_S = 60
 
 
 def run_s(folder: Path, *arguments: str) -> float:
-    """Seconds that one run takes."""
+    """Return the seconds of one run."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *arguments]
     started_s = time.perf_counter()
     subprocess.run(command, cwd=folder, capture_output=True, timeout=RUN_TIMEOUT_S, check=True)  # noqa: S603 - pytest itself
@@ -31,7 +31,7 @@ def main() -> None:
         folder = Path(name)
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         (folder / "test_other.py").write_text("def test_other(): ...\n", encoding="utf-8")
-        run_s(folder)  # compiles what is not compiled yet
+        run_s(folder)  # compiles the modules that are not compiled yet
         pairs = [(run_s(folder), run_s(folder, "-p", "no:kafkaperf")) for _ in range(PAIRS)]
     loaded_ms, bare_ms = (statistics.median(side) * 1000 for side in zip(*pairs, strict=True))
     print(f"with the plugin      {loaded_ms:7.1f} ms, median of {PAIRS}")

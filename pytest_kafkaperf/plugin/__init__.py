@@ -141,7 +141,7 @@ def _read_settings(config: pytest.Config) -> Settings:
             invocation_folder=config.invocation_params.dir,
             root=config.rootpath,
         )
-        if settings.html is not None:
+        if "html" in settings.reports:
             from pytest_kafkaperf.reports.html import check_installed  # noqa: PLC0415 - only with --kafka-html
 
             check_installed()

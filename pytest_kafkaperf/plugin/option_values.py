@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pytest_kafkaperf.clusters.target import Reference, parse_reference, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
+from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.runner.settings import Settings
 
 UPDATE_MODES = ("all", "new", "improved", "append")
@@ -89,10 +90,7 @@ def read_settings(
         calibrate=calibrate,
         time_budget_s=_seconds(either, "time-budget", least=1),
         prune="prune-baselines" in either,
-        json=path("json"),
-        markdown=path("markdown"),
-        gitlab_metrics=path("gitlab-metrics"),
-        html=path("html"),
+        reports={name: file for name in REPORTS if (file := path(name)) is not None},
         compat="compat" in either,
         history=path("history"),
         thresholds=tuple(thresholds),

@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
+REPORTS = {
+    "json": ("PATH", "write the JSON report"),
+    "html": ("PATH", "write a page of charts; needs pytest-kafkaperf[html]"),
+    "markdown": ("PATH", "write a summary in Markdown, for a job's page or a comment"),
+    "gitlab-metrics": ("PATH", "write all figures as OpenMetrics text, for GitLab's metrics report"),
+}
+"""The options that each name a file to write; `reports/writing.py` has their writers."""
 OPTIONS: dict[str, tuple[str, str]] = {
     "cluster": (
         "auto|local|docker|HOST:PORT[,...]",
@@ -45,10 +52,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "reference-seed": ("N", "repeat the order in which rounds took turns; a report with a reference names it"),
     "calibrate": ("N", "run every test in N fresh sessions, and tell how much they differ and what changes are found"),
     "time-budget": ("TIME", "bound of the whole run, for example 10m: rounds are left out where it would be longer"),
-    "json": ("PATH", "write the JSON report"),
-    "html": ("PATH", "write a page of charts; needs pytest-kafkaperf[html]"),
-    "markdown": ("PATH", "write a summary in Markdown, for a job's page or a comment"),
-    "gitlab-metrics": ("PATH", "write all figures as OpenMetrics text, for GitLab's metrics report"),
+    **REPORTS,
     "history": ("FILE", "append one JSON line a test and session, for change points over weeks"),
 }
 MARKERS = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Reference, choose, read_target
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, External, Reference, choose, read_target
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.text import discreet
 
@@ -56,10 +56,8 @@ class Settings:
     """Of the whole run."""
     prune: bool
     """Whether baselines of tests that are gone are deleted."""
-    json: Path | None
-    markdown: Path | None
-    gitlab_metrics: Path | None
-    html: Path | None
+    reports: Mapping[str, Path]
+    """The files to write, by the option that asks for each, without `--kafka-`."""
     compat: bool
     """Whether rounds are printed as Kafka's own tools would."""
     history: Path | None
@@ -84,17 +82,15 @@ class Settings:
         """The cluster and the environment, for people; of `auto`, the environment is known only after a `look`."""
         if self.cluster == "auto" and not look:
             return "auto", self.environment
-        provider = read_target(self.cluster).name
+        target = read_target(self.cluster)
+        provider = target.name
         image = self.command_line.get("image") or self.ini.get("image")
         started = f"Kafka {self.version}" if provider == "local" or image is None else image
         environment = self.environment or default_environment_key(provider)
-        match self.cluster:
-            case "auto":
-                return f"{provider} (auto: {choose()[1]}), {started}", environment
-            case "local" | "docker":
-                return f"{provider}, {started}", environment
-            case servers:
-                return f"{servers} ({provider})", environment
+        if isinstance(target, External):
+            return f"{self.cluster} ({provider})", environment
+        reason = f" (auto: {choose()[1]})" if self.cluster == "auto" else ""
+        return f"{provider}{reason}, {started}", environment
 
     def describe_sources(self) -> str:
         """Every option that was set, with its value and where: for `-v`."""

@@ -237,10 +237,22 @@ Ratio = Annotated[float, BeforeValidator(_ratio)]
 
 RecordRate = Annotated[Rate, PlainValidator(_rate), PlainSerializer(dump_rate)]
 
+FIELD_UNITS = {
+    "records": Unit.RECORDS,
+    "duration": Unit.SECONDS,
+    "rate": Unit.RECORD_RATE,
+    "record_size": Unit.BYTES,
+    "batch_size": Unit.BYTES,
+    "linger": Unit.SECONDS,
+    "transaction_size": Unit.RECORDS,
+    "warmup": Unit.SECONDS,
+}
+"""The base unit of each field that is a quantity."""
+
 
 def format_field(name: str, value: Any) -> str:
     """A field's value for people, with its unit: as a scenario has it, or as its dump in a baseline has it."""
-    unit = _FIELD_UNITS.get(name)
+    unit = FIELD_UNITS.get(name)
     try:
         if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
             return format_quantity(value, unit, digits=6)
@@ -256,15 +268,3 @@ def format_field(name: str, value: Any) -> str:
     except (ValueError, OverflowError):
         pass  # a baseline can have been written by hand
     return str(value)
-
-
-_FIELD_UNITS = {
-    "records": Unit.RECORDS,
-    "duration": Unit.SECONDS,
-    "rate": Unit.RECORD_RATE,
-    "record_size": Unit.BYTES,
-    "batch_size": Unit.BYTES,
-    "linger": Unit.SECONDS,
-    "transaction_size": Unit.RECORDS,
-    "warmup": Unit.SECONDS,
-}

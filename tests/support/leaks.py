@@ -10,12 +10,11 @@ from typing import Any
 
 import psutil
 
+from pytest_kafkaperf.plugin.options import REPORTS
 from tests.support.project import RUN_TIMEOUT_S, Project, Run
 
 WRITTEN = {
-    "--kafka-html": "report.html",
-    "--kafka-markdown": "summary.md",
-    "--kafka-gitlab-metrics": "metrics.txt",
+    **{f"--kafka-{name}": f"report.{name}" for name in REPORTS if name != "json"},
     "--kafka-history": "history.jsonl",
     "--benchmark-json": "benchmark.json",
     "--log-file": "pytest.log",

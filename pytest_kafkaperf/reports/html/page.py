@@ -365,6 +365,6 @@ def command_for(result: Result, options: Mapping[str, str], *, reference_seed: i
     ]
     seed = [] if reference_seed is None else [f"--kafka-reference-seed={reference_seed}"]
     target = options.get("cluster", "auto")
-    started = result.cluster.provider if result.cluster.provider in ("local", "docker") else None
+    started = result.cluster.provider if result.cluster.provider != "external" else None
     cluster = [f"--kafka-cluster={started or target}"] if started or target != "auto" else []
     return shlex.join(["pytest", result.nodeid, *cluster, *given, *seed])
