@@ -68,9 +68,8 @@ class ActionTimer:
     """Runs the actions of one round, each in its own thread."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
-        self._actions = actions
+        self._pending = [*actions]
         self._timers: list[threading.Timer] = []
-        self._done: set[int] = set()
         self.problems: list[Problem] = []
         """Actions that failed or did not run."""
 
@@ -83,26 +82,25 @@ class ActionTimer:
         deadline = time.monotonic() + _JOIN_TIMEOUT_S
         for timer in self._timers:
             timer.join(max(0.0, deadline - time.monotonic()))
-        for number, action in enumerate(self._actions):
-            if number not in self._done:
-                self._report(action, "it did not finish before the end of the round")
+        for action in self._pending:
+            self._report(action, "it did not finish before the end of the round")
 
     def follow(self, progress: Progress) -> None:
         """Start the timers as soon as the start of the window is known."""
         if self._timers or progress.phase not in ("warm-up", "measuring"):
             return
-        for number, action in enumerate(self._actions):
-            timer = threading.Timer(max(0.0, action.at_s - progress.elapsed_s), self._do, (number, action))
+        for action in [*self._pending]:
+            timer = threading.Timer(max(0.0, action.at_s - progress.elapsed_s), self._do, [action])
             timer.daemon = True
             self._timers.append(timer)
             timer.start()
 
-    def _do(self, number: int, action: Action) -> None:
+    def _do(self, action: Action) -> None:
         try:
             action.do()
         except Exception as error:  # noqa: BLE001 - the report shows all errors of the test's own code
             self._report(action, f"{type(error).__name__}: {error}")
-        self._done.add(number)
+        self._pending.remove(action)
 
     def _report(self, action: Action, text: str) -> None:
         self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))

@@ -161,7 +161,8 @@ class Search:
             final = tied == self._last_final
             return Try(rate=tied, settled=final or self._settled, final=final)
         if held is None:
-            return self._short(self._first if broken is None else self._down(broken))
+            lower = self._first if broken is None else max(self._low, _rounded(broken / self._widened()))
+            return self._short(lower)
         if broken is None:
             if held < self._high:
                 return self._short(min(self._high, _rounded(held * self._widened())))
@@ -174,9 +175,6 @@ class Search:
 
     def _short(self, rate: float) -> Try:
         return Try(rate=rate, settled=self._settled)
-
-    def _down(self, broken: float) -> float:
-        return max(self._low, _rounded(broken / self._widened()))
 
     def _widened(self) -> float:
         """Return the ratio to the next rate; it grows step by step if the search started near an earlier capacity."""

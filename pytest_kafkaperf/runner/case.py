@@ -201,15 +201,12 @@ def _scenario(
     names: Mapping[str, str] = OWN_NAMES,
 ) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
-    try:
-        scenario = _with_samples(Scenario.of(fields, names), folder)
-    except ScenarioError as error:
-        raise ScenarioError(f"{where}{error}") from None
+    scenario = _with_samples(Scenario.of(fields, where=where, names=names), folder, where)
     sources = {name: source for source, values in levels for name in values if name in fields}
     return scenario, sources
 
 
-def _with_samples(scenario: Scenario, folder: Path) -> Scenario:
+def _with_samples(scenario: Scenario, folder: Path, where: str) -> Scenario:
     """Return the scenario with the path of its file of samples."""
     samples = scenario.payload
     if not isinstance(samples, Samples):
@@ -221,9 +218,9 @@ def _with_samples(scenario: Scenario, folder: Path) -> Scenario:
     except (OSError, ValueError) as error:  # ValueError: no file can have this name
         reason = error.strerror if isinstance(error, OSError) else str(error)
         start = "" if Path(samples.file).is_absolute() else "; a relative path starts at the folder of the test's file"
-        raise ScenarioError(f"payload: cannot read the samples {str(path)!r}: {reason}{start}") from None
+        raise ScenarioError(f"{where}payload: cannot read the samples {str(path)!r}: {reason}{start}") from None
     if empty:
-        raise ScenarioError(f"payload: the file of samples {str(path)!r} is empty; write one sample or more to it")
+        raise ScenarioError(f"{where}payload: the file of samples {str(path)!r} is empty; write at least one sample")
     return scenario.model_copy(update={"payload": replace(samples, path=str(path))})
 
 
@@ -235,10 +232,7 @@ def _spec(marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settin
         {name: value for name, value in parameters.items() if name in ClusterSpec.model_fields},
         settings.fields(CLUSTER_OPTIONS, "command line"),
     )
-    try:
-        return ClusterSpec.of(fields)
-    except ScenarioError as error:
-        raise ScenarioError(f"kafka_cluster: {error}") from None
+    return ClusterSpec.of(fields, where="kafka_cluster: ")
 
 
 def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
@@ -252,10 +246,7 @@ def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
         **({"version": wanted.version} if wanted.version else {}),
         **({"image": wanted.image} if wanted.image else {}),
     }
-    try:
-        return ClusterSpec.of(fields)
-    except ScenarioError as error:
-        raise ScenarioError(f"--kafka-reference-config: {error}") from None
+    return ClusterSpec.of(fields, where="--kafka-reference-config: ")
 
 
 def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:

@@ -26,9 +26,8 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     integrity = _integrity(report)
     metrics: dict[str, float] = {"errors": float(sum(part.failed for part in produced)), **integrity}
     if report.start_ns is not None:
-        metrics |= _produce_metrics(produced)
+        metrics |= _produce_metrics(produced, report.workers)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
-        metrics |= _cpu_metric(report.workers, produced)
     problems = problems_of(report, scenario, integrity)
     warnings = warnings_of(report, scenario, integrity)
     series = _series(report, scenario)
@@ -61,16 +60,20 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     )
 
 
-def _produce_metrics(produced: Sequence[Produced]) -> dict[str, float]:
+def _produce_metrics(produced: Sequence[Produced], workers: Sequence[WorkerReport]) -> dict[str, float]:
     acknowledged = sum(part.acknowledged for part in produced)
     first_ns = min((part.first_due_ns for part in produced if part.first_due_ns is not None), default=None)
     last_ns = max((part.last_ack_ns for part in produced if part.last_ack_ns is not None), default=None)
     metrics = _latency_metrics("produce.latency", merged([part.latency for part in produced]))
     metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
+    if acknowledged:
+        metrics["client.cpu"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
+    if acknowledged:
+        metrics["client.cpu"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
-        throughput = acknowledged / ((last_ns - first_ns) / NS_PER_S)
-        metrics["produce.throughput"] = throughput
-        metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / ((last_ns - first_ns) / NS_PER_S)
+        elapsed_s = (last_ns - first_ns) / NS_PER_S
+        metrics["produce.throughput"] = acknowledged / elapsed_s
+        metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / elapsed_s
     return metrics
 
 
@@ -95,13 +98,6 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
         **{f"{family}.{part}": histogram.quantile_s(quantile) for part, quantile in QUANTILES.items()},
         f"{family}.max": histogram.max_s,
     }
-
-
-def _cpu_metric(workers: Sequence[WorkerReport], produced: Sequence[Produced]) -> dict[str, float]:
-    acknowledged = sum(part.acknowledged for part in produced)
-    if not acknowledged:
-        return {}
-    return {"client.cpu": sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)}
 
 
 def _integrity(report: LoadReport) -> dict[str, float]:

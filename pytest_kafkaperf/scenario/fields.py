@@ -53,8 +53,8 @@ class MarkerFields(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any], names: Mapping[str, str] = OWN_NAMES) -> Self:
-        """Validate the fields of a marker; `names` are those that users know some fields by, for errors.
+    def of(cls, fields: Mapping[str, Any], *, where: str = "", names: Mapping[str, str] = OWN_NAMES) -> Self:
+        """Validate the fields of a marker; `where` starts an error, `names` has fields that users know by other names.
 
         Raises:
             ScenarioError: an unknown field or a value that cannot be; every problem in one text.
@@ -62,13 +62,12 @@ class MarkerFields(BaseModel):
         """
         unknown = [name for name in fields if name not in cls.model_fields]
         if unknown:
-            raise ScenarioError(
-                "; ".join(f"unknown field {name!r}: {nearest(name, cls.model_fields)}" for name in unknown)
-            )
+            told = "; ".join(f"unknown field {name!r}: {nearest(name, cls.model_fields)}" for name in unknown)
+            raise ScenarioError(f"{where}{told}")
         try:
             return cls.model_validate(dict(fields))
         except ValidationError as error:
-            raise ScenarioError(explain(error, names)) from None
+            raise ScenarioError(f"{where}{explain(error, names)}") from None
 
 
 def explain(error: ValidationError, names: Mapping[str, str] = OWN_NAMES) -> str:

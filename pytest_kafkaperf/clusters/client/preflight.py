@@ -252,14 +252,12 @@ def absent(topic: str, visible: Iterable[str]) -> str:
     """What is said of a topic that is not there, with those of a like name."""
     others = sorted(name for name in visible if not name.startswith(("__", PREFIX)))
     create = "a topic that is named must exist: create it, or leave topic out for one of the run's own"
-    missing = f"topic {topic!r} does not exist"
-    if not others:
-        return f"{missing}; {create}"
-    if (hint := suggestion(topic, others)) is not None:
-        return f"{missing}, {hint} {create}"
-    if len(others) > _FEW_TOPICS:
-        return f"{missing}, none of the {len(others)} topics that can be seen has a like name; {create}"
-    return f"{missing}, {nearest(topic, others)}; {create}"
+    hint = suggestion(topic, others)
+    if hint is None and len(others) > _FEW_TOPICS:
+        hint = f"none of the {len(others)} topics that can be seen has a like name;"
+    elif hint is None and others:
+        hint = f"{nearest(topic, others)};"
+    return f"topic {topic!r} does not exist{f', {hint}' if hint else ';'} {create}"
 
 
 def largest_batch_bytes(scenario: Scenario) -> int:

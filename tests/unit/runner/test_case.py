@@ -80,8 +80,7 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         case_of(tmp_path, payload="file:orders")
     assert str(caught.value) == (
-        f"kafka_scenario: payload: the file of samples {str(tmp_path / 'orders')!r} is empty; "
-        "write one sample or more to it"
+        f"kafka_scenario: payload: the file of samples {str(tmp_path / 'orders')!r} is empty; write at least one sample"
     )
 
 
