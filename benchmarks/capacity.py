@@ -61,7 +61,7 @@ def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> flo
 
 def _described(one: Round) -> str:
     if "capacity" not in one.metrics:
-        return "; ".join(one.problems)
+        return "; ".join(map(str, one.problems))
     bound = "at least " if one.at_least else ""
     return f"{bound}{one.metrics['capacity']:.0f} records/s, p99 {one.metrics['produce.latency.p99'] * 1e3:.1f} ms"
 

@@ -22,7 +22,7 @@ def main() -> None:
     servers, fields = sys.argv[1:]
     (measured,) = run_scenario(Scenario.of(json.loads(fields)), Cluster(bootstrap_servers=servers))
     if measured.problems:
-        sys.exit("\n".join(measured.problems))
+        sys.exit("\n".join(map(str, measured.problems)))
     for warning in measured.warnings:
         print(warning, file=sys.stderr)
     spent = [child.cpu_times() for child in psutil.Process().children()]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.audit import AuditTask
@@ -137,7 +138,7 @@ class WorkerPool:
             try:
                 futures = stack.enter_context(place.load(assignments, counters))
             except LoadError as error:
-                return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
+                return LoadReport.failed(ProblemKind.WORKER_FAILED, error)
             return _Round(futures, counters, assignments[0], check, progress, margin_ns=place.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | str:
@@ -184,7 +185,7 @@ class _Round:
         self._start_ns: int | None = None
         self._drain_ns: int | None = None
         self._workers: list[WorkerReport] = []
-        self._problems: list[str] = []
+        self._problems: list[Problem] = []
         self._broken = False
         self._lag_max = self._lag_end = 0
 
@@ -197,9 +198,11 @@ class _Round:
             self._await_reports()
         except _WorkerEndedError:
             pass  # the reason is collected with the reports
-        except (ClusterLostError, LoadError) as error:
-            self._problems.append(str(error))
-            self._broken = isinstance(error, ClusterLostError)
+        except ClusterLostError as error:
+            self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
+            self._broken = True
+        except LoadError as error:
+            self._add_worker_problem(str(error))
         finally:
             if not all(future.done() for future in self._futures):
                 self._counters.stop()
@@ -324,21 +327,23 @@ class _Round:
     def _collect(self) -> None:
         for number, future in enumerate(self._futures):
             if not future.done():
-                self._problems.append(f"worker {number} did not report within {_GIVE_UP_S} s and was killed")
+                self._add_worker_problem(f"worker {number} did not report within {_GIVE_UP_S} s and was killed")
                 self._broken = True
                 continue
             try:
                 self._workers.append(future.result(timeout=0))
             except LoadError as error:
-                self._add_problem(str(error))
+                self._add_worker_problem(str(error))
             except BrokenProcessPool:
-                self._add_problem(DIED)
+                self._add_worker_problem(DIED)
                 self._broken = True
             except Exception as error:  # noqa: BLE001 - whatever ended a worker must stand in the report
-                self._add_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{_traceback(error)}")
+                failure = f"{type(error).__name__}: {error}\n{_traceback(error)}"
+                self._add_worker_problem(f"worker {number} failed: {failure}")
 
-    def _add_problem(self, problem: str) -> None:
-        if problem not in self._problems:
+    def _add_worker_problem(self, text: str) -> None:
+        problem = Problem(ProblemKind.WORKER_FAILED, text)
+        if problem not in self._problems:  # a cause that ends several workers is reported once
             self._problems.append(problem)
 
 

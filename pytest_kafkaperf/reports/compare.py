@@ -89,11 +89,9 @@ def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, 
         session=Measured(rounds=_figures(after.rounds)),
         baseline=_baseline(before, after, elsewhere),
         fresh=[Measured(rounds=one) for one in _further(after)[:SESSIONS]] or None,
-        problems=after.problems,
     )
-    return Compared(
-        nodeid=after.nodeid, verdict=judgement.verdict, checks=judgement.checks, notes=tuple(after.problems)
-    )
+    verdict = Verdict.INVALID if after.problems else judgement.verdict
+    return Compared(nodeid=after.nodeid, verdict=verdict, checks=judgement.checks, notes=after.problems)
 
 
 def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: str | None) -> BaselineRounds:

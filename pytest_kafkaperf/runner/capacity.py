@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
-from pytest_kafkaperf.runner.validity import BUSY, TOO_SLOW, UNACKNOWLEDGED, UNREAD
 from pytest_kafkaperf.scenario.rate import peak_rate
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import Absolute, Threshold, describe_limit, holds
@@ -238,7 +238,7 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
         outcome, reason = _outcome_of(last, plan, tried)
         if outcome is None:
             return dataclasses.replace(last, steps=tuple(steps))
-        if outcome is StepOutcome.BROKEN and _disturbed(last) and disturbed < _MOST_DISTURBED:
+        if outcome is StepOutcome.BROKEN and last.busy_warning and disturbed < _MOST_DISTURBED:
             outcome, disturbed = StepOutcome.DISTURBED, disturbed + 1
         metrics = last.metrics
         step = Step(rate=asked.rate, outcome=outcome, reason=reason, settled=asked.settled, metrics=metrics)
@@ -259,16 +259,13 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
 
 def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepOutcome | None, str | None]:
     """How a rate went, and why it did not hold; None where the round says nothing at all, and nothing goes on."""
-    if any(problem.startswith(TOO_SLOW) for problem in one.problems):
-        return StepOutcome.UNREACHED, one.problems[0]
-    if any(not problem.startswith((UNREAD, UNACKNOWLEDGED)) for problem in one.problems):
-        return None, one.problems[0]
-    broken = [*one.problems, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
+    kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
+    if ProblemKind.GENERATOR_TOO_SLOW in kinds:
+        return StepOutcome.UNREACHED, reasons[0]
+    if kinds - {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED}:
+        return None, reasons[0]
+    broken = [*reasons, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
     return (StepOutcome.BROKEN, broken[0]) if broken else (StepOutcome.HELD, None)
-
-
-def _disturbed(one: Round) -> bool:
-    return any(warning.startswith(BUSY) for warning in one.warnings)
 
 
 def _broken(metrics: Mapping[str, float], plan: SearchPlan) -> list[str]:
@@ -299,19 +296,20 @@ def _was_misled(steps: Sequence[Step]) -> bool:
     return sum(step.settled and step.outcome is StepOutcome.BROKEN for step in steps) >= _MISLED
 
 
-def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> str:
+def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:
     at = f"at the lowest rate, {_shown(plan.low)}"
     why = next((step.reason for step in reversed(steps) if step.rate == plan.low), None)
     match missed.lowest:
         case None:
-            return (
+            text = (
                 f"the search came to no end in {len(steps)} steps: what holds once does not the next time; hold each "
                 "rate for longer"
             )
         case StepOutcome.UNREACHED:
-            return f"{why} ({at}: no capacity can be told)"
+            return Problem(ProblemKind.GENERATOR_TOO_SLOW, f"{why} ({at}: no capacity can be told)")
         case _:
-            return f"no rate held its limits: {at}, {why}; give a lower low=, or other limits"
+            text = f"no rate held its limits: {at}, {why}; give a lower low=, or other limits"
+    return Problem(ProblemKind.CAPACITY_NOT_FOUND, text)
 
 
 def _at_least(found: Found, capacity: float) -> str | None:
@@ -320,7 +318,7 @@ def _at_least(found: Found, capacity: float) -> str | None:
     why = (
         "the highest rate that was asked for held, too; give a higher high="
         if found.above is None
-        else f"{TOO_SLOW} for more; use more producers, or give the machine more cores"
+        else "generator too slow for more; use more producers, or give the machine more cores"
     )
     return f"the capacity is at least {_shown(capacity)}: {why}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from pytest_kafkaperf.core.errors import ScenarioError, UnitError
 from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, SEARCH_METRICS
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
+from pytest_kafkaperf.scenario.fields import OWN_NAMES
 from pytest_kafkaperf.scenario.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenario.records import Samples
 from pytest_kafkaperf.scenario.scenario import Scenario, merge
@@ -54,7 +54,9 @@ class Case:
     is_smoke_test: bool = False
     """Whether it only shows that the scenario runs: nothing is gated, and nothing is kept."""
 
-    def with_overrides(self, overrides: Mapping[str, Any]) -> Case:
+    def with_overrides(
+        self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
+    ) -> Case:
         """The case with the arguments of a `kafka_perf()` call, which only the command line outranks.
 
         Raises:
@@ -63,7 +65,7 @@ class Case:
         """
         *farther, command_line = self.levels
         levels = (*farther, ("call", overrides), command_line)
-        scenario, sources = _scenario(levels, self.folder)
+        scenario, sources = _scenario(levels, self.folder, where, names)
         _refuse_unmeasured(self.thresholds, scenario, _measured(scenario, self.settings, self.spec))
         return replace(self, scenario=scenario, sources=sources, levels=levels)
 
@@ -99,11 +101,11 @@ class Case:
         if hold is None:
             raise ScenarioError("kafka_perf.capacity: hold is how long each rate is held, for example hold='10 s'")
         try:
-            case = self.with_overrides(overrides)
+            case = self.with_overrides(overrides, where="", names={"rate": "low", "duration": "hold"})
             plan = _plan(limits, high, case.scenario)
             _refuse_unmeasured(plan.limits, case.scenario, _measured(case.scenario, self.settings, self.spec))
         except ScenarioError as error:
-            raise ScenarioError(f"kafka_perf.capacity: {_renamed(str(error))}") from None
+            raise ScenarioError(f"kafka_perf.capacity: {error}") from None
         searched = case.scenario.model_copy(update={"rate": None})
         sources = {name: source for name, source in case.sources.items() if name != "rate"}
         return replace(case, plan=plan, scenario=searched, sources=sources)
@@ -190,12 +192,17 @@ def _refuse_arguments(mark: Mark) -> None:
         raise ScenarioError(f"{mark.name} takes fields by name, for example {mark.name}({example})")
 
 
-def _scenario(levels: Sequence[tuple[str, Mapping[str, Any]]], folder: Path) -> tuple[Scenario, dict[str, str]]:
+def _scenario(
+    levels: Sequence[tuple[str, Mapping[str, Any]]],
+    folder: Path,
+    where: str = "kafka_scenario: ",
+    names: Mapping[str, str] = OWN_NAMES,
+) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
     try:
-        scenario = _with_samples(Scenario.of(fields), folder)
+        scenario = _with_samples(Scenario.of(fields, names), folder)
     except ScenarioError as error:
-        raise ScenarioError(f"kafka_scenario: {error}") from None
+        raise ScenarioError(f"{where}{error}") from None
     sources = {name: source for source, values in levels for name in values if name in fields}
     return scenario, sources
 
@@ -279,12 +286,6 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
     if lowest >= highest:
         raise ScenarioError(f"low {format_rate(lowest)} is not below high {format_rate(highest)}")
     return SearchPlan(limits=tuple(found), low=lowest, high=highest)
-
-
-def _renamed(problem: str) -> str:
-    """A problem of the scenario's fields, by the arguments that set them."""
-    problem = problem.removeprefix("kafka_scenario: ")
-    return re.sub(r"^(rate|duration):", lambda found: {"rate": "low:", "duration": "hold:"}[found[1]], problem)
 
 
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:

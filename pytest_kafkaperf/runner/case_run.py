@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.actions import Action, moved
@@ -73,9 +74,10 @@ def run_case(
     )
 
 
-def not_run(problem: str | None = None) -> MeasuredSession:
-    """A session without a round, because of that problem or for want of time."""
-    return MeasuredSession(created=now(), rounds=(), problems=() if problem is None else (problem,))
+def not_run(error: str | None = None) -> MeasuredSession:
+    """Return a session without a round: because of that error of the cluster, or because the time budget is spent."""
+    problems = () if error is None else (Problem(ProblemKind.CLUSTER_ERROR, error),)
+    return MeasuredSession(created=now(), rounds=(), problems=problems)
 
 
 class _Further:
@@ -197,8 +199,8 @@ class SessionRunner:
                 go_on=go_on,
             )
         except ClusterError as error:
-            return MeasuredSession(created=created, rounds=(), problems=(str(error),))
-        problems = [*_problems(ours, ""), *(text for rounds in other for text in _problems(rounds, "the reference, "))]
+            return not_run(str(error))
+        problems = [*_problems(ours, ""), *(each for rounds in other for each in _problems(rounds, "the reference, "))]
         reference = tuple(other[0]) if other else None
         return MeasuredSession(created=created, rounds=tuple(ours), reference=reference, problems=tuple(problems))
 
@@ -238,6 +240,6 @@ class SessionRunner:
         return turns
 
 
-def _problems(rounds: Sequence[Round], side: str) -> Iterator[str]:
+def _problems(rounds: Sequence[Round], side: str) -> Iterator[Problem]:
     for number, one in enumerate(rounds, 1):
-        yield from (f"{side}round {number}: {problem}" for problem in one.problems)
+        yield from (problem.within(f"{side}round {number}") for problem in one.problems)

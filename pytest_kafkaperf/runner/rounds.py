@@ -22,6 +22,7 @@ from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, group_names
 from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.aiokafka_hooks import check_aiokafka
 from pytest_kafkaperf.load.allocation import WorkerAllocation, cores, shares
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
@@ -177,7 +178,7 @@ class _Running:
         except ClusterError as error:
             if number == 1:
                 raise
-            return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
+            return LoadReport.failed(ProblemKind.CLUSTER_ERROR, error)
 
 
 class _Topics:

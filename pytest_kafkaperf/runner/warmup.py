@@ -1,7 +1,7 @@
-"""Load on brokers that have just started, before anything is measured: their code is compiled as it runs.
+"""Broker warm-up: load on brokers that have just started, so that the JVM compiles their code before a measurement.
 
-A cold broker took a third of what it took some seconds later, and every round of a first test was faster than the one
-before: rounds of 1 s, warmed up for 1 s each, scattered by 43 % on cold brokers and by 8 % after this.
+A cold broker had a third of its later throughput, and every round of a first test was faster than the one before.
+Rounds of 1 s with a warm-up of 1 s varied by 43 % on cold brokers and by 8 % after the broker warm-up.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
 _ANY = WorkerAllocation()
 
 _TIMES = 2
-"""Each on a topic of its own, which is deleted before the next: after one, however long, the first round on another
-topic was as slow as before. What the JVM had learnt on the one it threw away on the other."""
+"""Number of loads, each on its own topic that is deleted before the next. After a single load of any length, the first
+round on another topic was as slow as on a cold broker: the JVM discards optimizations that a new topic contradicts."""
 
 
 def preheat(
@@ -32,12 +32,10 @@ def preheat(
     allocation: WorkerAllocation = _ANY,
     on_progress: Callable[[int, Progress], None],
 ) -> None:
-    """Run what the scenario does as fast as it goes, on topics of its own, once after each start of the brokers.
+    """Run the load of the scenario at full speed, on its own topics, once per scenario after each start of the brokers.
 
-    Once for each scenario: brokers that knew but another one were 5 % slower than in their next sessions, where this
-    one came first. `duration_s` is that of all this load.
-
-    Clusters of somebody else are left alone: they are as warm as they are.
+    Brokers that had run only another scenario were 5 % slower than in later sessions. `duration_s` is the total time.
+    External clusters get no broker warm-up.
 
     Raises:
         ClusterError: as `run_scenario` does.
@@ -53,9 +51,10 @@ def preheat(
 
 
 def eager(scenario: Scenario, *, duration_s: float) -> Scenario:
-    """The same load as fast as it goes, on a topic of its own, for so long.
+    """Return the same load at full speed, on its own topic, for `duration_s`.
 
-    Consumers find the tags in the values there: values that need none in an application may be too short for one.
+    Consumers read the tags from the values there. Values that carry no tag with an application may be too short for
+    one, so they are replaced.
     """
     update: dict[str, Any] = {**_ANYTHING, "duration": duration_s}
     if scenario.tags_in_header and (scenario.record_size is None or scenario.min_record_size < TAG_BYTES):
@@ -68,7 +67,7 @@ _ANYTHING = {
     "warmup": 0.0,
     "rounds": 1,
 }
-"""What makes no difference to a broker that is to be warm."""
+"""Fields of a scenario that make no difference to the warm-up of a broker."""
 
 _LONG_ENOUGH_BYTES = 100
 
@@ -85,7 +84,7 @@ _DURATION_S = 1.0
 def sized(
     scenario: Scenario, allocation: WorkerAllocation, cluster: Cluster, *, on_progress: Callable[[int, Progress], None]
 ) -> WorkerAllocation:
-    """The allocation with as many workers as the scenario needs, and why so many.
+    """Return the allocation with the number of workers that the scenario needs, and the reason.
 
     Raises:
         ClusterError: as `run_scenario` does.
@@ -96,14 +95,14 @@ def sized(
     reason = undecidable(scenario, cores())
     if reason is not None:
         return dataclasses.replace(allocation, reason=reason)
-    (session,) = run_scenario(
+    (result,) = run_scenario(
         tried(scenario), cluster, allocation=WorkerAllocation(producing=1, consuming=1), on_progress=on_progress
     )
-    return decided(scenario, session.shares, cores())
+    return decided(scenario, result.shares, cores())
 
 
 def tried(scenario: Scenario) -> Scenario:
-    """What is run to see what its load takes: its highest rate for a moment."""
+    """Return a short run of the scenario at its highest rate, which shows how much CPU its load needs."""
     update: dict[str, Any] = {
         "rate": None if scenario.rate is None else peak_rate(scenario.rate),
         "records": None,

@@ -38,10 +38,10 @@ def kill_a_worker(broker: Cluster, folder: Path, *, nanny: bool) -> None:
 
     assert kill.done_s is not None
     assert ended[0] - kill.done_s < 20
-    assert [problem.partition(" on ")[0].rpartition(":")[0] for problem in first.problems] == [
+    assert [problem.text.partition(" on ")[0].rpartition(":")[0] for problem in first.problems] == [
         "the Dask worker tcp://127.0.0.1"
     ]
-    assert first.problems[0].endswith(" was lost: killed, out of memory, or cut off from the scheduler")
+    assert first.problems[0].text.endswith(" was lost: killed, out of memory, or cut off from the scheduler")
     assert faults(second) == []
     assert len(second.shares) == 3
     assert load_processes() == []

@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import ProblemKind
 from tests.support.repeats import note_report
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,16 @@ class Run:
     def verdicts(self) -> dict[str, str]:
         """Verdicts by the test's name."""
         return {test["nodeid"].split("::")[-1]: test["verdict"] for test in self.report["tests"]}
+
+    @property
+    def was_too_slow(self) -> bool:
+        """Return True if a test is INVALID because this machine was too busy for the load."""
+        if not (self.folder / "report.json").exists():
+            return False
+        return any(
+            test["verdict"] == "INVALID" and ProblemKind.GENERATOR_TOO_SLOW in test["problem_kinds"]
+            for test in self.report["tests"]
+        )
 
     @property
     def junit(self) -> ElementTree.Element:
@@ -89,10 +100,10 @@ class Project:
         return Run(process.returncode, out, self.folder)
 
     def run_steadily(self, *arguments: str, **environment: Any) -> Run:
-        """Run pytest; again, a few times, when this machine was too busy for the load: then nothing can be judged."""
+        """Run pytest; repeat it a few times while a test is INVALID because this machine was too busy for the load."""
         for _ in range(_ATTEMPTS - 1):
             run = self.run(*arguments, **environment)
-            if not ("generator too slow" in run.out and "INVALID" in run.out):
+            if not run.was_too_slow:
                 return run
         return self.run(*arguments, **environment)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.runner.round import Round
 
 REPEATS = 2
@@ -25,14 +26,9 @@ class GeneratorTooSlowError(Exception):
     """A test failed, and in one of its rounds the load generator was too slow."""
 
 
-def is_too_slow(problem: object) -> bool:
-    """Return True if a problem of a round, session or test says that the load generator was too slow."""
-    return "generator too slow: " in str(problem)
-
-
 def note_rounds(rounds: Iterable[Round]) -> None:
     """Remember invalid rounds that ran in this process."""
-    _note(problem for one in rounds for problem in one.problems)
+    _note((problem.kind, problem.text) for one in rounds for problem in one.problems)
 
 
 def note_report(file: Path) -> None:
@@ -58,14 +54,14 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
         raise
 
 
-def _note(problems: Iterable[object]) -> None:
-    _seen.extend(str(problem) for problem in problems if is_too_slow(problem))
+def _note(problems: Iterable[tuple[str, str]]) -> None:
+    _seen.extend(text for kind, text in problems if kind == ProblemKind.GENERATOR_TOO_SLOW)
 
 
-def _problems(value: Any) -> Iterator[object]:
-    """Problems of all tests, sessions and rounds of a report."""
+def _problems(value: Any) -> Iterator[tuple[str, str]]:
+    """Kinds and texts of the problems of all tests, sessions and rounds of a report."""
     if isinstance(value, dict):
-        yield from value.get("problems", ())
+        yield from zip(value.get("problem_kinds", ()), value.get("problems", ()), strict=False)
         value = list(value.values())
     if isinstance(value, list):
         for each in value:

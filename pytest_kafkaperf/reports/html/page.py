@@ -234,7 +234,7 @@ def _calibrated(name: str, found: Calibrated) -> tuple[str, list[tuple[str, str]
 
 def _why(result: Result) -> Iterator[tuple[str, str]]:
     """Kind and text, what matters most first."""
-    yield from (("problem", text) for text in result.problems)
+    yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
         yield "changed", f"against the {standard_of(result)}: {', '.join(result.changed).replace(' -> ', ' → ')}"
     yield from (("warning", text) for text in result.warnings)

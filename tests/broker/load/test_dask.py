@@ -226,4 +226,4 @@ def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp
         assert kill.done_s is not None
         assert time.monotonic() - kill.done_s < 40
         wait_for_load_processes(some=False)
-    assert any("the Dask scheduler" in problem for problem in only.problems)
+    assert any("the Dask scheduler" in problem.text for problem in only.problems)

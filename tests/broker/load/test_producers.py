@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import ProblemKind
 from tests.support.proxy import ProxiedBroker
 from tests.support.topic_log import Log
 
@@ -51,5 +52,6 @@ def test_a_parameter_that_the_broker_refuses_is_told_in_its_words(broker: Cluste
     ran = load(broker, transaction_size=10, producer_config={"transaction_timeout_ms": 2_000_000}, records=100)
 
     (problem,) = ran.round.problems
-    assert problem.startswith("producer 0 could not ")
-    assert "InvalidTransactionTimeout" in problem
+    assert problem.kind is ProblemKind.WORKER_FAILED
+    assert problem.text.startswith("producer 0 could not ")
+    assert "InvalidTransactionTimeout" in problem.text

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.rounds import run_scenario
 
@@ -95,7 +96,8 @@ def test_records_that_the_broker_refuses_are_errors_with_their_reason(
     ran = load(broker, duration=0.5, rate=rate, record_size=5000, warmup=0.1, **fields)
 
     (problem,) = ran.round.problems
-    assert problem.startswith("no record of the window was acknowledged: MessageSizeTooLargeError (")
+    assert problem.kind is ProblemKind.NOTHING_ACKNOWLEDGED
+    assert problem.text.startswith("no record of the window was acknowledged: MessageSizeTooLargeError (")
     assert ran.metrics["errors"] > 0
     assert ran.metrics["duplicated"] == 0
 

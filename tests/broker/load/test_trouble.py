@@ -16,6 +16,7 @@ import pytest
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.controller import SILENCE_TIMEOUT_S
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.runner import rounds
@@ -61,8 +62,9 @@ def test_a_killed_broker_of_our_own_ends_the_round_with_the_reason(
 
     assert killer.done_s is not None
     (problem,) = ran.round.problems
-    assert "broker" in problem
-    assert "Traceback" not in problem
+    assert problem.kind is ProblemKind.CLUSTER_ERROR
+    assert "broker" in problem.text
+    assert "Traceback" not in problem.text
     assert workers() == []
     assert capfd.readouterr().err == ""
 
@@ -75,10 +77,14 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_br
         ran = load(cluster, rate=500, duration=60, consumers=1, rounds=1, on_progress=killer)
 
     (problem,) = ran.round.problems
-    assert problem.startswith(f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while ")
-    assert problem.endswith(" were on their way: the cluster is down, or far too slow for this load")
+    assert problem.kind is ProblemKind.CLUSTER_ERROR
+    assert problem.text.startswith(f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while ")
+    assert problem.text.endswith(" were on their way: the cluster is down, or far too slow for this load")
     assert ran.report.broken
     assert ran.metrics["errors"] > 0
+
+
+DIED = Problem(ProblemKind.WORKER_FAILED, "a worker process died: killed, out of memory, or crashed")
 
 
 def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: Load) -> None:
@@ -87,7 +93,7 @@ def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: L
     with within(TOLD_WITHIN_S):
         ran = load(broker, rate=500, duration=60, producers=2, on_progress=killer)
 
-    assert ran.round.problems == ("a worker process died: killed, out of memory, or crashed",)
+    assert ran.round.problems == (DIED,)
     assert workers() == []
 
 
@@ -102,7 +108,7 @@ def test_a_worker_killed_between_two_rounds_is_told_too(broker: Cluster) -> None
         seen.add(number)
 
     rounds = run_scenario(scenario, broker, on_progress=kill_idle)
-    assert [one.problems for one in rounds] == [(), ("a worker process died: killed, out of memory, or crashed",)]
+    assert [one.problems for one in rounds] == [(), (DIED,)]
 
 
 def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
@@ -125,9 +131,10 @@ def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_tracebac
         ran = load(broker, rate=500, duration=60, producers=2)
 
     (problem,) = ran.round.problems
-    assert problem.startswith("worker 1 failed: FileNotFoundError: ")
-    assert problem.count("Traceback (most recent call last):") == 1
-    assert "shared_counters.py" in problem
+    assert problem.kind is ProblemKind.WORKER_FAILED
+    assert problem.text.startswith("worker 1 failed: FileNotFoundError: ")
+    assert problem.text.count("Traceback (most recent call last):") == 1
+    assert "shared_counters.py" in problem.text
     assert workers() == []
 
 
@@ -142,9 +149,10 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
         first, second = run_scenario(scenario, broker)
 
     (problem,) = first.problems
-    assert problem.startswith("worker 1 failed: ValueError: Invalid literal for Fraction: 'fast'\n")
-    assert problem.count("Traceback (most recent call last):") == 1
-    assert "base.py" in problem
+    assert problem.kind is ProblemKind.WORKER_FAILED
+    assert problem.text.startswith("worker 1 failed: ValueError: Invalid literal for Fraction: 'fast'\n")
+    assert problem.text.count("Traceback (most recent call last):") == 1
+    assert "base.py" in problem.text
     assert second.problems == ()
     assert workers() == []
 

@@ -65,7 +65,8 @@ def test_a_limit_finer_than_the_clocks_makes_the_test_invalid(project: Project, 
     (test,) = fine_report["tests"]
     assert (fine.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "INVALID")
     (problem,) = test["problems"]
-    assert problem.startswith("threshold 'e2e.latency.p99 <= 1 us': the limit is 1 µs, and the clocks of the machines")
+    assert test["problem_kinds"] == ["clock_uncertain"]
+    assert problem.startswith("threshold 'e2e.latency.p99 <= 1 us': the threshold is 1 µs, and the clocks of the ")
     assert [text for text in test["warnings"] if "clocks are known to ±" in text] == test["warnings"][:1]
     assert all(0 < one["e2e_uncertainty_s"] < 0.1 for one in test["rounds"])
     assert test["workers"]["scheduler"] == workers.address

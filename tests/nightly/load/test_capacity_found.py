@@ -9,6 +9,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.round import Round, StepOutcome
 from pytest_kafkaperf.runner.rounds import Compound
@@ -55,7 +56,8 @@ def test_what_consumers_cannot_keep_up_with_is_no_capacity(limited: Cluster) -> 
     with quota(limited, consumer_byte_rate=QUOTA_BYTES // 4):
         found = search(limited, ["errors == 0", "lag.end <= 5000"], low=10_000, high=20_000, consumers=1)
     (problem,) = found.problems
-    assert problem.startswith("no rate held its limits: at the lowest rate, 10k records/s")
+    assert problem.kind is ProblemKind.CAPACITY_NOT_FOUND
+    assert problem.text.startswith("no rate held its limits: at the lowest rate, 10k records/s")
     told = [
         step for step in found.steps if step.outcome is not StepOutcome.DISTURBED
     ]  # others may use the machine, too

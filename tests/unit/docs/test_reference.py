@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from docs import generate
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.plugin.options import SWITCHES
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.json_reader import Report
@@ -121,6 +122,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
+
+
+def test_the_reference_has_every_kind_of_problem() -> None:
+    """Scripts compare them, so none may be missing and none may be made up."""
+    documented = re.findall(r"^\| `([^`]+)` \|", _section("Kinds of problems"), re.MULTILINE)
+    assert documented == list(ProblemKind)
 
 
 def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> None:

@@ -6,10 +6,11 @@ import pytest
 
 TESTS = """
 import json, pathlib
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.round import Round
 from tests.support.repeats import note_report, note_rounds
 
-TOO_SLOW = "generator too slow: 10 of 500 records were sent late"
+TOO_SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 10 of 500 records were sent late")
 
 def fails_until(run, name):
     path = pathlib.Path(name)
@@ -21,7 +22,7 @@ def test_slow_round():
     fails_until(3, "round")
 
 def test_slow_report():
-    sessions = [{"rounds": [{"problems": [TOO_SLOW]}]}]
+    sessions = [{"rounds": [{"problems": [TOO_SLOW.text], "problem_kinds": [TOO_SLOW.kind]}]}]
     pathlib.Path("report.json").write_text(json.dumps({"tests": [{"further_sessions": sessions}]}))
     note_report(pathlib.Path("report.json"))
     fails_until(2, "report")
@@ -31,7 +32,7 @@ def test_too_often():
     fails_until(4, "often")
 
 def test_other_problem():
-    note_rounds([Round(metrics={}, problems=("broker 1 has died",))])
+    note_rounds([Round(metrics={}, problems=(Problem(ProblemKind.CLUSTER_ERROR, "generator too slow: no"),))])
     fails_until(2, "other")
 
 def test_after_a_slow_one():

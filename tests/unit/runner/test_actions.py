@@ -9,6 +9,7 @@ import time
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.actions import Action, ActionTimer, moved, planned
 
@@ -39,21 +40,25 @@ def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
         acting.follow(progress("measuring", 0.1))
         for timer in acting._timers:
             timer.join(10)
-    assert acting.problems == ["kafka_perf.at('0 s'): RuntimeError: no such broker"]
+    assert acting.problems == [Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('0 s'): RuntimeError: no such broker")]
 
 
 def test_an_action_that_was_not_done_is_a_problem_of_the_round() -> None:
     """The round ended early."""
     with ActionTimer([Action(60.0, print)]) as acting:
         acting.follow(progress("measuring", 0.0))
-    assert acting.problems == ["kafka_perf.at('60 s'): it was not done by the end of the round"]
+    assert acting.problems == [
+        Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('60 s'): it did not finish before the end of the round")
+    ]
 
 
 def test_an_action_after_the_end_is_refused_before_the_load() -> None:
     """It would never be done."""
     with pytest.raises(ScenarioError) as caught:
         planned("10 s", print, duration_s=5.0)
-    assert str(caught.value) == "kafka_perf.at('10 s'): the round is over by then; its duration is 5 s"
+    assert (
+        str(caught.value) == "kafka_perf.at('10 s'): the window is over by then; give a time below its duration of 5 s"
+    )
 
 
 class Thing:

@@ -12,6 +12,7 @@ import pytest
 from pytest_kafkaperf.clusters.client.admin import TopicGoneError
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import Audit, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner import integrity
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -132,26 +133,33 @@ def test_nothing_is_compared_with_acks_0() -> None:
     assert log.asked == 1
 
 
+UNREAD = Problem(ProblemKind.RECORDS_UNREAD, "records were not read")
+
+
+def cluster_error(text: str) -> Problem:
+    return Problem(ProblemKind.CLUSTER_ERROR, text)
+
+
 def test_a_cluster_that_is_lost_ends_the_run_before_a_round_and_not_after_it() -> None:
     """What was measured stands; what cannot be compared is left out."""
     lost = ClusterError("could not read the end offsets")
     before = checked(Log([lost]), Auditor(), report())
     after = checked(Log([(0, 0), lost]), Auditor(), report())
 
-    assert (before.broken, before.problems, before.workers) == (True, (str(lost),), ())
+    assert (before.broken, before.problems, before.workers) == (True, (cluster_error(str(lost)),), ())
     assert (after.broken, after.log_growth, after.audit, after.acknowledged()) == (False, None, None, {0: 30, 1: 30})
 
 
 def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
     """Nobody would find it in what clients say of it; its records are nowhere to be compared with."""
     told = checked(Log([(0, 0), TopicGoneError("no such topic")]), Auditor(), report())
-    unread = dataclasses.replace(report(), problems=("records were not read",))
+    unread = dataclasses.replace(report(), problems=(UNREAD,))
     told_first = checked(Log([(0, 0)], gone=True), Auditor(), unread)
 
     assert told.broken
-    assert told.problems == ("topic 'topic' is gone: somebody has deleted it while load ran",)
+    assert told.problems == (cluster_error("topic 'topic' is gone: somebody has deleted it while load ran"),)
     assert told_first.broken
-    assert told_first.problems == (*told.problems, "records were not read")
+    assert told_first.problems == (*told.problems, UNREAD)
 
 
 @dataclass(slots=True)
@@ -245,8 +253,8 @@ def test_an_audit_knows_what_was_acknowledged_and_what_failed() -> None:
 @pytest.mark.parametrize(
     ("unknown", "end", "reason"),
     [
-        (0, 20_000_000, "20000001 records are too many to be looked at one by one"),
-        (1 << 21, 30, "2097152 records of unknown fate are too many to be looked for one by one"),
+        (0, 20_000_000, "20000001 records are too many for an audit"),
+        (1 << 21, 30, "2097152 records without an acknowledgement or an error are too many for an audit"),
     ],
 )
 def test_too_many_records_are_not_looked_at(unknown: int, end: int, reason: str) -> None:

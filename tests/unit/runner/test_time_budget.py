@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
@@ -38,7 +39,7 @@ def case_of(*, reference: str | None = None, **fields: Any) -> Case:
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
 
 
-def session_of(rounds: int, *problems: str) -> MeasuredSession:
+def session_of(rounds: int, *problems: Problem) -> MeasuredSession:
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={}),) * rounds, problems=problems)
 
 
@@ -164,7 +165,7 @@ def test_what_was_left_out_is_told() -> None:
     """Figures of fewer rounds than declared make no baseline."""
     budget = CaseBudget(case_of(rounds=5), [], left_s=60)
     assert [budget.cut(session_of(rounds)) for rounds in (5, 4)] == [None, "cut to 4 of 5 rounds by the time budget"]
-    assert budget.cut(session_of(2, "round 2: no connection")) is None
+    assert budget.cut(session_of(2, Problem(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
     assert [budget.undecided(session_of(rounds)) for rounds in (3, 1)] == [
         None,
         "1 round ran in the time budget, and 3 can decide; raise --kafka-time-budget",

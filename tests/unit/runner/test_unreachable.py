@@ -10,6 +10,7 @@ from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.runner.integrity import checked
 from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -39,4 +40,5 @@ def test_a_cluster_that_is_lost_between_two_rounds_ends_the_run() -> None:
 
     assert report.broken
     (problem,) = report.problems
-    assert problem.startswith("could not read the end offsets of 'topic' on 127.0.0.1:9: KafkaConnectionError")
+    assert problem.kind is ProblemKind.CLUSTER_ERROR
+    assert problem.text.startswith("could not read the end offsets of 'topic' on 127.0.0.1:9: KafkaConnectionError")
