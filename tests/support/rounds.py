@@ -19,7 +19,7 @@ import pytest
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.core.problems import Problem
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
