@@ -86,5 +86,5 @@ def test_a_paused_broker_stalls_the_load_for_as_long(provider: str) -> None:
         with pytest.raises(UsageError) as raised:
             cluster.stop_broker(7)
         assert str(raised.value) == "no broker 7 in this cluster; its brokers are [1]"
-        with pytest.raises(UsageError, match="broker 1 runs already"):
+        with pytest.raises(UsageError, match="broker 1 is already running"):
             cluster.start_broker(1)
