@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_access
@@ -60,14 +60,25 @@ _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 _PROPERTY = re.compile(r"[\w.-]+")
 
 
+def _matching(pattern: re.Pattern[str], problem: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(problem)
+        return value
+
+    return AfterValidator(check)
+
+
 class ClusterSpec(MarkerFields):
     """The fields of the `kafka_cluster` marker; tests with equal specs share one cluster in a session."""
 
     brokers: int = Field(default=1, ge=1, le=MAX_BROKERS)
     """Number of brokers."""
-    version: str | None = None
+    version: Annotated[str, _matching(VERSION, "a Kafka version has three numbers, such as '4.1.0'")] | None = None
     """Kafka version, such as `4.1.0`; None: the plugin's default."""
-    image: str | None = None
+    image: Annotated[str, _matching(IMAGE, "not the name of a Docker image, such as 'apache/kafka:4.1.0'")] | None = (
+        None
+    )
     """Docker image, such as `confluentinc/cp-kafka:8.0.0`; None: `apache/kafka` with the version as its tag."""
     config: Config = Field(default_factory=dict)
     """Broker properties by Kafka's names; they override those that the provider sets by default."""
@@ -75,32 +86,11 @@ class ClusterSpec(MarkerFields):
     """Authentication and encryption for clients; None: plaintext."""
     jmx: bool = False
     """Collect JMX metrics from brokers through the JMX exporter."""
-    heap: str = "512m"
+    heap: Annotated[str, _matching(_HEAP, "a heap is a whole number with k, m or g, such as '512m' or '1g'")] = "512m"
     """Size of each broker's Java heap, as in `-Xmx`."""
     log_dirs: str | None = None
     """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only.
     None: the user's cache folder."""
-
-    @field_validator("version")
-    @classmethod
-    def _check_version(cls, version: str | None) -> str | None:
-        if version is not None and not VERSION.fullmatch(version):
-            raise ValueError("a Kafka version has three numbers, such as '4.1.0'")
-        return version
-
-    @field_validator("image")
-    @classmethod
-    def _check_image(cls, image: str | None) -> str | None:
-        if image is not None and not IMAGE.fullmatch(image):
-            raise ValueError("not the name of a Docker image, such as 'apache/kafka:4.1.0'")
-        return image
-
-    @field_validator("heap")
-    @classmethod
-    def _check_heap(cls, heap: str) -> str:
-        if not _HEAP.fullmatch(heap):
-            raise ValueError("a heap is a whole number with k, m or g, such as '512m' or '1g'")
-        return heap
 
     @field_validator("log_dirs", mode="before")
     @classmethod

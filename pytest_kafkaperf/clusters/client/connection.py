@@ -32,12 +32,7 @@ def call(work: Coroutine[Any, Any, T], *, timeout_s: float) -> T:
 
     """
     with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
-        return thread.submit(asyncio.run, _bounded(work, timeout_s)).result()
-
-
-async def _bounded(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-    async with asyncio.timeout(timeout_s):
-        return await work
+        return thread.submit(asyncio.run, asyncio.wait_for(work, timeout_s)).result()
 
 
 ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)

@@ -49,22 +49,24 @@ async def _create(servers: str, access: Access, name: str, password: str) -> Non
             raise ClusterError(f"{servers} rejected the creation of user {name!r}: {message or f'error {code}'}")
 
 
+_TEXT = types.CompactString("utf-8")
+_TAGS = ("tags", types.TaggedFields)
+_RESULTS = types.CompactArray(("user", _TEXT), ("error_code", types.Int16), ("error_message", _TEXT), _TAGS)
+_DELETIONS = types.CompactArray(("name", _TEXT), ("mechanism", types.Int8), _TAGS)
+_UPSERTIONS = types.CompactArray(
+    ("name", _TEXT),
+    ("mechanism", types.Int8),
+    ("iterations", types.Int32),
+    ("salt", types.CompactBytes),
+    ("salted_password", types.CompactBytes),
+    _TAGS,
+)
+
+
 class _AlterUserResponse(api.Response):  # type: ignore[misc] # aiokafka ships no types
     API_KEY = 51
     API_VERSION = 0
-    SCHEMA = types.Schema(
-        ("throttle_time_ms", types.Int32),
-        (
-            "results",
-            types.CompactArray(
-                ("user", types.CompactString("utf-8")),
-                ("error_code", types.Int16),
-                ("error_message", types.CompactString("utf-8")),
-                ("tags", types.TaggedFields),
-            ),
-        ),
-        ("tags", types.TaggedFields),
-    )
+    SCHEMA = types.Schema(("throttle_time_ms", types.Int32), ("results", _RESULTS), _TAGS)
 
 
 class _AlterUserStruct(api.RequestStruct):  # type: ignore[misc]
@@ -72,28 +74,7 @@ class _AlterUserStruct(api.RequestStruct):  # type: ignore[misc]
     API_KEY = 51
     API_VERSION = 0
     RESPONSE_TYPE = _AlterUserResponse
-    SCHEMA = types.Schema(
-        (
-            "deletions",
-            types.CompactArray(
-                ("name", types.CompactString("utf-8")),
-                ("mechanism", types.Int8),
-                ("tags", types.TaggedFields),
-            ),
-        ),
-        (
-            "upsertions",
-            types.CompactArray(
-                ("name", types.CompactString("utf-8")),
-                ("mechanism", types.Int8),
-                ("iterations", types.Int32),
-                ("salt", types.CompactBytes),
-                ("salted_password", types.CompactBytes),
-                ("tags", types.TaggedFields),
-            ),
-        ),
-        ("tags", types.TaggedFields),
-    )
+    SCHEMA = types.Schema(("deletions", _DELETIONS), ("upsertions", _UPSERTIONS), _TAGS)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"  # aiokafka logs its requests, and these bytes allow a login

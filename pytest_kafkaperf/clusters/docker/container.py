@@ -58,7 +58,8 @@ class Container:
     def stop(self, *, kill: bool) -> None:
         """Stop or kill the container."""
         with self._reporting("stopped"):
-            if self._status() == "paused":
+            self._container.reload()
+            if self._container.status == "paused":
                 self._container.unpause()
             if kill:
                 self._container.kill()
@@ -119,10 +120,6 @@ class Container:
         if not self._started:
             raise ClusterError(f"broker {self._broker} was never started")
         return self._testcontainer.get_wrapped_container()
-
-    def _status(self) -> str:
-        self._container.reload()
-        return str(self._container.status)
 
     @contextmanager
     def _reporting(self, action: str) -> Iterator[None]:

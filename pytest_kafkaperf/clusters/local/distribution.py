@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import platformdirs
 from filelock import FileLock, Timeout
@@ -104,20 +104,13 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
 
     """
     folder = cache / "kafka" / version
-    distribution = _read(folder, version) or _fetch_once(folder, version, java)
+    distribution = _read(folder, version)
+    if distribution is None:
+        with fetching(folder, f"Kafka {version}", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
+            # Another session may have downloaded it.
+            distribution = _read(folder, version) or _install(folder, version, java)
     _verify(distribution, folder)
     return distribution
-
-
-def _fetch_once(folder: Path, version: str, java: Java) -> Distribution:
-    with fetching(folder, f"Kafka {version}", cache=folder.parents[1], timeout_s=_OTHER_SESSION_TIMEOUT_S):
-        found = _read(folder, version)  # another session may have downloaded it
-        if found is None:
-            _install(folder, version, java)
-            found = _read(folder, version)
-    if found is None:  # pragma: no cover - only if another program deletes the new folder
-        raise ClusterError(f"another program deleted {folder} during the download of Kafka {version}; try again")
-    return found
 
 
 def _read(folder: Path, version: str) -> Distribution | None:
@@ -155,24 +148,32 @@ def _verify(distribution: Distribution, folder: Path) -> None:
         )
 
 
-def _install(folder: Path, version: str, java: Java) -> None:
+def _install(folder: Path, version: str, java: Java) -> Distribution:
     partial = folder.with_name(f"{version}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    classpath = _fetch(partial, folder, version)
-    _format(partial, classpath, version, java)
-    files = [*classpath, *sorted((partial / "storage").iterdir())]
-    _write_manifest(
-        partial / "manifest.json",
-        {
-            "schema": _SCHEMA,
-            "version": version,
-            "classpath": [jar.relative_to(partial).as_posix() for jar in classpath],
-            "files": {file.relative_to(partial).as_posix(): file.stat().st_size for file in files},
-            "sha256": {file.relative_to(partial).as_posix(): sha256(file) for file in files},
-        },
-    )
+    jars = _fetch(partial, folder, version)
+    _format(partial, jars, version, java)
+    names = {file: file.relative_to(partial) for file in (*jars, *sorted((partial / "storage").iterdir()))}
+    sums = {name: sha256(file) for file, name in names.items()}
+    manifest = {
+        "schema": _SCHEMA,
+        "version": version,
+        "classpath": [names[jar].as_posix() for jar in jars],
+        "files": {name.as_posix(): file.stat().st_size for file, name in names.items()},
+        "sha256": {name.as_posix(): found for name, found in sums.items()},
+    }
+    with (partial / "manifest.json").open("w", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
+    return Distribution(
+        version=version,
+        classpath=tuple(folder / names[jar] for jar in jars),
+        storage=folder / "storage",
+        sums={folder / name: found for name, found in sums.items()},
+    )
 
 
 def _fetch(partial: Path, folder: Path, version: str) -> list[Path]:
@@ -226,10 +227,3 @@ def _format(partial: Path, classpath: list[Path], version: str, java: Java) -> N
             f"Kafka {version} could not format a data folder with {java.description} ({java.path}):\n{output}"
         )
     properties.unlink()
-
-
-def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
