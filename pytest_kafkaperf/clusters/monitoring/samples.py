@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -94,10 +92,10 @@ def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
     last: dict[str, tuple[float, int]] = {}
     """By counter: its last value, and the number of restarts known at that time."""
     for sample in sorted(samples, key=lambda sample: sample.at_ns):
-        counters = {name: value for name, value in sample.figures.items() if FIGURES[name] == "counter"}
+        counters = {name: value for name, value in sample.figures.items() if name not in _GAUGES}
         restarts += _shows_restart(counters, last, restarts)
         for name, value in sample.figures.items():
-            if FIGURES[name] == "gauge":
+            if name in _GAUGES:
                 readings.setdefault(name, []).append((sample.at_ns, value))
                 continue
             known = readings.setdefault(name, [])
@@ -131,31 +129,21 @@ def _add_watched(readings: dict[str, list[tuple[int, float]]], at_ns: int, *, re
     known.append((at_ns, before_s + (0.0 if restarted else (at_ns - before_ns) / NS_PER_S)))
 
 
-Kind = Literal["counter", "gauge"]
+_GAUGES = ("machine_cores", "memory_bytes", "under_replicated", "leaders", "request_handler_pools")
 
-FIGURES: Mapping[str, Kind] = MappingProxyType(
-    {
-        "cpu_s": "counter",
-        "disk_read_bytes": "counter",
-        "disk_written_bytes": "counter",
-        "network_in_bytes": "counter",
-        "network_out_bytes": "counter",
-        "isr_shrinks": "counter",
-        "request_handler_idle_s": "counter",
-        **{
-            f"{request}_{part}_{what}": "counter"
-            for request in REQUESTS
-            for part in PARTS
-            for what in ("s", "requests")
-        },
-        "machine_cpu_s": "counter",
-        "session_cpu_s": "counter",
-        "machine_cores": "gauge",
-        "memory_bytes": "gauge",
-        "under_replicated": "gauge",
-        "leaders": "gauge",
-        "request_handler_pools": "gauge",
-    }
+FIGURES = (
+    *_GAUGES,
+    # counters
+    "cpu_s",
+    "disk_read_bytes",
+    "disk_written_bytes",
+    "network_in_bytes",
+    "network_out_bytes",
+    "isr_shrinks",
+    "request_handler_idle_s",
+    *(f"{request}_{part}_{what}" for request in REQUESTS for part in PARTS for what in ("s", "requests")),
+    "machine_cpu_s",
+    "session_cpu_s",
 )
 """The measurements that a sample may contain.
 
