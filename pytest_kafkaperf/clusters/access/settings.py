@@ -74,10 +74,7 @@ def read_settings(
 
     """
     values = {name: value.strip(JAVA_SPACE) for name, (value, _) in given.items() if name in _NAMES}
-    problems = [
-        *already,
-        *_unsupported({name: place for name, (_, place) in given.items()}),
-    ]
+    problems = [*already, *_unsupported({name: place for name, (_, place) in given.items()})]
     problems += [
         f"{name!r} contains a NUL or an unpaired surrogate; give valid text"
         for name, value in values.items()

@@ -129,17 +129,18 @@ class Security:
         """Make credentials and certificates.
 
         Args:
-            kind: `ClusterSpec.security`.
+            kind: `ClusterSpec.security`; None: no protection.
             hosts: host names and IP addresses of the brokers, for their certificate.
 
         """
+        kinds = (kind or "").split("+")
         return cls(
-            scram="sasl_scram" in (kind or ""),
-            plain="sasl_plain" in (kind or ""),
+            scram="sasl_scram" in kinds,
+            plain="sasl_plain" in kinds,
             # Hexadecimal digits need no escape in JAAS, properties files, shells or templates.
             password=SecretStr(secrets.token_hex(_PASSWORD_BYTES)),
             admin_password=SecretStr(secrets.token_hex(_PASSWORD_BYTES)),
-            certificates=certificates(hosts) if "tls" in (kind or "") else None,
+            certificates=certificates(hosts) if "tls" in kinds else None,
         )
 
     @property
