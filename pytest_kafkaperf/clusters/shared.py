@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.target import Reference, Target
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 
 
@@ -17,11 +18,11 @@ class Wanted:
     """What cluster is asked for; equal ones are shared."""
 
     spec: ClusterSpec
-    target: str
+    target: Target
     """The text of `--kafka-cluster`, or what `--kafka-reference` says in its words."""
     client_properties: Path | None = None
     metrics_urls: tuple[str, ...] = ()
-    reference: str | None = None
+    reference: Reference | None = None
     """The text of `--kafka-reference`, where it is that: it never shares the cluster that it is compared with."""
 
 
@@ -72,7 +73,7 @@ def _provision(wanted: Wanted) -> contextlib.AbstractContextManager[Cluster]:
 
 
 @contextlib.contextmanager
-def _named(reference: str | None) -> Iterator[None]:
+def _named(reference: Reference | None) -> Iterator[None]:
     """Say which of two clusters it is that does not come up."""
     try:
         yield

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.clusters.target import External, read_target
+from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError
 from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, SEARCH_METRICS
 from pytest_kafkaperf.runner.capacity import SearchPlan
@@ -75,9 +75,8 @@ class Case:
 
         """
         kept = [limit for limit in self.thresholds if limit.metric.name not in SEARCH_METRICS]
-        general = {" ".join(text.split()) for text in self.settings.thresholds}
         for limit in self.thresholds:
-            if limit.metric.name in SEARCH_METRICS and limit.expression not in general:
+            if limit.metric.name in SEARCH_METRICS and limit not in self.settings.thresholds:
                 raise ScenarioError(
                     f"threshold {limit.expression!r}: kafka_perf() holds one rate; {limit.metric.name} is what "
                     "kafka_perf.capacity(...) searches for"
@@ -152,7 +151,6 @@ def read_case(
     expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
     declared = attempt(_scenario, levels, folder)
     thresholds = [attempt(parse_threshold, text) for text in expressions]
-    general = [attempt(parse_threshold, text) for text in settings.thresholds]
     spec = attempt(_spec, marks, parameters, settings)
     stop_on_problems()
     reference = attempt(_reference, spec, settings)
@@ -163,7 +161,7 @@ def read_case(
     return Case(
         nodeid=nodeid,
         scenario=scenario,
-        thresholds=(*thresholds, *(limit for limit in general if limit.metric.name in measured)),
+        thresholds=(*thresholds, *(limit for limit in settings.thresholds if limit.metric.name in measured)),
         spec=spec,
         reference=reference,
         sources=sources,
@@ -290,7 +288,7 @@ def _renamed(problem: str) -> str:
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
     """What a round gives on the cluster that is named; an application's own fixture may bring another one."""
     measured = {*scenario.metrics(), *EVENT_METRICS, *SEARCH_METRICS}
-    if isinstance(read_target(settings.cluster), External):
+    if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
 

@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key, differences
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
+from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.baseline_update import update_baseline
@@ -188,7 +188,7 @@ class Session:
             spec=spec,
             target=reference.target,
             client_properties=settings.reference_client_config or own,
-            reference=str(reference),
+            reference=reference,
         )
 
     def _session_runner(
@@ -206,7 +206,7 @@ class Session:
             order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - nobody guesses it
             actions=actions,
             preheat_s=self.settings.preheat_s,
-            allocation=parse_workers(self.settings.workers),
+            allocation=self.settings.workers,
             on_progress=on_progress,
             plan=case.plan,
         )
@@ -249,7 +249,7 @@ class Session:
             warnings=warnings_of(sessions),
             problems=judgement.problems,
             notes=(*ran.notes, *uncalibrated),
-            allocation=allocation or parse_workers(self.settings.workers),
+            allocation=allocation or self.settings.workers,
             partial=ran.partial,
         )
 

@@ -1,4 +1,4 @@
-"""What cannot be is refused at collection: with the test's name, what was given, and what is valid."""
+"""Invalid markers and options are errors at collection: they name the test, the value and valid values."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ REFUSED = [
     ("kafka_cluster(image='two words')", "an image is named as docker does"),
     ("kafka_cluster(version='newest')", "version='newest': a Kafka version has three numbers"),
 ]
-"""Markers that cannot be, and what is said of each."""
+"""Invalid markers, and a part of the error of each."""
 
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What one run says of tests that have one of these markers each, by the test's name."""
+    """The errors of one run, by the name of the test; each test has one of these markers."""
     tests = [
         f"@pytest.mark.{marker}\ndef test_{number}(kafka_perf):\n    kafka_perf()\n"
         for number, (marker, _) in enumerate(REFUSED)
@@ -46,8 +46,8 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     assert run.status == pytest.ExitCode.INTERRUPTED
     assert "Traceback" not in run.out
     found: dict[str, str] = {}
-    for told in re.split(r"^test_perf\.py::", run.out, flags=re.MULTILINE)[1:]:
-        name, _, problem = told.partition(": ")
+    for error in re.split(r"^test_perf\.py::", run.out, flags=re.MULTILINE)[1:]:
+        name, _, problem = error.partition(": ")
         found[name] = found.get(name, "") + problem
     return found
 
@@ -56,13 +56,13 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     ("name", "text"),
     [pytest.param(f"test_{number}", text, id=marker) for number, (marker, text) in enumerate(REFUSED)],
 )
-def test_a_marker_that_cannot_be_is_refused(refusals: dict[str, str], name: str, text: str) -> None:
-    """A typing mistake must cost seconds, not a CI run; nothing may start."""
+def test_an_invalid_marker_is_an_error(refusals: dict[str, str], name: str, text: str) -> None:
+    """A typing mistake must cost seconds, not a CI run: nothing starts."""
     assert text in refusals[name]
 
 
-def test_all_problems_of_a_file_are_told_at_once(project: Project) -> None:
-    """Whoever mends a file wants the whole list."""
+def test_all_problems_of_a_file_are_reported_at_once(project: Project) -> None:
+    """The user can then correct all of them before the next run."""
     run = project.test(
         "@pytest.mark.kafka_scenario(acs=1)\n"
         "@pytest.mark.kafka_threshold('p99 <= 5 ms', 'errors == none')\n"
@@ -75,8 +75,8 @@ def test_all_problems_of_a_file_are_told_at_once(project: Project) -> None:
     assert found == ["test_perf.py::test_one"] * 3 + ["test_perf.py::TestMore::test_two"]
 
 
-def test_a_parametrised_value_is_checked_too(project: Project) -> None:
-    """The name of the parameter set tells which value it was."""
+def test_parametrised_values_are_also_checked(project: Project) -> None:
+    """The name of the parameter set identifies the value."""
     run = project.test(
         "@pytest.mark.parametrize('record_size', ['100 B', '1 Kib'])\n"
         "def test_sizes(kafka_perf, record_size):\n    kafka_perf()"
@@ -84,8 +84,8 @@ def test_a_parametrised_value_is_checked_too(project: Project) -> None:
     assert "test_perf.py::test_sizes[1 Kib]: kafka_scenario: record_size" in run.out
 
 
-def test_tests_without_load_are_left_alone(project: Project) -> None:
-    """Markers on a whole module must not break the tests in it that make no load."""
+def test_markers_of_tests_without_load_are_ignored(project: Project) -> None:
+    """A marker for a whole module must not break the tests in it that make no load."""
     run = project.test("pytestmark = pytest.mark.kafka_scenario(acs=1)\ndef test_other(): ...").run(reports=False)
     assert run.status == pytest.ExitCode.OK
 
@@ -102,16 +102,16 @@ def test_tests_without_load_are_left_alone(project: Project) -> None:
         ("--kafka-environment=../elsewhere", "'../elsewhere' is not a safe folder name"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(project: Project, option: str, text: str) -> None:
-    """Options are read before anything starts."""
+def test_an_invalid_option_is_an_error(project: Project, option: str, text: str) -> None:
+    """Options are parsed before anything starts."""
     run = project.test("def test_orders(kafka_perf):\n    kafka_perf()").run(option, reports=False)
     assert run.status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
     assert text in run.out
     assert "Traceback" not in run.out
 
 
-def test_perf_tests_are_found_without_running_them(project: Project) -> None:
-    """`--collect-only` starts nothing, whatever the markers say."""
+def test_perf_tests_can_be_collected_without_running_them(project: Project) -> None:
+    """`--collect-only` starts nothing, and the plugin's markers are registered."""
     run = project.test("@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders(kafka_perf): ...").run(
         "--collect-only", "-q", "--strict-markers", "-W", "error", reports=False
     )
@@ -119,8 +119,8 @@ def test_perf_tests_are_found_without_running_them(project: Project) -> None:
     assert "test_perf.py::test_orders" in run.out
 
 
-def test_xdist_is_refused_for_perf_tests_only(project: Project) -> None:
-    """Two tests at once would measure each other; the others keep their speed."""
+def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
+    """Parallel perf tests would disturb each other; other tests can still run in parallel."""
     run = project.test("def test_orders(kafka_perf):\n    kafka_perf()\ndef test_other(): ...").run(
         "-n2", reports=False
     )
