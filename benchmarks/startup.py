@@ -1,9 +1,8 @@
 """Start-up cost of the plugin in a pytest run without perf tests: `python benchmarks/startup.py`.
 
-Runs `pytest --collect-only -q -p no:benchmark` in a folder with one test, with and without `-p no:kafkaperf` in turn, and
-prints the medians of whole processes. It measures twice: with cached bytecode, as users run pytest, and with
-`PYTHONDONTWRITEBYTECODE=1`. There, Python compiles the plugin in every run, unless pip compiled it: pip compiles wheels,
-not editable installations.
+Runs `pytest --collect-only -q -p no:benchmark` in a folder with one test, with and without `-p no:kafkaperf` in turn,
+and prints the medians of whole processes. It measures twice: with cached bytecode, as users run pytest, and with
+`PYTHONDONTWRITEBYTECODE=1`, where pytest compiles the plugin in every run.
 """
 
 from __future__ import annotations

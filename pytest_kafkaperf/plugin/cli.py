@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--environment",
         metavar="NAME",
-        help="environment of the baseline, as in --kafka-environment; default: derived from this machine",
+        help="as --kafka-environment; default: this machine's",
     )
     command.add_argument(
         "--cluster",
@@ -121,9 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-json to compare with")
     command.add_argument("after", type=Path, metavar="B.json", help="report to judge")
-    command.add_argument(
-        "--tolerance", default="10%", help="allowed regression of tests without thresholds; default: 10%%"
-    )
+    command.add_argument("--tolerance", default="10%", help="allowed regression without thresholds; default: 10%%")
     command.set_defaults(run=_compare)
     return parser
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+import pytest
 
-    import pytest
-
-    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
-    from pytest_kafkaperf.runner.case import Case
-    from pytest_kafkaperf.runner.result import Ending
-    from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
+from pytest_kafkaperf.reports.terminal import summary_lines
+from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.result import Ending
+from pytest_kafkaperf.runner.session import Session
 
 
 @contextlib.contextmanager
@@ -27,7 +25,6 @@ def progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLine
     if reporter is None or not (live or config.get_verbosity() > 0):
         yield None
         return
-    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines  # noqa: PLC0415
 
     def write(text: str) -> None:
         with _uncaptured(config):
@@ -60,8 +57,6 @@ def print_table(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: Session, endings: Mapping[str, Ending]
 ) -> None:
     """Print the results of all tests, as wide as the terminal."""
-    from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415
-
     writer = terminalreporter._tw  # noqa: SLF001 - has the width, colour and encoding; there is no public way
     terminalreporter.write_sep("=", "kafka performance")
     for line in summary_lines(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,14 +16,12 @@ from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, tell
 from pytest_kafkaperf.reports.writing import add_to_history
 from pytest_kafkaperf.runner.actions import planned
+from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.runner.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
-    from pytest_kafkaperf.runner.case import Case
-    from pytest_kafkaperf.runner.result import Ending, Result
-    from pytest_kafkaperf.runner.session import Session
 
 
 class KafkaPerf:
@@ -34,9 +33,9 @@ class KafkaPerf:
         self._session = session
         self._cluster = cluster
         marker = self._node.get_closest_marker("benchmark")
-        self._clock = None if marker is None else marker.kwargs.get("timer")
-        """The timer of pytest-benchmark's fixture; a `LoadClock` if the test appears in its table."""
-        self._benchmark = request.getfixturevalue("benchmark") if isinstance(self._clock, LoadClock) else None
+        clock = None if marker is None else marker.kwargs.get("timer")
+        self._benchmark = (request.getfixturevalue("benchmark"), clock) if isinstance(clock, LoadClock) else None
+        """pytest-benchmark's fixture and its timer; None if the test is not in its table."""
         self._planned: list[tuple[str | float, Callable[[], object]]] = []
         self._called = False
         self._finished = False
@@ -44,9 +43,8 @@ class KafkaPerf:
     def close(self, ending: Ending | None) -> None:
         """Fail a test that passed but measured nothing."""
         if ending is not None and ending.outcome == "passed" and not self._called:
-            raise failure(
-                "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure"
-            )
+            text = "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure"
+            pytest.fail(text, pytrace=False)
 
     def at(self, time: str | float, action: Callable[..., object], *arguments: object, **named: object) -> None:
         """Call `action` in every round, `time` after the start: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
@@ -84,10 +82,7 @@ class KafkaPerf:
         node, session = self._node, self._session
         self._called = True
         if self._finished:
-            pytest.fail(
-                "kafka_perf() runs once per test; use pytest.mark.parametrize for several scenarios", pytrace=False
-            )
-        problem = None
+            pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
         try:
             case = configure(self._plugin.case(node))
             if self._benchmark is not None and is_disabled(node.config):
@@ -100,14 +95,12 @@ class KafkaPerf:
             if not case.is_smoke_test:
                 add_to_history(session, result)
         except KafkaPerfError as error:
-            problem = str(error)
+            raise failure(error) from None
         finally:  # results are reported even if the baseline could not be written
             self._plugin.add_properties(node)
-        if problem is not None:
-            raise failure(problem)
         self._finished = True
-        if self._benchmark is not None and self._clock is not None:
-            tell(result, self._benchmark, self._clock)
+        if self._benchmark is not None:
+            tell(result, *self._benchmark)
         conclude(result, session)
         return result
 
@@ -121,12 +114,9 @@ def conclude(result: Result, session: Session) -> None:
         pytest.skip("; ".join(result.notes))
 
 
-def failure(problem: str) -> BaseException:
-    """Return the exception that fails a test with this text.
-
-    Raise it outside of the `except` block: otherwise pytest also shows the original exception.
-    """
-    return pytest.fail.Exception(printable(problem, keep="\t\n"), pytrace=False)
+def failure(error: KafkaPerfError) -> BaseException:
+    """Return the exception that fails a test with the text of an error; raise it `from None`."""
+    return pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False)
 
 
 def _ignore(*_: Any) -> None:

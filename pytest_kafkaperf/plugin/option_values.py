@@ -23,8 +23,8 @@ UPDATE_MODES = ("all", "new", "improved", "append")
 DEFAULT_BASELINES = "kafka-baselines"
 """Default folder of baselines, relative to the root folder."""
 
-_PREHEAT_S = 6.0
-"""Default duration of the broker warm-up, in seconds: after it, new brokers are as fast as in later rounds."""
+_PREHEAT = "6 s"
+"""Default duration of the broker warm-up: after it, new brokers are as fast as in later rounds."""
 
 _EXCLUSIVE = (
     ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
@@ -56,53 +56,46 @@ def read_settings(
         UsageError: a value is invalid, or two options exclude each other.
 
     """
-    given = {name: _text(value) for name, value in command_line.items() if value not in (None, False)}
-    written = {name: _text(value) for name, value in ini.items() if value not in ("", False, [])}
+    given, written = _texts(command_line, unset=(None, False)), _texts(ini, unset=("", False, []))
     values = {**written, **given}
 
     def path(name: str) -> Path | None:
         return (invocation_folder if name in given else root) / values[name] if name in values else None
 
-    cluster = parse_target(values.get("cluster", "auto"))
-    update = _update_mode(values.get("update-baselines"))
     reference = parse_reference(values["reference"]) if "reference" in values else None
-    environment = values.get("environment")
-    preheat_s = _seconds(values, "preheat", minimum=0)
-    html = path("html")
-    if html is not None:
+    _check_combinations(values, reference)
+    if "html" in values:
         check_installed()
-    settings = Settings(
+    return Settings(
         command_line=given,
         ini=written,
         root=root,
-        cluster=cluster,
+        cluster=parse_target(values.get("cluster", "auto")),
         workers=_workers(values.get("workers")),
         client_config=path("client-config"),
         metrics_urls=_urls(values.get("metrics-url")),
         log_dirs=_folders(values.get("log-dirs"), invocation_folder if "log-dirs" in given else root),
         baselines=path("baselines") or root / DEFAULT_BASELINES,
-        update=update,
-        environment=None if environment is None else environment_key(environment),
+        update=_update_mode(values.get("update-baselines")),
+        environment=environment_key(values["environment"]) if "environment" in values else None,
         strict="strict" in values,
-        preheat_s=_PREHEAT_S if preheat_s is None else preheat_s,
+        preheat_s=_seconds("preheat", values.get("preheat", _PREHEAT), minimum=0),
         confirm="no-confirm" not in values,
         reference=reference,
         reference_config=_properties(values.get("reference-config")),
         reference_client_config=path("reference-client-config"),
         reference_seed=_whole_number(values, "reference-seed", minimum=0),
         calibrate=_whole_number(values, "calibrate", minimum=2),
-        time_budget_s=_seconds(values, "time-budget", minimum=1),
+        time_budget_s=_seconds("time-budget", values["time-budget"], minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
         json=path("json"),
         markdown=path("markdown"),
         gitlab_metrics=path("gitlab-metrics"),
-        html=html,
+        html=path("html"),
         compat="compat" in values,
         history=path("history"),
         thresholds=tuple(parse_threshold(text) for text in thresholds),
     )
-    _check_combinations(values, reference)
-    return settings
 
 
 def _check_combinations(values: Mapping[str, str], reference: Reference | None) -> None:
@@ -188,10 +181,7 @@ def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int 
     return int(text)
 
 
-def _seconds(values: Mapping[str, str], name: str, *, minimum: int) -> float | None:
-    text = values.get(name)
-    if text is None:
-        return None
+def _seconds(name: str, text: str, *, minimum: int) -> float:
     try:
         seconds = parse(re.sub(r"m\s*\Z", "min", text), Unit.SECONDS)  # CI systems write minutes as `m`
     except UnitError as error:
@@ -217,11 +207,9 @@ def _urls(text: str | None) -> tuple[str, ...]:
     return urls
 
 
-def _text(value: str | bool | list[str] | None) -> str:  # noqa: FBT001 - a value from pytest
-    match value:
-        case True:
-            return "true"
-        case list():
-            return "\n".join(value)
-        case _:
-            return str(value)
+def _texts(values: Mapping[str, str | bool | list[str] | None], *, unset: tuple[object, ...]) -> dict[str, str]:
+    """Return the texts of all values that are set: `true` for a switch, one line per entry of a list."""
+    lines = {
+        name: value if isinstance(value, list) else [value] for name, value in values.items() if value not in unset
+    }
+    return {name: "\n".join("true" if each is True else str(each) for each in found) for name, found in lines.items()}

@@ -10,10 +10,7 @@ if TYPE_CHECKING:
 OPTIONS: dict[str, tuple[str, str]] = {
     "cluster": (
         "auto|local|docker|HOST:PORT[,...]",
-        (
-            "cluster to test: brokers that this session starts (auto: in Docker if a daemon answers, otherwise local) "
-            "or an external cluster"
-        ),
+        "brokers that the session starts (auto: docker if a daemon answers, otherwise local) or an external cluster",
     ),
     "client-config": ("FILE", "client.properties of an external cluster, in the format of Kafka's own tools"),
     "metrics-url": ("URL[,URL...]", "URLs of the JMX exporters of an external cluster's brokers"),
@@ -22,37 +19,22 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "brokers": ("N", "number of brokers that the session starts, or that an external cluster must have"),
     "workers": (
         "N|dask://SCHEDULER[:PORT]",
-        (
-            "worker processes that make the load: N producing and N consuming workers on this machine (default: as "
-            "many as needed), or workers on a Dask cluster; Dask needs pytest-kafkaperf[dask]"
-        ),
+        "N worker processes of each kind (default: as many as needed), or a Dask cluster (pytest-kafkaperf[dask])",
     ),
-    "log-dirs": (
-        "DIR[,DIR...]",
-        "folders for the logs of local brokers; tests use the first folder unless they name another one",
-    ),
+    "log-dirs": ("DIR[,DIR...]", "folders for the logs of local brokers; tests that name no folder use the first"),
     "rounds": ("N", "rounds of every scenario"),
     "duration": ("TIME", "duration of every round, for example '10 s'; also replaces 'records'"),
     "warmup": ("TIME", "duration of the load before each round, for example '2 s'"),
-    "preheat": (
-        "TIME",
-        "broker warm-up: duration of the load on new brokers before the first round of a scenario (default: 6 s)",
-    ),
+    "preheat": ("TIME", "broker warm-up: load on new brokers before the first round of a scenario (default: 6 s)"),
     "baselines": ("DIR", "folder of the baseline files (default: kafka-baselines)"),
-    "environment": (
-        "NAME",
-        "name of this environment; tests are compared only with its baselines (default: derived from the machine)",
-    ),
+    "environment": ("NAME", "environment whose baselines are used (default: derived from machine and cluster)"),
     "reference": (
         "local[:VERSION]|docker[:IMAGE]|HOST:PORT[,...]",
         "compare with this cluster instead of stored baselines; rounds alternate between both clusters",
     ),
     "reference-client-config": ("FILE", "client.properties of an external reference cluster"),
     "reference-seed": ("N", "seed for the order of rounds on both clusters; reports with a reference contain it"),
-    "calibrate": (
-        "N",
-        "run every test in N fresh sessions and report how much the sessions differ and which changes are detectable",
-    ),
+    "calibrate": ("N", "measure the noise of every test in N fresh sessions, and the changes that it can detect"),
     "time-budget": ("TIME", "maximum duration of the run, for example 10m; the plugin skips rounds to stay within it"),
     "json": ("PATH", "write the JSON report"),
     "html": ("PATH", "write an HTML report with charts; needs pytest-kafkaperf[html]"),
@@ -75,10 +57,7 @@ SWITCHES = {
 UPDATE_OPTION = "--kafka-update-baselines"
 UPDATE = (
     "all|new|improved|append",
-    (
-        "write baselines: all (of every test; the default mode), new (of tests without a baseline), improved (of tests "
-        "that improved significantly), append (add this session to the baseline, which keeps the newest 10)"
-    ),
+    "write baselines: all (default), new (without a baseline), improved (significantly), append (add to the newest 10)",
 )
 """Metavar and help of `UPDATE_OPTION`; its value is optional."""
 REFERENCE_CONFIG = ("NAME=VALUE", "broker property of the reference, such as num.io.threads=1; repeatable")

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.clusters import provision
+from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, shortened
 from pytest_kafkaperf.core.signals import Interruption, hear_no_more, without_interrupt
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.plugin import has_thresholds, takes_perf
+from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
 from pytest_kafkaperf.plugin.fixtures import KafkaPerf, conclude, failure
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, tell_github, write_reports
+from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.session import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from pytest_kafkaperf.clusters.spec import Cluster
-    from pytest_kafkaperf.plugin import Collection
-    from pytest_kafkaperf.runner.case import Case
-    from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.settings import Settings
 
 _MAX_REASON = 2000
 """Maximum length, in characters, of the reason of a failure in reports."""
@@ -70,8 +66,7 @@ class PerfPlugin:
         try:
             return self.open_session()
         except KafkaPerfError as error:
-            problem = str(error)
-        raise failure(problem)
+            raise failure(error) from None
 
     def case(self, item: pytest.Item) -> Case:
         """Return the case of a perf test."""
@@ -92,8 +87,7 @@ class PerfPlugin:
             provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
             return session.cluster(case.spec)
         except KafkaPerfError as error:
-            problem = str(error)
-        raise failure(problem)
+            raise failure(error) from None
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
         """Yield the value of one test's fixture `kafka_perf`."""

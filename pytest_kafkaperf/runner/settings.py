@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Reference, Target, choose, resolve
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Local, Reference, Target, choose, resolve
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -79,11 +79,6 @@ class Settings:
         given = self.command_line if source == "command line" else self.ini
         return {name: given[name] for name in names if name in given}
 
-    @property
-    def version(self) -> str:
-        """Kafka version of started brokers, for tests without a version in their marker."""
-        return self.command_line.get("version") or self.ini.get("version") or DEFAULT_VERSION
-
     def shown(self, path: Path) -> str:
         """Return a path as text, relative to the root folder if it is inside."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
@@ -103,17 +98,16 @@ class Settings:
         if isinstance(provider, External):
             cluster = f"{','.join(provider.servers)} (external)"
         else:
-            image = self.command_line.get("image") or self.ini.get("image")
-            started = f"Kafka {self.version}" if provider.name == "local" or image is None else image
+            given = {**self.ini, **self.command_line}
+            kafka = f"Kafka {given.get('version', DEFAULT_VERSION)}"
             reason = f" (auto: {choose()[1]})" if isinstance(self.cluster, Auto) else ""
-            cluster = f"{provider.name}{reason}, {started}"
+            cluster = f"{provider.name}{reason}, {kafka if provider == Local() else given.get('image', kafka)}"
         return f"{cluster}, baselines {self.shown(self.baselines)}, environment {environment}"
 
     def describe_sources(self) -> str:
         """Describe every option that was set, with its value and its source, for `-v`."""
-        effective = {name: (value, "ini") for name, value in self.ini.items()}
-        effective |= {name: (value, "command line") for name, value in self.command_line.items()}
         return ", ".join(
-            f"{name}={', '.join(discreet(value).splitlines())} ({source})"
-            for name, (value, source) in sorted(effective.items())
+            f"{name}={', '.join(discreet(value).splitlines())} "
+            f"({'command line' if name in self.command_line else 'ini'})"
+            for name, value in sorted({**self.ini, **self.command_line}.items())
         )
