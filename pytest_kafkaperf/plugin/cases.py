@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.clusters.target import Auto
+from pytest_kafkaperf.clusters.target import Auto, Local
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin import takes_perf
@@ -52,8 +52,9 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     try:
         case = read_case(item.nodeid, marks, parameters, settings, folder=item.path.parent)
-        if not isinstance(settings.cluster, Auto):  # whether there is Docker matters only when a test runs
-            provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
+        # `auto` is never an external cluster; only a running test looks for Docker, and checks again.
+        target = Local() if isinstance(settings.cluster, Auto) else settings.cluster
+        provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
     except UsageError as error:
         raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
     return case

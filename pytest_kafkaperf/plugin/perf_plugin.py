@@ -105,12 +105,13 @@ class PerfPlugin:
         self._properties[item.nodeid] = added = junit_properties(results[-1])
         item.user_properties[:] = [*(each for each in item.user_properties if each not in previous), *added]
 
-    def pytest_report_collectionfinish(self) -> list[str]:
+    def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
         """Show the cluster, the baselines or the reference, and downloads that will delay the first test."""
-        cases, settings = self._collection.cases.values(), self._settings
+        cases = [self._collection.cases[item.nodeid] for item in items if item.nodeid in self._collection.cases]
         if not cases:
             return []
-        verbosity, reference = self._config.get_verbosity(), settings.reference
+        settings, verbosity = self._settings, self._config.get_verbosity()
+        reference = settings.reference
         lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:

@@ -110,6 +110,15 @@ def test_an_invalid_option_is_an_error(project: Project, option: str, text: str)
     assert "Traceback" not in run.out
 
 
+def test_options_of_external_clusters_are_errors_with_auto(project: Project) -> None:
+    """`auto` always starts brokers: there is no need to look for Docker first."""
+    run = project.test("def test_orders(kafka_perf):\n    kafka_perf()").run(
+        "--kafka-cluster=auto", "--kafka-client-config=client.properties", reports=False
+    )
+    assert run.status == pytest.ExitCode.INTERRUPTED
+    assert "--kafka-cluster=HOST:PORT" in run.out
+
+
 def test_perf_tests_can_be_collected_without_running_them(project: Project) -> None:
     """`--collect-only` starts nothing, and the plugin's markers are registered."""
     run = project.test("@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders(kafka_perf): ...").run(
