@@ -1,6 +1,6 @@
 """Performance regression tests for Kafka deployments, written as ordinary pytest tests.
 
-Public names; loaded when they are first used, since the plugin is imported in every pytest run.
+The public names below are imported at their first use, because pytest imports this package in every run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "Cluster", "KafkaPerfError", "Result", "Round", "Scenario", "Verdict"]
 
-_HOMES = {
+_MODULES = {
     "Check": "verdict.verdict",
     "Cluster": "clusters.spec",
     "KafkaPerfError": "core.errors",
@@ -31,7 +31,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

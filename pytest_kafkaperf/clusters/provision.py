@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Docker, External, Local, read_target
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Docker, External, Local, Target, resolve
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def provision(
     spec: ClusterSpec,
     *,
-    target: str = "auto",
+    target: Target | str = "auto",
     client_properties: Path | None = None,
     metrics_urls: tuple[str, ...] = (),
 ) -> Iterator[Cluster]:
@@ -47,7 +47,7 @@ def provision(
     """
     check(target, client_properties, metrics_urls)
     with ExitStack() as stack:
-        match read_target(target):
+        match resolve(target):
             case Local():
                 from pytest_kafkaperf.clusters import local  # noqa: PLC0415 - imports psutil and filelock
 
@@ -63,12 +63,12 @@ def provision(
         yield with_config(cluster)
 
 
-def not_started(spec: ClusterSpec, target: str) -> Cluster:
+def not_started(spec: ClusterSpec, target: Target) -> Cluster:
     """Return a cluster that is not started, with what is known before: no servers, no facts."""
     return Cluster(
         bootstrap_servers="",
         brokers=spec.brokers,
-        provider=read_target(target).name,
+        provider=resolve(target).name,
         version=spec.version or "unknown",
     )
 
@@ -88,7 +88,7 @@ def with_config(cluster: Cluster) -> Cluster:
 
 
 def check(
-    target: str,
+    target: Target | str,
     client_properties: Path | None = None,
     metrics_urls: tuple[str, ...] = (),
     log_dirs: tuple[Path, ...] = (),
@@ -99,7 +99,7 @@ def check(
         UsageError: an option does not fit; names the option and what to do.
 
     """
-    found = read_target(target)
+    found = resolve(target)
     if log_dirs and not isinstance(found, Local):
         raise UsageError(
             f"--kafka-log-dirs is for local brokers only, and this run uses {found.name}; "
@@ -117,9 +117,9 @@ def check(
         )
 
 
-def first_fetch(spec: ClusterSpec, *, target: str = "auto") -> str | None:
+def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | None:
     """Describe, for the user, what must be downloaded before this cluster can start; None if nothing."""
-    match read_target(target):
+    match resolve(target):
         case Local():
             from pytest_kafkaperf.clusters.local.distribution import is_installed  # noqa: PLC0415 - the same
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.target import Reference, Target
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 
 
@@ -16,12 +17,11 @@ class Wanted:
     """A request for a cluster; equal requests share one."""
 
     spec: ClusterSpec
-    target: str
-    """The value of `--kafka-cluster`; for a reference, the target in `--kafka-reference`."""
+    target: Target
     client_properties: Path | None = None
     metrics_urls: tuple[str, ...] = ()
-    reference: str | None = None
-    """The value of `--kafka-reference` for the reference, so that it never shares the cluster it is compared with."""
+    reference: Reference | None = None
+    """Set for the reference, so that it never shares the cluster it is compared with."""
 
 
 class SharedClusters:

@@ -35,6 +35,13 @@ _BARE_IPV6 = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*")
 
 
 @dataclass(frozen=True, slots=True)
+class Auto:
+    """Docker if a daemon answers, otherwise local brokers. `resolve` decides when a test needs a cluster."""
+
+    name = "auto"
+
+
+@dataclass(frozen=True, slots=True)
 class Local:
     """Brokers that the session starts as processes."""
 
@@ -57,22 +64,12 @@ class External:
     """Each is `HOST:PORT`."""
 
 
-def parse_target(text: str) -> str:
-    """Validate the value of `--kafka-cluster` and return it without unnecessary spaces.
-
-    Raises:
-        UsageError: the value is invalid; names valid values and an example.
-
-    """
-    word = text.strip()
-    return word if word in _WORDS else ",".join(_servers(word, text).servers)
+Provider = Local | Docker | External
+Target = Auto | Provider
 
 
-Target = Local | Docker | External
-
-
-def read_target(text: str) -> Target:
-    """Parse the value of `--kafka-cluster`; `auto` looks for a Docker daemon, once per process.
+def parse_target(text: str) -> Target:
+    """Parse the value of `--kafka-cluster`.
 
     Raises:
         UsageError: the value is invalid; names valid values and an example.
@@ -80,7 +77,7 @@ def read_target(text: str) -> Target:
     """
     match text.strip():
         case "auto":
-            return choose()[0]
+            return Auto()
         case "local":
             return Local()
         case "docker":
@@ -89,8 +86,19 @@ def read_target(text: str) -> Target:
             return _servers(word, text)
 
 
+def resolve(target: Target | str) -> Provider:
+    """Return the provider of a target or of its text; `auto` looks for a Docker daemon, once per process.
+
+    Raises:
+        UsageError: the text is not a target.
+
+    """
+    target = parse_target(target) if isinstance(target, str) else target
+    return choose()[0] if isinstance(target, Auto) else target
+
+
 @cache
-def choose() -> tuple[Target, str]:
+def choose() -> tuple[Local | Docker, str]:
     """Resolve `auto` and return the target and the reason for the choice, as text for the user."""
     from pytest_kafkaperf.clusters.docker.daemon import look  # noqa: PLC0415 - only where nothing is named
 
@@ -104,8 +112,7 @@ def choose() -> tuple[Target, str]:
 class Reference:
     """The value of `--kafka-reference`: the cluster that the test's own cluster is compared with."""
 
-    target: str
-    """`local`, `docker` or servers, as in `--kafka-cluster`."""
+    target: Provider
     version: str | None = None
     """Kafka version; None: the version of the test's own cluster."""
     image: str | None = None
@@ -114,11 +121,13 @@ class Reference:
     @property
     def is_started(self) -> bool:
         """True if the session starts its brokers."""
-        return self.target in ("local", "docker")
+        return not isinstance(self.target, External)
 
     def __str__(self) -> str:
         """Return the value for `--kafka-reference`."""
-        return ":".join(part for part in (self.target, self.version, self.image) if part)
+        if isinstance(self.target, External):
+            return ",".join(self.target.servers)
+        return ":".join(part for part in (self.target.name, self.version, self.image) if part)
 
 
 def parse_reference(text: str) -> Reference:
@@ -132,11 +141,11 @@ def parse_reference(text: str) -> Reference:
     kind, _, rest = word.partition(":")
     match kind:
         case "local" if not rest or VERSION.fullmatch(rest):
-            return Reference(target=kind, version=rest or None)
+            return Reference(target=Local(), version=rest or None)
         case "local":
             raise UsageError(f"--kafka-reference={text}: a Kafka version has three numbers, such as local:4.0.0")
         case "docker" if not rest or (IMAGE.fullmatch(rest) and not rest.isdigit()):
-            return Reference(target=kind, image=rest or None)
+            return Reference(target=Docker(), image=rest or None)
         case "docker":
             raise UsageError(
                 f"--kafka-reference={text}: {rest!r} is not an image, such as docker:apache/kafka:4.0.0; "
@@ -146,7 +155,7 @@ def parse_reference(text: str) -> Reference:
             raise UsageError(f"--kafka-reference={text}: valid are {_REFERENCES}")
     if not _SERVER.fullmatch(word.split(",")[0].strip()):
         raise UsageError(f"--kafka-reference={text}: valid are {_REFERENCES}")
-    return Reference(target=",".join(_servers(word, text, option="--kafka-reference").servers))
+    return Reference(target=_servers(word, text, option="--kafka-reference"))
 
 
 def _servers(word: str, text: str, *, option: str = "--kafka-cluster") -> External:

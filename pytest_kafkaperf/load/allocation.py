@@ -7,12 +7,15 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.target import HOST, MAX_PORT
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.scenario.rate import peak_rate
 from pytest_kafkaperf.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.load.messages import WorkerShare
 
 _MAX_WORKERS = 1000
 
@@ -49,15 +52,13 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def parse_workers(text: str | None) -> WorkerAllocation:
+def parse_workers(text: str) -> WorkerAllocation:
     """Read the text of `--kafka-workers`: a number, or the scheduler of a Dask cluster.
 
     Raises:
         UsageError: neither.
 
     """
-    if text is None:
-        return WorkerAllocation()
     word = text.strip()
     if re.fullmatch(r"[0-9]{1,9}", word):
         if not 1 <= int(word) <= _MAX_WORKERS:

@@ -1,30 +1,52 @@
-"""pytest's side: options, markers, fixtures, and the command line. It may import every other package.
+"""pytest's hooks, options, markers and fixtures, and the command line. It may import every other package.
 
-Loaded in every pytest run of its users: until a perf test is collected, it imports nothing but pytest and the
-standard library that pytest has loaded already.
+pytest imports this module in every run. Before a perf test is collected, it imports only `options` and pytest.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gc
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.plugin.collection import CollectionPlugin, has_thresholds, takes_perf
-from pytest_kafkaperf.plugin.options import MARKERS, UPDATE_OPTION, declare, given
+from pytest_kafkaperf.plugin.options import MARKERS, UPDATE_OPTION, declare, from_command_line, from_ini
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.plugin.fixtures import KafkaPerf
     from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
+    from pytest_kafkaperf.runner.case import Case
     from pytest_kafkaperf.runner.settings import Settings
 
 _COLLECTION = "kafkaperf-collection"
 _PERF = "kafkaperf-session"
+
+
+class Collection:
+    """The state of a run until its tests are collected; `PerfPlugin` takes it over if perf tests will run."""
+
+    def __init__(self) -> None:
+        self.began_s = time.monotonic()
+        self.settings: Settings | None = None
+        """None: not parsed yet."""
+        self.nodeids: set[str] = set()
+        """All collected tests, including those that are deselected later."""
+        self.incomplete: set[str] = set()
+        """Nodeids of deselected tests, and of files and classes that could not be collected."""
+        self.cases: dict[str, Case] = {}
+        """The perf tests, by nodeid."""
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Record deselected tests."""
+        self.incomplete.update(item.nodeid for item in items)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Record files and classes that could not be collected."""
+        if report.failed:
+            self.incomplete.add(report.nodeid)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,55 +55,52 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_load_initial_conftests(args: list[str]) -> None:
-    """Let the update option stand before a path, which argparse would take for its value."""
+    """Allow a path after the update option, which argparse would otherwise read as the option's value."""
     for position, argument in enumerate(args):
         if argument == UPDATE_OPTION:
             args[position] = f"{UPDATE_OPTION}=all"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers; refuse options that no test could run with."""
+    """Register markers, and parse options from the command line so that errors come first."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
-    collection = CollectionPlugin(_read_settings(config))
-    config.pluginmanager.register(collection, _COLLECTION)
-    if collection.settings.prune:
-        _perf_plugin(config)  # even where no perf test is left
+    config.pluginmanager.register(Collection(), _COLLECTION)
+    if from_command_line(config):
+        _settings(config)
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say where load would go and what it would be compared with."""
-    from pytest_kafkaperf.core.text import discreet  # noqa: PLC0415 - only where it is shown
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Read the markers of all perf tests; drop files with invalid markers and report all their errors at once."""
+    collection = _collection(config)
+    collection.nodeids.update(item.nodeid for item in items)
+    if any(takes_perf(item) for item in items):
+        from pytest_kafkaperf.plugin.cases import read_cases  # noqa: PLC0415 - imports pydantic
 
-    settings = _collection(config).settings
-    cluster, environment = settings.described_cluster(look=False)
-    line = f"kafkaperf: cluster {cluster}, baselines {settings.shown(settings.baselines)}"
-    lines = [line if environment is None else f"{line}, environment {environment}"]
-    if settings.reference is not None:
-        changes = ", ".join(discreet(f"{name}={value}") for name, value in settings.reference_config.items())
-        lines.append(f"kafkaperf: reference {settings.reference}{f' with {changes}' if changes else ''}")
-    if config.get_verbosity() > 0 and settings.describe_sources():
-        lines.append(f"kafkaperf: {settings.describe_sources()}")
-    return lines
+        items[:], collection.cases = read_cases(items, _settings(config))
+    yield
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse files whose perf tests are invalid: all problems of all tests at once, before anything starts."""
-    if any(takes_perf(item) or has_thresholds(item) for item in items):
-        with _without_collecting_garbage():
-            items[:] = _perf_plugin(config).read_cases(items)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted."""
+    config = session.config
+    prunes = config.getoption("kafka_prune_baselines") or config.getini("kafka_prune_baselines")
+    runs = any(takes_perf(item) or has_thresholds(item) for item in session.items)
+    if (runs or prunes) and not config.option.collectonly:
+        _perf_plugin(config)
 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin) -> Cluster:
-    """The cluster of the `kafka_cluster` marker; override this fixture to bring your own."""
+    """The cluster of the `kafka_cluster` marker; override this fixture to use your own cluster."""
     return _kafkaperf.cluster(request.node)
 
 
 @pytest.fixture
 def kafka_perf(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_cluster: object) -> Iterator[KafkaPerf]:
-    """Run the scenario of the markers; arguments override its fields. Fails the test on a broken limit."""
+    """Run the scenario of the markers; arguments override its fields. Fails the test if a threshold is violated."""
     yield from _kafkaperf.measuring(request, kafka_cluster)
 
 
@@ -89,8 +108,8 @@ def kafka_perf(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_clu
 def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
     if hasattr(request.config, "workerinput"):
         pytest.fail(
-            "perf tests cannot share the machine with other tests: pytest-xdist runs several at once. "
-            "Run them with -n0, for example: pytest -n0 -m kafka_scenario",
+            "perf tests cannot run in parallel with other tests, as with pytest-xdist. Run them with -n0, for "
+            "example: pytest -n0 -m kafka_scenario",
             pytrace=False,
         )
     plugin = _perf_plugin(request.config)
@@ -98,53 +117,52 @@ def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
     return plugin
 
 
-def _collection(config: pytest.Config) -> CollectionPlugin:
-    plugin: CollectionPlugin = config.pluginmanager.get_plugin(_COLLECTION)  # type: ignore[assignment]
+def takes_perf(item: pytest.Item) -> bool:
+    """Return True for a perf test: one that uses the fixture `kafka_perf`."""
+    return "kafka_perf" in getattr(item, "fixturenames", ())
+
+
+def has_thresholds(item: pytest.Item) -> bool:
+    """Return True if the test itself, not its class or module, has a `kafka_threshold` marker."""
+    return any(mark.name == "kafka_threshold" for mark in item.own_markers)
+
+
+def _collection(config: pytest.Config) -> Collection:
+    plugin: Collection = config.pluginmanager.get_plugin(_COLLECTION)  # type: ignore[assignment]
     return plugin
+
+
+def _settings(config: pytest.Config) -> Settings:
+    """Return the parsed options of this run.
+
+    Raises:
+        pytest.UsageError: an option or an ini value is invalid.
+
+    """
+    collection = _collection(config)
+    if collection.settings is None:
+        from pytest_kafkaperf.core.errors import UsageError  # noqa: PLC0415 - only for perf tests
+        from pytest_kafkaperf.plugin.option_values import read_settings  # noqa: PLC0415 - imports pydantic
+
+        try:
+            collection.settings = read_settings(
+                from_command_line(config),
+                from_ini(config),
+                config.getini("kafka_thresholds"),
+                invocation_folder=config.invocation_params.dir,
+                root=config.rootpath,
+            )
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+    return collection.settings
 
 
 def _perf_plugin(config: pytest.Config) -> PerfPlugin:
-    """The plugin of perf tests, registered when first asked for."""
+    """Return the plugin that runs perf tests; register it first if necessary."""
     plugin: PerfPlugin | None = config.pluginmanager.get_plugin(_PERF)
     if plugin is None:
-        from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin  # noqa: PLC0415 - loads all that perf tests need
+        from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin  # noqa: PLC0415 - imports the load engine
 
-        plugin = PerfPlugin(config, _collection(config))
+        plugin = PerfPlugin(config, _collection(config), _settings(config))
         config.pluginmanager.register(plugin, _PERF)
     return plugin
-
-
-@contextlib.contextmanager
-def _without_collecting_garbage() -> Iterator[None]:
-    """What is loaded and read for hundreds of tests stays: looking through all of it for garbage takes longer."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _read_settings(config: pytest.Config) -> Settings:
-    """The options of this run.
-
-    Raises pytest.UsageError for a value that no test could run with.
-    """
-    from pytest_kafkaperf.core.errors import UsageError  # noqa: PLC0415 - starts no slower than it must
-    from pytest_kafkaperf.plugin.option_values import read_settings  # noqa: PLC0415 - the same
-
-    try:
-        settings = read_settings(
-            *given(config),
-            config.getini("kafka_thresholds"),
-            invocation_folder=config.invocation_params.dir,
-            root=config.rootpath,
-        )
-        if "html" in settings.reports:
-            from pytest_kafkaperf.reports.html import check_installed  # noqa: PLC0415 - only with --kafka-html
-
-            check_installed()
-    except UsageError as error:
-        raise pytest.UsageError(str(error)) from None
-    return settings

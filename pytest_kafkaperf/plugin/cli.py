@@ -1,7 +1,6 @@
-"""The command `kafkaperf`: import figures of other tools, show baselines, compare two reports.
+"""The command `kafkaperf`: import results of other tools, show baselines, compare two reports.
 
-Exit status: 0 where all is well, 1 where a compared test regressed or cannot be trusted, 2 where what was asked for
-cannot be.
+Exit status: 0 on success, 1 if a compared test regressed or is invalid, 2 for a usage error or if nothing was compared.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Never
 
-from pytest_kafkaperf.clusters.target import read_target
+from pytest_kafkaperf.clusters.target import resolve
 from pytest_kafkaperf.core.environment import default_environment_key, differences
 from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE
@@ -32,47 +31,46 @@ from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baselin
 
 _STANDARD_INPUT = "-"
 _DONE = 0
-_NOT_DONE = 2
-"""Exit status where nothing could be imported, shown or compared."""
+_FAILED = 2
 _MAX_BYTES = 64 * 2**20
-"""Of a file that is imported; what tools print in a day is far less."""
+"""Maximum size of an imported file; the output of a tool that ran for a day is far smaller."""
 _EXAMPLE = "tests/perf/test_orders.py::test_ingest"
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells what is wrong as every other error of ours."""
+    """Reports errors in the same way as the rest of the command."""
 
     def error(self, message: str) -> Never:
-        raise UsageError(f"{message}; {self.prog} --help tells what can be given")
+        raise UsageError(f"{message}; see {self.prog} --help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and give its exit status."""
+    """Run the command and return its exit status."""
     try:
         given = _parser().parse_args(arguments)
-        printed: _Printed = given.run(given, Paper.here())
+        output: _Output = given.run(given, Paper.here())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
-        return _NOT_DONE
-    lines, status = printed
+        return _FAILED
+    lines, status = output
     _print(lines)
     return status
 
 
 def _print(lines: Iterable[str]) -> None:
-    """To standard output; what its encoding lacks is written by number, and who reads no more is not written to."""
+    """Write to standard output: escape characters that its encoding lacks, and ignore that a pipe was closed."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would flush once more at its end, and fail there.
+        # Otherwise Python flushes standard output again at its exit, and fails.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-_Printed = tuple[list[str], int]
-"""Lines, and the exit status."""
+_Output = tuple[list[str], int]
+"""Lines and the exit status."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,49 +79,54 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser(
         "import",
-        help="make a baseline of what other tools have printed",
+        help="make a baseline from the output of other tools",
         description=(
             "Read the output of kafka-producer-perf-test, kafka-consumer-perf-test, kafka-share-consumer-perf-test or "
             "kafka-e2e-latency, or a result of OpenMessaging Benchmark (JSON), and make it the baseline of a test. "
-            "Each run in it becomes a round; runs of several tools stand side by side. It gates by ratio alone."
+            "Each run in the output becomes a round; runs of several tools are combined. Comparisons with an imported "
+            "baseline use only the ratio."
         ),
     )
-    command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool; - is standard input")
-    command.add_argument("--baseline", required=True, metavar="TEST", help=f"whose baseline, such as {_EXAMPLE}")
+    command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool, or - for standard input")
+    command.add_argument("--baseline", required=True, metavar="TEST", help=f"test of the baseline, such as {_EXAMPLE}")
     command.add_argument(
         "--baselines", type=Path, default=Path(DEFAULT_BASELINES), metavar="DIR", help=f"default: {DEFAULT_BASELINES}"
     )
-    command.add_argument("--environment", metavar="NAME", help="as --kafka-environment; default: this machine's")
+    command.add_argument(
+        "--environment",
+        metavar="NAME",
+        help="as --kafka-environment; default: this machine's",
+    )
     command.add_argument(
         "--cluster",
         default="auto",
         metavar="auto|local|docker|HOST:PORT",
-        help="as --kafka-cluster: what the test runs on is part of the default environment",
+        help="cluster of the test, as in --kafka-cluster; it is part of the default environment",
     )
-    command.add_argument("--force", action="store_true", help="replace a baseline that was measured")
+    command.add_argument("--force", action="store_true", help="replace a measured baseline")
     command.set_defaults(run=_import)
 
-    command = commands.add_parser("show", help="tell what baselines hold")
-    command.add_argument("paths", nargs="+", type=Path, metavar="BASELINE", help="baseline files, or folders of them")
+    command = commands.add_parser("show", help="show the contents of baselines")
+    command.add_argument("paths", nargs="+", type=Path, metavar="BASELINE", help="baseline files or folders of them")
     command.set_defaults(run=_show)
 
     command = commands.add_parser(
         "compare",
         help="compare two JSON reports",
         description=(
-            "Judge the tests of B against those of A by the rule of baselines. Limits are those of B that speak of a "
-            "baseline; a test without any has the tolerance on throughput and latency. Exit status 1: a test "
-            "regressed; 2: no test is in both."
+            "Judge the tests in B against those in A, in the same way as against a baseline. Thresholds are those of B "
+            "that refer to a baseline; a test without such thresholds may differ by the tolerance in throughput and "
+            "latency. Exit status 1: a test regressed; 2: the reports have no test in common."
         ),
     )
-    command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-json that is compared with")
-    command.add_argument("after", type=Path, metavar="B.json", help="report that is judged")
-    command.add_argument("--tolerance", default="10%", help="how much worse may be without a limit; default: 10%%")
+    command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-json to compare with")
+    command.add_argument("after", type=Path, metavar="B.json", help="report to judge")
+    command.add_argument("--tolerance", default="10%", help="allowed regression without thresholds; default: 10%%")
     command.set_defaults(run=_compare)
     return parser
 
 
-def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
+def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     environment = given.environment or default_environment_key(_provider(given.cluster))
     store = BaselineStore(given.baselines)
     path = store.path(environment, _nodeid(given.baseline))
@@ -132,8 +135,8 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
     old = store.load(environment, given.baseline)
     if old is not None and old.imported is None and not given.force:
         raise UsageError(
-            f"{path} is a baseline that was measured, in {counted(len(old.sessions), 'session')}: imported figures say "
-            "less; --force replaces it all the same"
+            f"{path} is a measured baseline with {counted(len(old.sessions), 'session')}, which is more reliable than "
+            "imported results; use --force to replace it"
         )
     record = BaselineRecord.of_session(
         nodeid=given.baseline,
@@ -147,10 +150,10 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
     notes = notes_on(sources, rounds)
     file = file_of(given.baseline)
     if not os.path.exists(file):  # noqa: PTH110 - a Path raises where a name is too long
-        notes.append(f"there is no {file} here: node ids begin at pytest's root folder")
+        notes.append(f"there is no {file} here: node ids start at pytest's root folder")
     store.save(record)
     return [
-        *_read(sources),
+        *_describe(sources),
         *render_metrics(rounds, paper, names=CATALOGUE),
         *(line for note in notes for line in render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
@@ -159,7 +162,7 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
 
 def _provider(cluster: str) -> str:
     try:
-        return read_target(cluster).name
+        return resolve(cluster).name
     except UsageError as error:
         raise UsageError(f"--{str(error).removeprefix('--kafka-')}") from None
 
@@ -167,7 +170,7 @@ def _provider(cluster: str) -> str:
 def _nodeid(text: str) -> str:
     file, separator, name = text.partition("::")
     if not (file and separator and name):
-        raise UsageError(f"--baseline {text}: a test is named as pytest prints it, FILE::NAME, for example {_EXAMPLE}")
+        raise UsageError(f"--baseline {text}: a node id as printed by pytest is needed, for example {_EXAMPLE}")
     return text
 
 
@@ -179,11 +182,11 @@ def _source(file: str) -> Source:
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
     if len(content) > _MAX_BYTES:
-        raise UsageError(f"{name} is larger than {_MAX_BYTES // 2**20} MiB: it is no output of a performance tool")
+        raise UsageError(f"{name} is larger than {_MAX_BYTES // 2**20} MiB; give the output of a performance tool")
     return read_source(content, name=name)
 
 
-def _read(sources: Iterable[Source]) -> list[str]:
+def _describe(sources: Iterable[Source]) -> list[str]:
     lines = []
     for source in sources:
         tools = [run.tool for run in source.runs]
@@ -192,7 +195,7 @@ def _read(sources: Iterable[Source]) -> list[str]:
     return lines
 
 
-def _show(given: argparse.Namespace, paper: Paper) -> _Printed:
+def _show(given: argparse.Namespace, paper: Paper) -> _Output:
     lines: list[str] = []
     for path in (file for given_path in given.paths for file in _files(given_path)):
         try:
@@ -204,16 +207,16 @@ def _show(given: argparse.Namespace, paper: Paper) -> _Printed:
 
 
 def _files(path: Path) -> list[Path]:
-    """The baselines that a path names, in alphabetical order."""
+    """Return the baseline files at a path, in alphabetical order."""
     if not os.path.isdir(path):  # noqa: PTH112 - a Path raises where a name is too long
         return [path]
     found = sorted(path.rglob("*.json"))
     if not found:
-        raise UsageError(f"there is no baseline in {path}; --kafka-update-baselines makes them")
+        raise UsageError(f"there is no baseline in {path}; create baselines with --kafka-update-baselines")
     return found
 
 
-def _compare(given: argparse.Namespace, paper: Paper) -> _Printed:
+def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     tolerance_ratio = _tolerance(given.tolerance)
     before, after = read_report(given.before), read_report(given.after)
     outcome = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
@@ -226,7 +229,7 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Printed:
         lines += render_note(f"changed: {', '.join(changed)}", paper)
     for test in outcome.tests:
         lines += ["", *render_compared(test, paper)]
-    status = int(outcome.fails) if outcome.tests else _NOT_DONE
+    status = int(outcome.fails) if outcome.tests else _FAILED
     return [*lines, *_unmatched(outcome)], status
 
 

@@ -1,33 +1,30 @@
-"""What is printed to the console: progress while load runs, the table at the end, lines for the runner of a CI job."""
+"""Console output: progress while load runs, the table of results, and annotations for CI."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+import pytest
 
-    import pytest
-
-    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
-    from pytest_kafkaperf.runner.case import Case
-    from pytest_kafkaperf.runner.result import Ending
-    from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
+from pytest_kafkaperf.reports.terminal import summary_lines
+from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.result import Ending
+from pytest_kafkaperf.runner.session import Session
 
 
 @contextlib.contextmanager
 def progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLines | None]:
-    """A progress line where someone watches a terminal; elsewhere a line a round with `-v`, or nothing."""
+    """Yield a progress line for a terminal, one line per round if output is redirected with `-v`, or None."""
     config = item.config
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     live = reporter is not None and reporter.isatty and config.get_verbosity() >= 0 and not os.environ.get("CI")
     if reporter is None or not (live or config.get_verbosity() > 0):
         yield None
         return
-    from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines  # noqa: PLC0415
 
     def write(text: str) -> None:
         with _uncaptured(config):
@@ -51,7 +48,7 @@ def progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLine
         yield line
     finally:
         line.close()
-        if config.get_verbosity() == 0:  # above that, pytest writes the test's name again by itself
+        if config.get_verbosity() == 0:  # with -v, pytest itself writes the name of the test again
             with _uncaptured(config):
                 reporter.write_fspath_result(item.nodeid, "")
 
@@ -59,10 +56,8 @@ def progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLine
 def print_table(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: Session, endings: Mapping[str, Ending]
 ) -> None:
-    """What was found of all tests, as wide as the terminal."""
-    from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415
-
-    writer = terminalreporter._tw  # noqa: SLF001 - the only way to its width, colour and encoding
+    """Print the results of all tests, as wide as the terminal."""
+    writer = terminalreporter._tw  # noqa: SLF001 - has the width, colour and encoding; there is no public way
     terminalreporter.write_sep("=", "kafka performance")
     for line in summary_lines(
         perf,
@@ -76,7 +71,7 @@ def print_table(
 
 
 def print_annotations(config: pytest.Config, lines: list[str]) -> None:
-    """Each on a line of its own, where the runner looks for them, whatever pytest captures or shows."""
+    """Print each annotation on a line of standard output, even if pytest captures output or has no terminal."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         reporter.ensure_newline()
@@ -90,11 +85,11 @@ def print_annotations(config: pytest.Config, lines: list[str]) -> None:
 
 
 def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
-    """Write past pytest's capture."""
+    """Suspend pytest's capture of output."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
 
 
 def _is_ascii_only(file: object) -> bool:
-    """Whether it is no Unicode terminal, such as one with a Windows code page."""
+    """Return True for an output without Unicode, such as a terminal with a Windows code page."""
     return "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()

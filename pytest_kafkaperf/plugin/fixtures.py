@@ -1,8 +1,9 @@
-"""The fixture `kafka_perf`: it runs a test's scenario, and lets the test end as its verdict says."""
+"""The fixture `kafka_perf`: runs a test's scenario and fails the test according to its verdict."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,112 +12,92 @@ from pytest_kafkaperf.clusters.spec import as_cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin.console import progress
-from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.failure import failure_of
-from pytest_kafkaperf.reports.pytest_benchmark import is_disabled, tell
+from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, tell
 from pytest_kafkaperf.reports.writing import add_to_history
 from pytest_kafkaperf.runner.actions import planned
+from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.runner.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pytest_kafkaperf.reports.pytest_benchmark import Fixture, LoadClock
-    from pytest_kafkaperf.runner.case import Case
-    from pytest_kafkaperf.runner.result import Ending, Result
-    from pytest_kafkaperf.runner.session import Session
-
-_PROPERTIES = pytest.StashKey[list[tuple[str, object]]]()
-"""What the last run of a test has given it."""
+    from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
 
 
 class KafkaPerf:
-    """What the `kafka_perf` fixture gives: call it to run the scenario."""
+    """The value of the `kafka_perf` fixture; call it to run the scenario."""
 
-    def __init__(
-        self,
-        node: pytest.Item,
-        session: Session,
-        cluster: object,
-        *,
-        case: Case,
-        later: Sequence[Case],
-        benchmark: tuple[Fixture, LoadClock] | None,
-    ) -> None:
-        """`later` are the perf tests after this one, `benchmark` is pytest-benchmark's fixture with its timer."""
-        self._node = node
+    def __init__(self, request: pytest.FixtureRequest, plugin: PerfPlugin, session: Session, cluster: object) -> None:
+        self._node: pytest.Item = request.node
+        self._plugin = plugin
         self._session = session
         self._cluster = cluster
-        self._case = case
-        self._later = later
-        self._benchmark = benchmark
+        marker = self._node.get_closest_marker("benchmark")
+        clock = None if marker is None else marker.kwargs.get("timer")
+        self._benchmark = (request.getfixturevalue("benchmark"), clock) if isinstance(clock, LoadClock) else None
+        """pytest-benchmark's fixture and its timer; None if the test is not in its table."""
         self._planned: list[tuple[str | float, Callable[[], object]]] = []
         self._called = False
         self._finished = False
 
     def close(self, ending: Ending | None) -> None:
-        """The test is over; one that passed has measured something."""
+        """Fail a test that passed but measured nothing."""
         if ending is not None and ending.outcome == "passed" and not self._called:
-            raise failed(
-                "nothing was measured, and no limit judged: call kafka_perf(), or pytest.skip() where nothing is to be "
-                "measured"
-            )
+            text = "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure"
+            pytest.fail(text, pytrace=False)
 
     def at(self, time: str | float, action: Callable[..., object], *arguments: object, **named: object) -> None:
-        """Do something in every round, so long after its window opened: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
+        """Call `action` in every round, `time` after the start: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
 
-        It is done in a thread of its own. What it raises makes the round INVALID.
+        The action runs in its own thread. If it raises an exception, the round is INVALID.
         """
         self._planned.append((time, functools.partial(action, *arguments, **named)))
 
     def __call__(self, **overrides: object) -> Result:
-        """Run the scenario, with these fields instead of the markers', and fail the test on a broken limit."""
+        """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
 
-        def declared(case: Case) -> Case:
+        def configure(case: Case) -> Case:
             return (case.with_overrides(overrides) if overrides else case).without_search()
 
-        return self._run(declared)
+        return self._run(configure)
 
     def capacity(
         self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
     ) -> Result:
-        """Find the highest rate that holds these absolute limits, from `low` to `high`, each step held for so long.
+        """Find the highest rate, from `low` to `high`, that meets these absolute limits; hold each rate for `hold`.
 
-        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. It gives the metric `capacity`, in records
-        a second, which `kafka_threshold("capacity >= baseline - 10%")` can gate. Each round of the scenario is a
-        search; where nobody says how many, and no limit speaks of a baseline, there is one.
+        `kafka_perf.capacity("produce.latency.p99 <= 20 ms", "errors == 0")`. The result has the metric `capacity`, in
+        records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round of the
+        scenario is one search. The default is one round if no threshold refers to a baseline.
         """
         if self._planned:
-            pytest.fail(
-                "kafka_perf.at(...) has no place in a search for the capacity: leave one of them out", pytrace=False
-            )
+            pytest.fail("kafka_perf.at(...) cannot be combined with kafka_perf.capacity(): use only one", pytrace=False)
 
-        def searching(case: Case) -> Case:
+        def configure(case: Case) -> Case:
             return case.with_search(limits, low=low, high=high, hold=hold)
 
-        return self._run(searching)
+        return self._run(configure)
 
-    def _run(self, declared: Callable[[Case], Case]) -> Result:
+    def _run(self, configure: Callable[[Case], Case]) -> Result:
         node, session = self._node, self._session
         self._called = True
         if self._finished:
-            pytest.fail("kafka_perf() runs once a test; use pytest.mark.parametrize for more", pytrace=False)
-        problem = None
+            pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
         try:
-            case = declared(self._case)
+            case = configure(self._plugin.case(node))
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             with progress(node, case) as line:
-                watch = line.update if line else _ignore
-                result = session.run(case, as_cluster(self._cluster), watch, actions, later=self._later)
+                on_progress = line.update if line else _ignore
+                cluster = as_cluster(self._cluster)
+                result = session.run(case, cluster, on_progress, actions, later=self._plugin.later(node))
             if not case.is_smoke_test:
                 add_to_history(session, result)
         except KafkaPerfError as error:
-            problem = str(error)
-        finally:  # what was measured stands in every report, also when its baseline could not be written
-            add_properties(node, session.results)
-        if problem is not None:
-            raise failed(problem)
+            raise failure(error) from None
+        finally:  # results are reported even if the baseline could not be written
+            self._plugin.add_properties(node)
         self._finished = True
         if self._benchmark is not None:
             tell(result, *self._benchmark)
@@ -125,27 +106,18 @@ class KafkaPerf:
 
 
 def conclude(result: Result, session: Session) -> None:
-    """Let a test end as its verdict says."""
-    failure = failure_of(result, strict=session.settings.strict)
-    if failure is not None:
-        pytest.fail(failure, pytrace=False)
-    if not result.rounds:  # no time was left, and the rest of the test has nothing to look at
+    """Fail or skip a test according to its verdict."""
+    text = failure_of(result, strict=session.settings.strict)
+    if text is not None:
+        pytest.fail(text, pytrace=False)
+    if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(result.notes))
 
 
-def add_properties(item: pytest.Item, results: Sequence[Result]) -> None:
-    """For JUnit and other reporters: what was found, each metric in its base unit, and each limit by its number."""
-    if not results or results[-1].nodeid != item.nodeid:
-        return  # nothing was measured
-    before = item.stash.get(_PROPERTIES, [])  # of a run of it that another plugin repeats
-    item.stash[_PROPERTIES] = found = junit_properties(results[-1])
-    item.user_properties[:] = [*(each for each in item.user_properties if each not in before), *found]
-
-
-def failed(problem: str) -> BaseException:
-    """What fails a test by an error's text; raised where the error is caught, pytest would show that before it, too."""
-    return pytest.fail.Exception(printable(problem, keep="\t\n"), pytrace=False)
+def failure(error: KafkaPerfError) -> BaseException:
+    """Return the exception that fails a test with the text of an error; raise it `from None`."""
+    return pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False)
 
 
 def _ignore(*_: Any) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""What one pytest run was asked for: options and ini values, each with its source."""
+"""Parses the values of options and ini keys into `Settings`; no later code reads their text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,29 @@ from urllib.parse import urlsplit
 from pytest_kafkaperf.clusters.target import Reference, parse_reference, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
+from pytest_kafkaperf.core.units import Unit, parse
+from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import REPORTS
+from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.scenario.threshold import parse_threshold
 
 UPDATE_MODES = ("all", "new", "improved", "append")
-"""What `--kafka-update-baselines` knows."""
+"""Valid values of `--kafka-update-baselines`."""
 
 DEFAULT_BASELINES = "kafka-baselines"
-"""The folder of baselines, below the root folder."""
+"""Default folder of baselines, relative to the root folder."""
 
-_PREHEAT_S = 6.0
-"""After it, rounds on brokers that were just started are as fast as later ones."""
+_PREHEAT = "6 s"
+"""Default duration of the broker warm-up: after it, new brokers are as fast as in later rounds."""
+
+_EXCLUSIVE = (
+    ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
+    ("calibrate", "reference", "calibration compares a cluster with itself"),
+    ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
+    ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
+)
+"""Pairs of options that exclude each other, and the reason."""
 
 
 def read_settings(
@@ -32,202 +44,152 @@ def read_settings(
     invocation_folder: Path,
     root: Path,
 ) -> Settings:
-    """Combine the command line with the ini file; the command line wins.
+    """Parse the options of a run; the command line overrides the ini file.
 
-    Paths of the command line are relative to where pytest was called, those of the ini file to the root folder.
+    Args:
+        command_line: values by option name without `--kafka-`; None or False: not given.
+        ini: values by the same names; empty or False: not set.
+        thresholds: the lines of `kafka_thresholds`.
+        invocation_folder: start of relative paths from the command line.
+        root: start of relative paths from the ini file.
 
     Raises:
-        UsageError: a value that no test could run with.
+        UsageError: a value is invalid, or two options exclude each other.
 
     """
-    given = {name: _text(value) for name, value in command_line.items() if value not in (None, False)}
-    written = {name: _text(value) for name, value in ini.items() if value not in ("", False, [])}
-    either = {**written, **given}
+    given, written = _texts(command_line, unset=(None, False)), _texts(ini, unset=("", False, []))
+    values = {**written, **given}
 
     def path(name: str) -> Path | None:
-        if name in given:
-            return invocation_folder / given[name]
-        return root / written[name] if name in written else None
+        return (invocation_folder if name in given else root) / values[name] if name in values else None
 
-    def paths(name: str) -> tuple[Path, ...]:
-        start = invocation_folder if name in given else root
-        parts = [part.strip() for part in either.get(name, "").split(",")] if name in either else []
-        if not all(parts):
-            raise UsageError(f"--kafka-{name}={either[name]}: a folder has no name; give paths, separated by commas")
-        return tuple(start / part for part in parts)
-
-    update = either.get("update-baselines")
-    if update is not None and update not in UPDATE_MODES:
-        raise UsageError(
-            f"--kafka-update-baselines={update}: {nearest(update, UPDATE_MODES)} (give the mode after an equals sign)"
-        )
-    environment = either.get("environment")
-    reference = parse_reference(either["reference"]) if "reference" in either else None
-    preheat_s = _seconds(either, "preheat", least=0)
-    calibrate = _whole(either, "calibrate", least=2)
-    _refuse_together(either, update)
-    if reference is not None:
-        _refuse_for_reference(either, reference)
+    reference = parse_reference(values["reference"]) if "reference" in values else None
+    _check_combinations(values, reference)
+    if "html" in values:
+        check_installed()
     return Settings(
         command_line=given,
         ini=written,
         root=root,
-        cluster=parse_target(either.get("cluster", "auto")),
-        workers=_workers(either.get("workers")),
+        cluster=parse_target(values.get("cluster", "auto")),
+        workers=_workers(values.get("workers")),
         client_config=path("client-config"),
-        metrics_urls=_urls(either.get("metrics-url")),
-        log_dirs=paths("log-dirs"),
+        metrics_urls=_urls(values.get("metrics-url")),
+        log_dirs=_folders(values.get("log-dirs"), invocation_folder if "log-dirs" in given else root),
         baselines=path("baselines") or root / DEFAULT_BASELINES,
-        update=update,
-        environment=None if environment is None else environment_key(environment),
-        strict="strict" in either,
-        preheat_s=_PREHEAT_S if preheat_s is None else preheat_s,
-        confirm="no-confirm" not in either,
+        update=_update_mode(values.get("update-baselines")),
+        environment=environment_key(values["environment"]) if "environment" in values else None,
+        strict="strict" in values,
+        preheat_s=_seconds("preheat", values.get("preheat", _PREHEAT), minimum=0),
+        confirm="no-confirm" not in values,
         reference=reference,
-        reference_config=_properties(either.get("reference-config")),
+        reference_config=_properties(values.get("reference-config")),
         reference_client_config=path("reference-client-config"),
-        reference_seed=_whole(either, "reference-seed", least=0),
-        calibrate=calibrate,
-        time_budget_s=_seconds(either, "time-budget", least=1),
-        prune="prune-baselines" in either,
+        reference_seed=_whole_number(values, "reference-seed", minimum=0),
+        calibrate=_whole_number(values, "calibrate", minimum=2),
+        time_budget_s=_seconds("time-budget", values["time-budget"], minimum=1) if "time-budget" in values else None,
+        prune="prune-baselines" in values,
         reports={name: file for name in REPORTS if (file := path(name)) is not None},
-        compat="compat" in either,
+        compat="compat" in values,
         history=path("history"),
-        thresholds=tuple(thresholds),
+        thresholds=tuple(parse_threshold(text) for text in thresholds),
     )
 
 
-def _workers(text: str | None) -> str | None:
-    """The text of `--kafka-workers`.
+def _check_combinations(values: Mapping[str, str], reference: Reference | None) -> None:
+    """Check that no options contradict each other.
 
     Raises:
-        UsageError: it cannot be read, or asks for what is not installed.
+        UsageError: two options do; names both and what to do.
 
     """
-    if text is None:
-        return None
-    from pytest_kafkaperf.load.allocation import parse_workers  # noqa: PLC0415 - costs start-up time
-
-    if parse_workers(text).scheduler is not None and importlib.util.find_spec("distributed") is None:
+    for name in ("reference-config", "reference-client-config", "reference-seed"):
+        if name in values and reference is None:
+            raise UsageError(
+                f"--kafka-{name} needs a reference: add --kafka-reference, for example --kafka-reference=local"
+            )
+    for one, other, reason in _EXCLUSIVE:
+        if one in values and other in values:
+            raise UsageError(f"--kafka-{one} with --kafka-{other}: {reason}; leave one of them out")
+    if "calibrate" in values and values.get("update-baselines") == "improved":
         raise UsageError(
-            f"--kafka-workers={text}: Dask is not installed; install it with: pip install 'pytest-kafkaperf[dask]'"
+            "--kafka-update-baselines=improved with --kafka-calibrate: calibration judges no test, so no test can "
+            "improve; use all, new or append"
+        )
+    if reference is None:
+        return
+    if "reference-config" in values and not reference.is_started:
+        raise UsageError(
+            f"--kafka-reference-config with --kafka-reference={reference}: it is only for brokers that the session "
+            "starts; use --kafka-reference=local or docker, or configure those servers yourself"
+        )
+    if "reference-client-config" in values and reference.is_started:
+        raise UsageError(
+            f"--kafka-reference-client-config with --kafka-reference={reference}: it is only for an external "
+            "cluster; use --kafka-reference=HOST:PORT, or leave it out"
+        )
+
+
+def _update_mode(text: str | None) -> str | None:
+    if text is not None and text not in UPDATE_MODES:
+        raise UsageError(
+            f"--kafka-update-baselines={text}: {nearest(text, UPDATE_MODES)} (give the mode after an equals sign)"
         )
     return text
 
 
-_EXCLUDE = (
-    ("update-baselines", "reference", "figures taken in turns with another cluster's make no baseline"),
-    ("calibrate", "reference", "calibration compares a cluster with itself"),
-    ("time-budget", "calibrate", "how much sessions differ is seen in whole ones only"),
-    ("no-confirm", "calibrate", "calibration shows how often the rule with confirmation errs"),
-)
-"""Two options, and why they exclude each other."""
-
-
-def _refuse_together(given: Mapping[str, str], update: str | None) -> None:
-    """Refuse options that contradict each other.
-
-    Raises:
-        UsageError: names both, and what to do.
-
-    """
-    for name in ("reference-config", "reference-client-config", "reference-seed"):
-        if name in given and "reference" not in given:
-            raise UsageError(
-                f"--kafka-{name} says how the reference is, and there is none: add --kafka-reference, "
-                "for example --kafka-reference=local"
-            )
-    for one, other, why in _EXCLUDE:
-        if one in given and other in given:
-            raise UsageError(f"--kafka-{one} with --kafka-{other}: {why}; leave one of them out")
-    if "calibrate" in given and update == "improved":
+def _workers(text: str | None) -> WorkerAllocation:
+    if text is None:
+        return WorkerAllocation()
+    allocation = parse_workers(text)
+    if allocation.scheduler is not None and importlib.util.find_spec("distributed") is None:
         raise UsageError(
-            "--kafka-update-baselines=improved with --kafka-calibrate: nothing is judged, so nothing is better; "
-            "use all, new or append"
+            f"--kafka-workers={text}: Dask is not installed; install it with: pip install 'pytest-kafkaperf[dask]'"
         )
+    return allocation
 
 
-def _refuse_for_reference(given: Mapping[str, str], reference: Reference) -> None:
-    """Refuse what that kind of reference cannot take.
-
-    Raises:
-        UsageError: names both, and what to do.
-
-    """
-    if "reference-config" in given and not reference.is_started:
-        raise UsageError(
-            f"--kafka-reference-config with --kafka-reference={reference}: it is for brokers that the session starts; "
-            "use --kafka-reference=local or docker, or configure those servers themselves"
-        )
-    if "reference-client-config" in given and reference.is_started:
-        raise UsageError(
-            f"--kafka-reference-client-config with --kafka-reference={reference}: it is for a running cluster; name "
-            "one by --kafka-reference=HOST:PORT, or leave it out"
-        )
+def _folders(text: str | None, start: Path) -> tuple[Path, ...]:
+    names = [] if text is None else [part.strip() for part in text.split(",")]
+    if not all(names):
+        raise UsageError(f"--kafka-log-dirs={text}: a folder name is empty; give paths separated by commas")
+    return tuple(start / name for name in names)
 
 
 def _properties(text: str | None) -> dict[str, str]:
-    """`--kafka-reference-config`: `NAME=VALUE`, one a line.
-
-    Raises:
-        UsageError: a part that is not NAME=VALUE.
-
-    """
+    """Parse `--kafka-reference-config`, one `NAME=VALUE` per line."""
     properties: dict[str, str] = {}
     for line in (text or "").splitlines():
         name, equals, value = (part.strip() for part in line.partition("="))
         if not (name and equals):
             raise UsageError(
-                f"--kafka-reference-config={line}: NAME=VALUE is needed, such as num.io.threads=1; several properties "
-                "are given by the option again"
+                f"--kafka-reference-config={line}: NAME=VALUE is needed, such as num.io.threads=1; for several "
+                "properties, repeat the option"
             )
         properties[name] = value
     return properties
 
 
-def _whole(given: Mapping[str, str], name: str, *, least: int) -> int | None:
-    """An option that is a number.
-
-    Raises:
-        UsageError: it is none, or less than that.
-
-    """
-    text = given.get(name)
+def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int | None:
+    text = values.get(name)
     if text is None:
         return None
-    if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < least:
-        raise UsageError(f"--kafka-{name}={text}: a whole number of at least {least} is needed")
+    if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < minimum:
+        raise UsageError(f"--kafka-{name}={text}: a whole number of at least {minimum} is needed")
     return int(text)
 
 
-def _seconds(given: Mapping[str, str], name: str, *, least: int) -> float | None:
-    """An option that is a time, in seconds.
-
-    Raises:
-        UsageError: it is none, or less than that.
-
-    """
-    text = given.get(name)
-    if text is None:
-        return None
-    from pytest_kafkaperf.core.units import Unit, parse  # noqa: PLC0415 - costs start-up time
-
+def _seconds(name: str, text: str, *, minimum: int) -> float:
     try:
-        seconds = parse(re.sub(r"m\s*\Z", "min", text), Unit.SECONDS)  # as CI systems write minutes
+        seconds = parse(re.sub(r"m\s*\Z", "min", text), Unit.SECONDS)  # CI systems write minutes as `m`
     except UnitError as error:
         raise UsageError(f"--kafka-{name}={text}: {error}; for example 10m or 5s") from None
-    if seconds < least:
-        raise UsageError(f"--kafka-{name}={text}: a time of at least {least} s is needed, for example 10m")
+    if seconds < minimum:
+        raise UsageError(f"--kafka-{name}={text}: a time of at least {minimum} s is needed, for example 10m")
     return seconds
 
 
 def _urls(text: str | None) -> tuple[str, ...]:
-    """The addresses of `--kafka-metrics-url`.
-
-    Raises:
-        UsageError: one that is no address of a page.
-
-    """
     urls = () if text is None else tuple(part.strip() for part in text.split(","))
     for url in urls:
         try:
@@ -235,19 +197,17 @@ def _urls(text: str | None) -> tuple[str, ...]:
             valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         except ValueError:
             valid = False
-        if not valid:
+        if not valid:  # the text may contain a password
             raise UsageError(
-                "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH; give the pages of the "
+                "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH; give the URLs of the "
                 "brokers' JMX exporters, for example http://broker1:9404/metrics,http://broker2:9404/metrics"
             )
     return urls
 
 
-def _text(value: str | bool | list[str] | None) -> str:  # noqa: FBT001 - as pytest gives it
-    match value:
-        case True:
-            return "true"
-        case list():
-            return "\n".join(value)
-        case _:
-            return str(value)
+def _texts(values: Mapping[str, str | bool | list[str] | None], *, unset: tuple[object, ...]) -> dict[str, str]:
+    """Return the texts of all values that are set: `true` for a switch, one line per entry of a list."""
+    lines = {
+        name: value if isinstance(value, list) else [value] for name, value in values.items() if value not in unset
+    }
+    return {name: "\n".join("true" if each is True else str(each) for each in found) for name, found in lines.items()}

@@ -1,4 +1,4 @@
-"""Names and texts of options and markers: the one list, for pytest and for the documentation."""
+"""Names and help texts of options and markers, for pytest and for the documentation."""
 
 from __future__ import annotations
 
@@ -9,81 +9,69 @@ if TYPE_CHECKING:
 
 REPORTS = {
     "json": ("PATH", "write the JSON report"),
-    "html": ("PATH", "write a page of charts; needs pytest-kafkaperf[html]"),
-    "markdown": ("PATH", "write a summary in Markdown, for a job's page or a comment"),
-    "gitlab-metrics": ("PATH", "write all figures as OpenMetrics text, for GitLab's metrics report"),
+    "html": ("PATH", "write an HTML report with charts; needs pytest-kafkaperf[html]"),
+    "markdown": ("PATH", "write a summary in Markdown, for a CI job or a pull request comment"),
+    "gitlab-metrics": ("PATH", "write all metrics as OpenMetrics text, for GitLab's metrics report"),
 }
-"""The options that each name a file to write; `reports/writing.py` has their writers."""
+"""Options that each name a file to write; `reports/writing.py` has their writers."""
 OPTIONS: dict[str, tuple[str, str]] = {
     "cluster": (
         "auto|local|docker|HOST:PORT[,...]",
-        "where the brokers are: started here (auto: in Docker where a daemon answers), or an existing cluster",
+        "brokers that the session starts (auto: docker if a daemon answers, otherwise local) or an external cluster",
     ),
-    "client-config": ("FILE", "client.properties of an existing cluster, as Kafka's own tools take it"),
-    "metrics-url": ("URL[,URL...]", "JMX exporters of an existing cluster's brokers, as Prometheus reads them"),
-    "version": ("VERSION", "Kafka version of the brokers that are started, for example 4.1.0"),
-    "image": ("IMAGE", "Docker image of the brokers that are started, for example confluentinc/cp-kafka:8.0.0"),
-    "brokers": ("N", "number of brokers that are started, or that an existing cluster must have"),
+    "client-config": ("FILE", "client.properties of an external cluster, in the format of Kafka's own tools"),
+    "metrics-url": ("URL[,URL...]", "URLs of the JMX exporters of an external cluster's brokers"),
+    "version": ("VERSION", "Kafka version of the brokers that the session starts, for example 4.1.0"),
+    "image": ("IMAGE", "Docker image of the brokers that the session starts, for example confluentinc/cp-kafka:8.0.0"),
+    "brokers": ("N", "number of brokers that the session starts, or that an external cluster must have"),
     "workers": (
         "N|dask://SCHEDULER[:PORT]",
-        (
-            "worker processes that make the load: so many of each kind on this machine (default: as many as it takes), "
-            "or on the machines of a Dask cluster; needs pytest-kafkaperf[dask]"
-        ),
+        "N worker processes of each kind (default: as many as needed), or a Dask cluster (pytest-kafkaperf[dask])",
     ),
-    "log-dirs": (
-        "DIR[,DIR...]",
-        "folders for the logs of brokers that 'local' starts; the first one, but for tests that name another",
-    ),
+    "log-dirs": ("DIR[,DIR...]", "folders for the logs of local brokers; tests that name no folder use the first"),
     "rounds": ("N", "rounds of every scenario"),
-    "duration": ("TIME", "length of every round, for example '10 s'; replaces 'records', too"),
-    "warmup": ("TIME", "load before each round, for example '2 s'"),
-    "preheat": ("TIME", "load on brokers that were started here, before the first round of a scenario (default: 6 s)"),
+    "duration": ("TIME", "duration of every round, for example '10 s'; also replaces 'records'"),
+    "warmup": ("TIME", "duration of the load before each round, for example '2 s'"),
+    "preheat": ("TIME", "broker warm-up: load on new brokers before the first round of a scenario (default: 6 s)"),
     "baselines": ("DIR", "folder of the baseline files (default: kafka-baselines)"),
-    "environment": (
-        "NAME",
-        "name of this environment; baselines count only within one (default: the machine's)",
-    ),
+    "environment": ("NAME", "environment whose baselines are used (default: derived from machine and cluster)"),
     "reference": (
         "local[:VERSION]|docker[:IMAGE]|HOST:PORT[,...]",
-        "compare with this cluster instead of stored baselines, rounds on both in turns",
+        "compare with this cluster instead of stored baselines; rounds alternate between both clusters",
     ),
-    "reference-client-config": ("FILE", "client.properties of a reference that runs already"),
-    "reference-seed": ("N", "repeat the order in which rounds took turns; a report with a reference names it"),
-    "calibrate": ("N", "run every test in N fresh sessions, and tell how much they differ and what changes are found"),
-    "time-budget": ("TIME", "bound of the whole run, for example 10m: rounds are left out where it would be longer"),
+    "reference-client-config": ("FILE", "client.properties of an external reference cluster"),
+    "reference-seed": ("N", "seed for the order of rounds on both clusters; reports with a reference contain it"),
+    "calibrate": ("N", "measure the noise of every test in N fresh sessions, and the changes that it can detect"),
+    "time-budget": ("TIME", "maximum duration of the run, for example 10m; the plugin skips rounds to stay within it"),
     **REPORTS,
-    "history": ("FILE", "append one JSON line a test and session, for change points over weeks"),
+    "history": ("FILE", "append one JSON line per test and session, to find change points over weeks"),
 }
 MARKERS = (
     "kafka_scenario(**fields): the workload of a perf test, for example rate='5k records/s', producers=2",
-    "kafka_threshold(*expressions): limits, for example 'produce.latency.p99 <= 25 ms'",
+    "kafka_threshold(*expressions): thresholds, for example 'produce.latency.p99 <= 25 ms'",
     "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
 )
 SWITCHES = {
     "strict": "fail tests that are INCONCLUSIVE, for example without a baseline",
-    "no-confirm": "do not run suspects again on fresh sessions: one session decides",
-    "prune-baselines": "delete the baselines of tests that are gone, after a run of all tests",
-    "compat": "print each round as kafka-producer-perf-test and kafka-consumer-perf-test would",
-    "jmx": "let brokers that are started tell of their work, through the JMX exporter: broker.handlers.idle, ...",
+    "no-confirm": "judge tests after one session; do not run suspects again in fresh sessions",
+    "prune-baselines": "delete the baselines of deleted tests after a run of all tests",
+    "compat": "print each round in the format of kafka-producer-perf-test and kafka-consumer-perf-test",
+    "jmx": "collect JMX metrics, such as broker.handlers.idle, from brokers that the session starts",
 }
 UPDATE_OPTION = "--kafka-update-baselines"
 UPDATE = (
     "all|new|improved|append",
-    (
-        "write baselines: all (accept today's figures), new (only of tests without one), improved (only of tests that "
-        "got better beyond noise), append (add this session; the newest 10 are kept)"
-    ),
+    "write baselines: all (default), new (without a baseline), improved (significantly), append (add to the newest 10)",
 )
-"""Of `UPDATE_OPTION`, whose mode may be left out."""
-REFERENCE_CONFIG = ("NAME=VALUE", "a broker property of the reference, such as num.io.threads=1; again for each")
-"""`--kafka-reference-config`, which may be given again."""
-THRESHOLDS = "limits for every test that has those metrics"
-"""`kafka_thresholds`, of the ini file alone, one a line."""
+"""Metavar and help of `UPDATE_OPTION`; its value is optional."""
+REFERENCE_CONFIG = ("NAME=VALUE", "broker property of the reference, such as num.io.threads=1; repeatable")
+"""Metavar and help of `--kafka-reference-config`."""
+THRESHOLDS = "thresholds for every test that measures their metrics"
+"""Help of the ini key `kafka_thresholds`, which has no option."""
 
 
 def declare(parser: pytest.Parser) -> None:
-    """Make them known to pytest, each also as an ini key."""
+    """Declare every option, each also as an ini key."""
     group = parser.getgroup("kafkaperf", "Kafka performance regression tests")
     for name, (metavar, text) in OPTIONS.items():
         group.addoption(f"--kafka-{name}", metavar=metavar, default=None, help=text)
@@ -100,10 +88,18 @@ def declare(parser: pytest.Parser) -> None:
     parser.addini("kafka_thresholds", THRESHOLDS, type="linelist", default=[])
 
 
-def given(config: pytest.Config) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the command line says and what the ini file does, by the options' names without `--kafka-`."""
-    names = [*OPTIONS, *SWITCHES, "update-baselines", "reference-config"]
-    return {name: config.getoption(_key(name)) for name in names}, {name: config.getini(_key(name)) for name in names}
+def from_command_line(config: pytest.Config) -> dict[str, Any]:
+    """Return the options on the command line, by name without `--kafka-`."""
+    values = {name: config.getoption(_key(name)) for name in _NAMES}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def from_ini(config: pytest.Config) -> dict[str, Any]:
+    """Return the values of all ini keys but `kafka_thresholds`, by the same names."""
+    return {name: config.getini(_key(name)) for name in _NAMES}
+
+
+_NAMES = (*OPTIONS, *SWITCHES, "update-baselines", "reference-config")
 
 
 def _key(name: str) -> str:

@@ -1,155 +1,151 @@
-"""The hooks of a run that has perf tests, and the state that they share: the session, cases, endings, reports."""
+"""The hooks that run perf tests, and their state: the session, the cases, the outcomes of tests, the reports."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError, shortened
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import KafkaPerfError, shortened
 from pytest_kafkaperf.core.signals import Interruption, hear_no_more, without_interrupt
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.plugin.collection import CollectionPlugin, has_thresholds, takes_perf
+from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
+from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
-from pytest_kafkaperf.plugin.fixtures import KafkaPerf, add_properties, conclude, failed
-from pytest_kafkaperf.reports import pytest_benchmark
+from pytest_kafkaperf.plugin.fixtures import KafkaPerf, conclude, failure
+from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, tell_github, write_reports
-from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.runner.settings import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
-    from pytest_kafkaperf.clusters.spec import Cluster
-
-_MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
-_MOST_REASON = 2000
-"""Characters of why a test failed that reports keep."""
+_MAX_REASON = 2000
+"""Maximum length, in characters, of the reason of a failure in reports."""
 
 
 class PerfPlugin:
-    """One for each pytest run with perf tests; `session` is made when a test first needs it."""
+    """Runs the perf tests of one pytest run; the first test that needs the session opens it."""
 
-    def __init__(self, config: pytest.Config, collection: CollectionPlugin) -> None:
+    def __init__(self, config: pytest.Config, collection: Collection, settings: Settings) -> None:
         self._config = config
         self._collection = collection
-        self.settings = collection.settings
+        self._settings = settings
         self._session: Session | None = None
-        self._cases: dict[str, Case] = {}
-        self._clocks: dict[str, pytest_benchmark.LoadClock] = {}
         self._measuring: dict[str, KafkaPerf] = {}
+        """The value of each test's `kafka_perf` fixture, by nodeid."""
         self._endings: dict[str, Ending] = {}
-        """How perf tests have ended so far, by nodeid."""
+        """The outcome of each perf test so far, by nodeid."""
+        self._properties: dict[str, list[tuple[str, object]]] = {}
+        """The properties that were added to each test's report, by nodeid."""
         self._errors: list[str] = []
-        """What went wrong while the reports were written."""
+        """Errors from writing the reports."""
         self._annotations: list[str] = []
 
     def open_session(self) -> Session:
-        """The session of this run.
+        """Return the session of this run; open it if necessary.
 
         Raises:
-            KafkaPerfError: it cannot write what it is to keep.
+            KafkaPerfError: the history file cannot be written, or the options do not fit the cluster.
 
         """
         if self._session is None:
-            if self.settings.history is not None:
-                append_history(self.settings.history, [])  # refused now, and not after the first test's load
+            settings = self._settings
+            if settings.history is not None:
+                append_history(settings.history, [])  # fails now instead of after the load of the first test
             self._config.pluginmanager.register(Interruption(self._config.add_cleanup))
-            self._session = Session(self.settings, began_s=self._collection.began_s)
+            self._session = Session(settings, began_s=self._collection.began_s)
         return self._session
 
     def session_or_fail(self) -> Session:
-        """The session of this run; where there can be none, the test fails."""
+        """Return the session of this run; fail the test if it cannot be opened."""
         try:
             return self.open_session()
         except KafkaPerfError as error:
-            problem = str(error)
-        raise failed(problem)
+            raise failure(error) from None
 
-    def read_cases(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """Read the markers of all perf tests; the items without those of files that have a problem, which is told."""
-        problems: dict[str, list[str]] = {}
-        for item in items:
-            if takes_perf(item):
-                self._join_benchmarks(item)
-                found = self._read_case(item)
-                if found:
-                    problems.setdefault(file_of(item.nodeid), []).append(found)
-        for nodeid, texts in problems.items():
-            report = pytest.CollectReport(nodeid, "failed", longrepr="\n".join(texts), result=[])
-            self._config.hook.pytest_collectreport(report=report)
-        return [item for item in items if file_of(item.nodeid) not in problems]
+    def case(self, item: pytest.Item) -> Case:
+        """Return the case of a perf test."""
+        return self._collection.cases[item.nodeid]
+
+    def later(self, item: pytest.Item) -> list[Case]:
+        """Return the cases of the perf tests after this one."""
+        items, cases = item.session.items, self._collection.cases
+        return [cases[each.nodeid] for each in items[items.index(item) + 1 :] if each.nodeid in cases]
 
     def cluster(self, item: pytest.Item) -> Cluster:
-        """The cluster of a test's marker; where there can be none, the test fails."""
+        """Return the cluster of a test's marker; fail the test if it cannot be started."""
         session = self.session_or_fail()
-        # A test that wants a cluster and no load was not read at collection.
-        problem = None if item.nodeid in self._cases else self._read_case(item)
-        if problem is None:
-            try:
-                return session.cluster(self._cases[item.nodeid].spec)
-            except KafkaPerfError as error:
-                problem = str(error)
-        raise failed(problem)
+        settings = self._settings
+        try:
+            # A test that uses only the cluster was not read at collection.
+            case = self._collection.cases.get(item.nodeid) or read_item(item, settings)
+            provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
+            return session.cluster(case.spec)
+        except KafkaPerfError as error:
+            raise failure(error) from None
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
-        """The fixture `kafka_perf` of one test."""
+        """Yield the value of one test's fixture `kafka_perf`."""
         node = request.node
-        clock = self._clocks.get(node.nodeid)
-        self._measuring[node.nodeid] = perf = KafkaPerf(
-            node,
-            self.session_or_fail(),
-            cluster,
-            case=self._cases[node.nodeid],
-            later=self._later(node),
-            benchmark=None if clock is None else (request.getfixturevalue("benchmark"), clock),
-        )
+        self._measuring[node.nodeid] = perf = KafkaPerf(request, self, self.session_or_fail(), cluster)
         yield perf
         perf.close(self._endings.get(node.nodeid))
 
-    def pytest_report_collectionfinish(self) -> list[str]:
-        """Say what `auto` chose, and tell of a download before it makes the first test wait."""
-        if not self._cases or self._config.option.collectonly:
+    def add_properties(self, item: pytest.Item) -> None:
+        """Add the results of a test to its report, for JUnit and other reporters; replace those of a previous run."""
+        results = self.session_or_fail().results
+        if not results or results[-1].nodeid != item.nodeid:
+            return  # nothing was measured
+        previous = self._properties.get(item.nodeid, [])
+        self._properties[item.nodeid] = added = junit_properties(results[-1])
+        item.user_properties[:] = [*(each for each in item.user_properties if each not in previous), *added]
+
+    def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> list[str]:
+        """Show the cluster, the baselines or the reference, and downloads that will delay the first test."""
+        cases = [self._collection.cases[item.nodeid] for item in items if item.nodeid in self._collection.cases]
+        if not cases:
             return []
-        cases, reference = self._cases.values(), self.settings.reference
-        wanted = {(case.spec, self.settings.cluster) for case in cases}
+        settings, verbosity = self._settings, self._config.get_verbosity()
+        reference = settings.reference
+        lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
+        wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:
             wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
         notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
-        lines = [f"kafkaperf: {notice}" for notice in notices if notice]
-        if self.settings.cluster == "auto":
-            cluster, environment = self.settings.described_cluster(look=True)
-            lines.insert(0, f"kafkaperf: cluster {cluster}, environment {environment}")
-        return lines
+        return [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Leave a test out that the time budget has no time for: before its cluster starts, after marks that skip."""
-        case = self._cases.get(item.nodeid)
-        if case is None or self.settings.time_budget_s is None:
+        """Skip a test if the time budget is used up: before its cluster starts, after marks that skip."""
+        case = self._collection.cases.get(item.nodeid)
+        if case is None or self._settings.time_budget_s is None:
             return
         session = self.session_or_fail()
-        result = session.refuse_for_time(case, self._later(item))
+        result = session.refuse_for_time(case, self.later(item))
         if result is not None:
-            add_properties(item, session.results)
+            self.add_properties(item)
             conclude(result, session)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Let no test pass whose limits judge nothing."""
+        """Fail a test that has thresholds but does not use `kafka_perf`."""
         yield
         if item.nodeid not in self._measuring and has_thresholds(item):
-            pytest.fail("kafka_threshold judges what kafka_perf() measures: take the fixture kafka_perf", pytrace=False)
+            pytest.fail(
+                "kafka_threshold needs the measurements of kafka_perf(): use the fixture kafka_perf", pytrace=False
+            )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep how perf tests end: their own code may fail after a good verdict, a fixture before any."""
+        """Record the outcome of a perf test: other code of the test can fail before or after the verdict."""
         report = yield
         if takes_perf(item):
             if report.when == "setup":
-                self._endings.pop(item.nodeid, None)  # of a test that is run again, the last run counts
+                self._endings.pop(item.nodeid, None)  # if a test is run again, its last run counts
             ending = _ending_of(item, report, self._endings.get(item.nodeid))
             if ending is not None:
                 self._endings[item.nodeid] = ending
@@ -157,26 +153,28 @@ class PerfPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Stop the clusters, then write the reports: nothing is left behind even when writing fails."""
+        """Stop the clusters, then write the reports."""
         measured = self._session is not None or self._endings
-        if hasattr(self._config, "workerinput") or not (measured or prunes(self._config, self.settings.prune)):
+        # A pytest-xdist worker has only some of the tests; with `--dist` alone, pytest-xdist distributes nothing.
+        prunes = self._settings.prune and not self._config.getoption("tx", None)
+        if hasattr(self._config, "workerinput") or not (measured or prunes):
             return
         try:
             with without_interrupt():
                 self._finish(session)
-        except KeyboardInterrupt:  # held back until all is written; pytest would show a traceback
+        except KeyboardInterrupt:  # came while the reports were written; pytest would show a traceback
             session.exitstatus = pytest.ExitCode.INTERRUPTED
-            # The run is over: pressed again, it would break off no more than the summary.
+            # Another Ctrl-C would only interrupt the terminal summary.
             hear_no_more(self._config.add_cleanup)
-            self._errors.append("interrupted while the reports were written; they are complete")
+            self._errors.append("interrupted while the reports were written; the reports are complete")
 
     def pytest_unconfigure(self) -> None:
-        """Stop what an aborted session left running."""
+        """Stop the clusters of an aborted session."""
         if self._session is not None:
             self._session.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table, and what was written."""
+        """Print errors, the table of results, and annotations for CI."""
         for error in self._errors:
             terminalreporter.write_line(f"ERROR: {error}", red=True)
         perf = self._session
@@ -190,11 +188,11 @@ class PerfPlugin:
         try:
             if self._session is not None:
                 self._session.close()
-        except KafkaPerfError as error:  # its reports are as good
+        except KafkaPerfError as error:  # the reports do not depend on it
             self._errors.append(str(error))
         try:
-            # Where every test failed before it, there is no session yet.
-            self._see_orphans(session, self.open_session())
+            # If every test failed before it needed the session, there is none yet.
+            self._find_orphans(session, self.open_session())
         except KafkaPerfError as error:
             self._errors.append(str(error))
         perf = self._session
@@ -208,74 +206,37 @@ class PerfPlugin:
         if self._errors and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
-    def _see_orphans(self, session: pytest.Session, perf: Session) -> None:
-        """Look for baselines of tests that are gone, among the files of which none was left out.
+    def _find_orphans(self, session: pytest.Session, perf: Session) -> None:
+        """Find the baselines of deleted tests, in files whose tests all ran; delete them if that was requested.
 
         Raises:
-            BaselineError: the folder of baselines cannot be read, or a file not be deleted.
+            BaselineError: the baseline folder cannot be read, or a file cannot be deleted.
 
         """
-        config, collection = self._config, self._collection
-        kept = {item.nodeid for item in session.items}
+        config = self._config
+        nodeids = {item.nodeid for item in session.items}
+        not_run = self._collection.incomplete | (self._collection.nodeids - nodeids)
         for argument in config.args:
             if "::" in argument:
-                collection.leave_out(argument)
-                # Relative to where pytest was called, which nodeids are not; of a module's name the file is not known.
+                not_run.add(argument)
+                # Relative to the invocation folder, unlike nodeids. The file of a module's name is unknown.
                 path = os.path.normpath(config.invocation_params.dir / file_of(argument))
-                for nodeid in [item.nodeid for item in session.items if str(item.path) == path] or kept:
-                    collection.leave_out(nodeid)
+                not_run.update([item.nodeid for item in session.items if str(item.path) == path] or nodeids)
         if session.shouldstop or session.shouldfail or config.getoption("lf", default=False):
-            for nodeid in kept:  # the last failed ones alone are collected
-                collection.leave_out(nodeid)
-        perf.prune(collected=kept, files=collection.whole_files(kept), whole=not collection.partial_files(kept))
-
-    def _read_case(self, item: pytest.Item) -> str | None:
-        """Read the markers of a test and keep them; the problems as text, if there are any."""
-        settings = self.settings
-        marks = [Mark(name=mark.name, args=mark.args, kwargs=mark.kwargs) for mark in item.iter_markers()]
-        marks = [mark for mark in reversed(marks) if mark.name in _MARKERS]  # pytest gives the closest first
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        try:
-            case = read_case(item.nodeid, marks, parameters, settings, folder=item.path.parent)
-            provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
-        except UsageError as error:
-            return "\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())
-        self._cases[item.nodeid] = case
-        return None
-
-    def _join_benchmarks(self, item: pytest.Item) -> None:
-        """Let pytest-benchmark know of a perf test, unless it is not loaded or the test uses it itself."""
-        # The list is that of every item that takes fixtures, and all parameters of a test share it.
-        names: list[str] = item.fixturenames  # type: ignore[attr-defined]
-        if not self._config.pluginmanager.has_plugin("benchmark") or "benchmark" in names:
-            return
-        self._clocks[item.nodeid] = clock = pytest_benchmark.LoadClock()
-        own = item.get_closest_marker("benchmark")
-        item.add_marker(pytest.mark.benchmark(**{**(own.kwargs if own else {}), "timer": clock}), append=False)
-        item.fixturenames = [*names, "benchmark"]  # type: ignore[attr-defined]
-
-    def _later(self, item: pytest.Item) -> list[Case]:
-        """The perf tests that come after this one."""
-        items = item.session.items
-        return [self._cases[each.nodeid] for each in items[items.index(item) + 1 :] if each.nodeid in self._cases]
+            not_run |= nodeids
+        partial = {file_of(nodeid) for nodeid in not_run}
+        perf.prune(collected=nodeids, files={file_of(nodeid) for nodeid in nodeids} - partial, whole=not partial)
 
 
-def prunes(config: pytest.Config, asked: bool) -> bool:  # noqa: FBT001 - a setting, handed on
-    """Return True if baselines of tests that are gone are to go, even where no perf test is left."""
-    # Under pytest-xdist nobody has all the tests; with `--dist` alone it distributes nothing.
-    shared = hasattr(config, "workerinput") or bool(config.getoption("tx", None))
-    return asked and not shared and not config.option.collectonly
-
-
-def _ending_of(item: pytest.Item, report: pytest.TestReport, before: Ending | None) -> Ending | None:
-    """How a test ends, as far as this phase tells; None where it says nothing new."""
+def _ending_of(item: pytest.Item, report: pytest.TestReport, previous: Ending | None) -> Ending | None:
+    """Return the outcome of a test after this phase; None if the previous one remains."""
     expected = hasattr(report, "wasxfail")
     outcome: Any = f"x{report.outcome}" if expected and report.passed else report.outcome
     if report.skipped and expected:
         outcome = "xfailed"
     elif report.failed and report.when != "call":
         outcome = "error"
-    if (before is not None and before.fails) or (outcome == "passed" and report.when != "call"):
+    if (previous is not None and previous.fails) or (outcome == "passed" and report.when != "call"):
         return None
     file, line, _ = item.location
     return Ending(
@@ -288,10 +249,10 @@ def _ending_of(item: pytest.Item, report: pytest.TestReport, before: Ending | No
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """What failed, without the lines of code that led there."""
+    """Return the reason of a failure, without its traceback."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    if isinstance(report.longrepr, tuple):  # of a skipped test: file, line, reason
+    if isinstance(report.longrepr, tuple):  # a skipped test: file, line, reason
         text = str(report.longrepr[-1])
     else:
         text = report.longreprtext if crash is None else str(crash.message)
-    return shortened(text, _MOST_REASON)
+    return shortened(text, _MAX_REASON)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.clusters.target import External, read_target
+from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError
 from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, SEARCH_METRICS
 from pytest_kafkaperf.runner.capacity import SearchPlan
@@ -79,9 +79,8 @@ class Case:
 
         """
         kept = [limit for limit in self.thresholds if limit.metric.name not in SEARCH_METRICS]
-        general = {" ".join(text.split()) for text in self.settings.thresholds}
         for limit in self.thresholds:
-            if limit.metric.name in SEARCH_METRICS and limit.expression not in general:
+            if limit.metric.name in SEARCH_METRICS and limit not in self.settings.thresholds:
                 raise ScenarioError(
                     f"threshold {limit.expression!r}: kafka_perf() holds one rate; call kafka_perf.capacity(...) to "
                     f"measure {limit.metric.name}"
@@ -156,7 +155,6 @@ def read_case(
     expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
     declared = attempt(_scenario, levels, folder)
     thresholds = [attempt(parse_threshold, text) for text in expressions]
-    general = [attempt(parse_threshold, text) for text in settings.thresholds]
     spec = attempt(_spec, marks, parameters, settings)
     stop_on_problems()
     reference = attempt(_reference, spec, settings)
@@ -167,7 +165,7 @@ def read_case(
     return Case(
         nodeid=nodeid,
         scenario=scenario,
-        thresholds=(*thresholds, *(limit for limit in general if limit.metric.name in measured)),
+        thresholds=(*thresholds, *(limit for limit in settings.thresholds if limit.metric.name in measured)),
         spec=spec,
         reference=reference,
         sources=sources,
@@ -285,7 +283,7 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
     """Return the metrics of a round on the cluster of `--kafka-cluster`; a fixture may provide another cluster."""
     measured = {*scenario.metrics(), *EVENT_METRICS, *SEARCH_METRICS}
-    if isinstance(read_target(settings.cluster), External):
+    if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Use
-from pytest_kafkaperf.core.problems import Problem
-from pytest_kafkaperf.load.messages import WorkerShare
-from pytest_kafkaperf.load.timeseries import Curves
+if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Use
+    from pytest_kafkaperf.core.problems import Problem
+    from pytest_kafkaperf.load.messages import WorkerShare
+    from pytest_kafkaperf.load.timeseries import Curves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key, differences
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
+from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import update_baseline
 from pytest_kafkaperf.runner.capacity import described
@@ -104,7 +104,7 @@ class Session:
             self._sides(case, cluster, reference, actions, on_progress),
             order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - not a secret
             warm_up_s=self.settings.preheat_s,
-            allocation=parse_workers(self.settings.workers),
+            allocation=self.settings.workers,
             on_progress=on_progress,
         )
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
@@ -188,7 +188,7 @@ class Session:
             spec=spec,
             target=reference.target,
             client_properties=settings.reference_client_config or own,
-            reference=str(reference),
+            reference=reference,
         )
 
     def _reference(self, case: Case) -> Cluster | None:
@@ -253,7 +253,7 @@ class Session:
             warnings=warnings_of(sessions),
             problems=judgement.problems,
             notes=(*ran.notes, *uncalibrated),
-            allocation=allocation or parse_workers(self.settings.workers),
+            allocation=allocation or self.settings.workers,
             partial=ran.partial,
         )
 

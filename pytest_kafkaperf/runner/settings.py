@@ -1,4 +1,4 @@
-"""Settings of one pytest run: options and ini values, each with its source."""
+"""Settings of one pytest run: the parsed options and ini values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, External, Reference, choose, read_target
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Local, Reference, Target, choose, resolve
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.text import discreet
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.scenario.threshold import Threshold
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
@@ -19,84 +21,91 @@ CLUSTER_OPTIONS = ("version", "image", "brokers", "jmx")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Options of one run. Fields of scenario and cluster are raw: the markers of each test come between."""
+    """Parsed options of one run.
+
+    `command_line` and `ini` keep the texts for fields of scenarios and clusters, which are parsed together with the
+    markers of each test, and for reports.
+    """
 
     command_line: Mapping[str, str]
-    """Given there, by option name without `--kafka-`."""
+    """Texts from the command line, by option name without `--kafka-`."""
     ini: Mapping[str, str]
+    """Texts from the ini file, by the same names."""
     root: Path
-    cluster: str
-    workers: str | None
-    """What makes the load, as `--kafka-workers` takes it; valid."""
+    """pytest's root folder."""
+    cluster: Target
+    workers: WorkerAllocation
     client_config: Path | None
-    """The client properties of a running cluster."""
+    """Client properties of an external cluster."""
     metrics_urls: tuple[str, ...]
-    """JMX exporters of a running cluster."""
+    """URLs of the JMX exporters of an external cluster."""
     log_dirs: tuple[Path, ...]
-    """Folders, on disks to compare, for the logs of brokers that `local` starts; tests that name none use the first."""
+    """Folders for the logs of local brokers; tests use the first one by default."""
     baselines: Path
     update: str | None
+    """Mode of `--kafka-update-baselines`; None: baselines are not written."""
     environment: str | None
     strict: bool
     preheat_s: float
-    """Of load on brokers that were just started, before the first round."""
+    """Duration of the broker warm-up, in seconds."""
     confirm: bool
-    """Whether suspects run again on fresh sessions."""
+    """True if suspects run again in fresh sessions."""
     reference: Reference | None
-    """The cluster that stands for the baseline; None: stored baselines do."""
+    """Cluster that replaces the stored baselines; None: tests are compared with stored baselines."""
     reference_config: Mapping[str, str]
-    """Broker properties of the reference, on top of the test's own."""
+    """Broker properties of the reference, in addition to those of the test."""
     reference_client_config: Path | None
-    """The client properties of a reference that runs already."""
+    """Client properties of an external reference."""
     reference_seed: int | None
-    """Of the order in which rounds on both take turns; None: drawn."""
+    """Seed for the order in which rounds alternate between cluster and reference; None: random."""
     calibrate: int | None
-    """Sessions to measure the noise by; None: tests are judged."""
+    """Number of calibration sessions; None: tests are judged."""
     time_budget_s: float | None
-    """Of the whole run."""
+    """Maximum duration of the run, in seconds."""
     prune: bool
-    """Whether baselines of tests that are gone are deleted."""
+    """True if baselines of deleted tests are deleted."""
     reports: Mapping[str, Path]
     """The files to write, by the option that asks for each, without `--kafka-`."""
     compat: bool
-    """Whether rounds are printed as Kafka's own tools would."""
+    """True if rounds are printed in the format of Kafka's own tools."""
     history: Path | None
-    thresholds: tuple[str, ...]
-    """Limits of the ini file, for every test that has those metrics."""
+    thresholds: tuple[Threshold, ...]
+    """Thresholds of the ini file, for every test that measures their metrics."""
 
     def fields(self, names: tuple[str, ...], source: str) -> dict[str, str]:
-        """The fields among `names` that `source` (`command line` or `ini`) sets."""
+        """Return the fields among `names` that `source` (`command line` or `ini`) sets."""
         given = self.command_line if source == "command line" else self.ini
         return {name: given[name] for name in names if name in given}
 
-    @property
-    def version(self) -> str:
-        """The Kafka that is started for tests whose marker names none."""
-        return self.command_line.get("version") or self.ini.get("version") or DEFAULT_VERSION
-
     def shown(self, path: Path) -> str:
-        """A path as short as it can be written."""
+        """Return a path as text, relative to the root folder if it is inside."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
-    def described_cluster(self, *, look: bool) -> tuple[str, str | None]:
-        """The cluster and the environment, for people; of `auto`, the environment is known only after a `look`."""
-        if self.cluster == "auto" and not look:
-            return "auto", self.environment
-        target = read_target(self.cluster)
-        provider = target.name
-        image = self.command_line.get("image") or self.ini.get("image")
-        started = f"Kafka {self.version}" if provider == "local" or image is None else image
-        environment = self.environment or default_environment_key(provider)
-        if isinstance(target, External):
-            return f"{self.cluster} ({provider})", environment
-        reason = f" (auto: {choose()[1]})" if self.cluster == "auto" else ""
-        return f"{provider}{reason}, {started}", environment
+    def describe(self, *, verbose: bool) -> list[str]:
+        """Describe the cluster, the baselines and the reference; with `verbose` also the source of every option."""
+        lines = [f"cluster {self._describe_cluster()}"]
+        if self.reference is not None:
+            changes = ", ".join(discreet(f"{name}={value}") for name, value in self.reference_config.items())
+            lines.append(f"reference {self.reference}{f' with {changes}' if changes else ''}")
+        sources = self.describe_sources() if verbose else ""
+        return [*lines, sources] if sources else lines
+
+    def _describe_cluster(self) -> str:
+        provider = resolve(self.cluster)
+        environment = self.environment or default_environment_key(provider.name)
+        if isinstance(provider, External):
+            cluster = f"{','.join(provider.servers)} (external)"
+        else:
+            given = {**self.ini, **self.command_line}
+            kafka = f"Kafka {given.get('version', DEFAULT_VERSION)}"
+            reason = f" (auto: {choose()[1]})" if isinstance(self.cluster, Auto) else ""
+            cluster = f"{provider.name}{reason}, {kafka if provider == Local() else given.get('image', kafka)}"
+        return f"{cluster}, baselines {self.shown(self.baselines)}, environment {environment}"
 
     def describe_sources(self) -> str:
-        """Every option that was set, with its value and where: for `-v`."""
-        effective = {name: (value, "ini") for name, value in self.ini.items()}
-        effective |= {name: (value, "command line") for name, value in self.command_line.items()}
+        """Describe every option that was set, with its value and its source, for `-v`."""
         return ", ".join(
-            f"{name}={', '.join(discreet(value).splitlines())} ({source})"
-            for name, (value, source) in sorted(effective.items())
+            f"{name}={', '.join(discreet(value).splitlines())} "
+            f"({'command line' if name in self.command_line else 'ini'})"
+            for name, value in sorted({**self.ini, **self.command_line}.items())
         )

@@ -165,7 +165,7 @@ def test_one_load_a_test(project: Project, on_broker: str) -> None:
     body = PACED.format(limits="'errors == 0'") + "    kafka_perf()\n"
     run = project.test(body).run(on_broker)
     assert run.status == pytest.ExitCode.TESTS_FAILED
-    assert "kafka_perf() runs once a test; use pytest.mark.parametrize for more" in run.out
+    assert "kafka_perf() runs once per test; for more, use pytest.mark.parametrize" in run.out
 
 
 FORGOTTEN = """
@@ -212,8 +212,8 @@ def test_what_measures_nothing_does_not_pass(project: Project, on_broker: str) -
         ("PASSED", "test_by_its_fixture"),
         ("PASSED", "test_no_call"),
     ], run.out
-    assert "nothing was measured, and no limit judged: call kafka_perf(), or pytest.skip() where" in run.out
-    assert "kafka_threshold judges what kafka_perf() measures: take the fixture kafka_perf" in run.out
+    assert "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure" in run.out
+    assert "kafka_threshold needs the measurements of kafka_perf(): use the fixture kafka_perf" in run.out
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ def test_a_perf_test_runs_in_every_kind_of_pytest_run(
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_paced": "PASSED"}), run.out
 
 
-def test_the_terminal_shows_a_header_and_a_table(project: Project, on_broker: str) -> None:
-    """Where the load went, what it was compared with, and a block a test; nothing of it under -q."""
+def test_the_terminal_shows_the_cluster_and_a_table(project: Project, on_broker: str) -> None:
+    """The cluster, the baselines and a block for each test; none of them with -q."""
     project.test(PACED.format(limits="'errors == 0'"))
     run = project.run_steadily(on_broker)
     header = next(line for line in run.out.splitlines() if line.startswith("kafkaperf: "))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.clusters.target import parse_target
+from pytest_kafkaperf.clusters.target import Auto, Docker, External, Local, Target, parse_target
 from pytest_kafkaperf.core.errors import UsageError
 
 VALID = (
@@ -15,15 +15,15 @@ VALID = (
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("auto", "auto"),
-        (" local ", "local"),
-        ("docker", "docker"),
-        ("broker-1.example:9092", "broker-1.example:9092"),
-        ("a:9092, b:9093", "a:9092,b:9093"),
-        ("[::1]:9092", "[::1]:9092"),
+        ("auto", Auto()),
+        (" local ", Local()),
+        ("docker", Docker()),
+        ("broker-1.example:9092", External(("broker-1.example:9092",))),
+        ("a:9092, b:9093", External(("a:9092", "b:9093"))),
+        ("[::1]:9092", External(("[::1]:9092",))),
     ],
 )
-def test_a_target_is_a_word_or_servers(text: str, target: str) -> None:
+def test_a_target_is_a_word_or_servers(text: str, target: Target) -> None:
     """The option and the ini key take the same text, spaces and all."""
     assert parse_target(text) == target
 

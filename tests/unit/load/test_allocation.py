@@ -17,7 +17,6 @@ HERE = Path("/project")
 @pytest.mark.parametrize(
     ("text", "allocation"),
     [
-        (None, WorkerAllocation()),
         ("1", WorkerAllocation(producing=1, consuming=1, reason="--kafka-workers=1")),
         (" 12 ", WorkerAllocation(producing=12, consuming=12, reason="--kafka-workers=12")),
         ("dask://scheduler", WorkerAllocation(scheduler="scheduler:8786", reason="--kafka-workers=dask://scheduler")),
@@ -25,7 +24,7 @@ HERE = Path("/project")
         ("dask://[::1]:8786", WorkerAllocation(scheduler="[::1]:8786", reason="--kafka-workers=dask://[::1]:8786")),
     ],
 )
-def test_workers_are_a_number_or_a_dask_cluster(text: str | None, allocation: WorkerAllocation) -> None:
+def test_workers_are_a_number_or_a_dask_cluster(text: str, allocation: WorkerAllocation) -> None:
     """The port is Dask's own where none is named."""
     assert parse_workers(text) == allocation
 
@@ -72,11 +71,12 @@ def test_without_dask_the_option_says_how_to_install_it(monkeypatch: pytest.Monk
     assert str(raised.value) == (
         "--kafka-workers=dask://a: Dask is not installed; install it with: pip install 'pytest-kafkaperf[dask]'"
     )
-    assert read_settings({"workers": "2"}, {}, [], invocation_folder=HERE, root=HERE).workers == "2"
+    assert read_settings({"workers": "2"}, {}, [], invocation_folder=HERE, root=HERE).workers == parse_workers("2")
 
 
 def test_the_command_line_outranks_the_ini_file() -> None:
     """As with every option."""
     read = read_settings({"workers": "2"}, {"workers": "3"}, [], invocation_folder=HERE, root=HERE)
-    assert read.workers == "2"
-    assert read_settings({}, {"workers": "3"}, [], invocation_folder=HERE, root=HERE).workers == "3"
+    assert read.workers == parse_workers("2")
+    assert read_settings({}, {"workers": "3"}, [], invocation_folder=HERE, root=HERE).workers == parse_workers("3")
+    assert read_settings({}, {}, [], invocation_folder=HERE, root=HERE).workers == WorkerAllocation()

@@ -1,4 +1,4 @@
-"""What cannot be is refused at collection: with the test's name, what was given, and what is valid."""
+"""Invalid markers and options are errors at collection: they name the test, the value and valid values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REFUSED = [
     ("kafka_cluster(image='two words')", "an image is named as docker does"),
     ("kafka_cluster(version='newest')", "version='newest': a Kafka version has three numbers"),
 ]
-"""Markers that cannot be, and what is said of each."""
+"""Invalid markers, and a part of the error of each."""
 
 
 def test_a_marker_that_cannot_be_is_refused(run_pytest: RunPytest) -> None:
@@ -122,24 +122,32 @@ def test_tests_without_load_are_left_alone(run_pytest: RunPytest) -> None:
         ),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(run_pytest: RunPytest, option: str, text: str) -> None:
-    """Options are read before anything starts."""
+def test_an_invalid_option_is_an_error(run_pytest: RunPytest, option: str, text: str) -> None:
+    """Options are parsed before anything starts."""
     status, out = run_pytest("def test_orders(kafka_perf):\n    kafka_perf()", option)
     assert status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
     assert text in out
     assert "Traceback" not in out
 
 
-def test_perf_tests_are_found_without_running_them(run_pytest: RunPytest) -> None:
-    """`--collect-only` starts nothing, whatever the markers say."""
+def test_options_of_external_clusters_are_errors_with_auto(run_pytest: RunPytest) -> None:
+    """`auto` always starts brokers: there is no need to look for Docker first."""
+    options = ("--kafka-cluster=auto", "--kafka-client-config=client.properties")
+    status, out = run_pytest("def test_orders(kafka_perf):\n    kafka_perf()", *options)
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "--kafka-cluster=HOST:PORT" in out
+
+
+def test_perf_tests_can_be_collected_without_running_them(run_pytest: RunPytest) -> None:
+    """`--collect-only` starts nothing, and the plugin's markers are registered."""
     tests = "@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders(kafka_perf): ..."
     status, out = run_pytest(tests, "--collect-only", "-q", "--strict-markers", "-W", "error")
     assert status == pytest.ExitCode.OK
     assert "test_perf.py::test_orders" in out
 
 
-def test_xdist_is_refused_for_perf_tests_only(project: Project) -> None:
-    """Two tests at once would measure each other; the others keep their speed."""
+def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
+    """Parallel perf tests would disturb each other; other tests can still run in parallel."""
     run = project.test("def test_orders(kafka_perf):\n    kafka_perf()\ndef test_other(): ...").run(
         "-n1", reports=False
     )

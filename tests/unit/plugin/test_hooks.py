@@ -1,25 +1,22 @@
-"""What the plugin's hooks keep of a run, without one."""
+"""The state that the plugin's hooks keep, without a pytest run."""
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 
-from pytest_kafkaperf import plugin
 from pytest_kafkaperf.core.text import without_folders
-from pytest_kafkaperf.plugin.collection import CollectionPlugin
+from pytest_kafkaperf.plugin import Collection
 from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
 
 NODEID = "tests/perf/test_orders.py::test_a"
 
 
 def item(nodeid: str = NODEID, **config: Any) -> Any:
-    """A perf test that pytest has collected, as far as hooks look at it."""
+    """The part of a collected perf test that hooks read."""
     file = nodeid.partition("::")[0]
     return SimpleNamespace(
         nodeid=nodeid,
@@ -31,13 +28,13 @@ def item(nodeid: str = NODEID, **config: Any) -> Any:
 
 
 def plugin_of(one: Any) -> PerfPlugin:
-    """The plugin of a run that has this test."""
+    """The plugin of a run with this test."""
     settings: Any = SimpleNamespace()
-    return PerfPlugin(one.config, CollectionPlugin(settings))
+    return PerfPlugin(one.config, Collection(), settings)
 
 
 def ended(one: Any, *outcomes: Literal["passed", "failed"]) -> str:
-    """How the test ends for the reports when it is set up and run so often."""
+    """The outcome in the reports of a test that runs once per outcome."""
     perf = plugin_of(one)
     for outcome in outcomes:
         for when, found in (("setup", "passed"), ("call", outcome), ("teardown", "passed")):
@@ -49,23 +46,9 @@ def ended(one: Any, *outcomes: Literal["passed", "failed"]) -> str:
     return str(perf._endings[one.nodeid].outcome)
 
 
-def test_of_a_test_that_is_run_again_the_last_run_counts() -> None:
-    """The exit status is that of the last run, and the reports agree with it."""
+def test_the_last_run_of_a_repeated_test_counts() -> None:
+    """It also decides the exit status, and the reports must agree with that."""
     assert (ended(item(), "failed", "passed"), ended(item(), "passed", "failed")) == ("passed", "failed")
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_garbage_is_collected_as_before_once_the_tests_are_read(*, enabled: bool) -> None:
-    """Also where reading them failed, and where somebody had turned it off."""
-    before = gc.isenabled()
-    (gc.enable if enabled else gc.disable)()
-    try:
-        with contextlib.suppress(KeyError), plugin._without_collecting_garbage():
-            assert not gc.isenabled()
-            raise KeyError
-        assert gc.isenabled() is enabled
-    finally:
-        (gc.enable if before else gc.disable)()
 
 
 @pytest.mark.parametrize(
@@ -78,8 +61,8 @@ def test_garbage_is_collected_as_before_once_the_tests_are_read(*, enabled: bool
         ("perf", {"tests/perf/test_orders.py", "tests/perf/test_other.py"}),
     ],
 )
-def test_a_test_named_from_another_folder_leaves_the_others_of_its_file_out(argument: str, files: set[str]) -> None:
-    """Their baselines would be told as those of tests that are gone."""
+def test_an_argument_for_one_test_makes_its_file_incomplete(argument: str, files: set[str]) -> None:
+    """Otherwise the baselines of the other tests in the file would be reported as those of deleted tests."""
     one = item(
         args=[argument],
         invocation_params=SimpleNamespace(dir=Path("/home/ci/project/tests")),
@@ -89,7 +72,7 @@ def test_a_test_named_from_another_folder_leaves_the_others_of_its_file_out(argu
     session: Any = SimpleNamespace(config=one.config, items=items, shouldstop=False, shouldfail=False)
     seen: dict[str, Any] = {}
     perf: Any = SimpleNamespace(prune=lambda **given: seen.update(given))
-    plugin_of(one)._see_orphans(session, perf)
+    plugin_of(one)._find_orphans(session, perf)
     assert (seen["files"], seen["whole"]) == (files, "::" not in argument)
 
 
@@ -101,5 +84,5 @@ def test_a_test_named_from_another_folder_leaves_the_others_of_its_file_out(argu
     ],
 )
 def test_a_name_without_folders_keeps_the_slashes_of_parameters(nodeid: str, name: str) -> None:
-    """A test of a rate would be called `s]`."""
+    """Otherwise a test of a rate would be called `s]`."""
     assert without_folders(nodeid) == name

@@ -1,4 +1,4 @@
-"""Options that say how a verdict comes about, and those that contradict each other."""
+"""Parsing of option values, and options that exclude each other."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.target import Reference, parse_reference
+from pytest_kafkaperf.clusters.target import Auto, Docker, External, Local, Reference, parse_reference
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.scenario.threshold import parse_threshold
 
 HERE = Path("/project")
 
@@ -25,8 +27,8 @@ def refused(**given: str | bool | list[str]) -> str:
     return str(raised.value)
 
 
-def test_what_is_shown_of_options_has_no_secret_in_it() -> None:
-    """`-v` prints them at the top of every log; a plug-in's property may be a password."""
+def test_the_description_of_options_contains_no_secret() -> None:
+    """`-v` prints it in every log, and a property of a broker plug-in may be a password."""
     given = settings(
         metrics_url="http://me:hunter2@k1:9404/metrics,http://k2:9404/metrics",
         reference="local",
@@ -41,15 +43,15 @@ def test_what_is_shown_of_options_has_no_secret_in_it() -> None:
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        ("local", Reference(target="local")),
-        ("local:4.0.0", Reference(target="local", version="4.0.0")),
-        ("docker", Reference(target="docker")),
-        ("docker:apache/kafka:4.0.0", Reference(target="docker", image="apache/kafka:4.0.0")),
-        ("a:9092, b:9093", Reference(target="a:9092,b:9093")),
+        ("local", Reference(target=Local())),
+        ("local:4.0.0", Reference(target=Local(), version="4.0.0")),
+        ("docker", Reference(target=Docker())),
+        ("docker:apache/kafka:4.0.0", Reference(target=Docker(), image="apache/kafka:4.0.0")),
+        ("a:9092, b:9093", Reference(target=External(("a:9092", "b:9093")))),
     ],
 )
-def test_a_reference_is_what_to_start_or_where_it_is(text: str, reference: Reference) -> None:
-    """The three kinds of a cluster."""
+def test_a_reference_is_a_provider_or_a_list_of_servers(text: str, reference: Reference) -> None:
+    """It uses the words of `--kafka-cluster`, but also names a version or an image."""
     assert parse_reference(text) == reference
 
 
@@ -69,18 +71,18 @@ def test_a_reference_is_what_to_start_or_where_it_is(text: str, reference: Refer
         ),
         ("4.0.0", None),
         ("", None),
-        ("a:9092,b:0", "port 0 of 'b:0' is not one of 1 to 65535"),
+        ("a:9092,b:0", "port 0 of 'b:0' is not from 1 to 65535"),
     ],
 )
-def test_a_reference_that_cannot_be_is_refused_with_what_is_valid(text: str, problem: str | None) -> None:
-    """When pytest starts, before any load."""
-    told = refused(reference=text)
-    assert told.startswith(f"--kafka-reference={text}: ")
-    assert problem is None or told == f"--kafka-reference={text}: {problem}"
+def test_the_error_for_an_invalid_reference_names_valid_ones(text: str, problem: str | None) -> None:
+    """The error comes when pytest starts, before any load."""
+    error = refused(reference=text)
+    assert error.startswith(f"--kafka-reference={text}: ")
+    assert problem is None or error == f"--kafka-reference={text}: {problem}"
 
 
-def test_properties_of_the_reference_are_given_one_by_one() -> None:
-    """Values may hold commas and equals signs."""
+def test_each_property_of_the_reference_has_its_own_option() -> None:
+    """Values may contain commas and equals signs."""
     given = settings(reference="local", reference_config=["num.io.threads=1", "sasl.x = a=b,c"])
     assert given.reference_config == {"num.io.threads": "1", "sasl.x": "a=b,c"}
 
@@ -91,8 +93,8 @@ def test_properties_of_the_reference_are_given_one_by_one() -> None:
         ({"reference-config": ["a=1"]}, "add --kafka-reference"),
         ({"reference-seed": "1"}, "add --kafka-reference"),
         ({"reference": "local", "reference-config": ["threads"]}, "NAME=VALUE is needed"),
-        ({"reference": "a:9092", "reference-config": ["a=1"]}, "configure those servers themselves"),
-        ({"reference": "local", "reference-client-config": "f"}, "it is for a running cluster"),
+        ({"reference": "a:9092", "reference-config": ["a=1"]}, "configure those servers yourself"),
+        ({"reference": "local", "reference-client-config": "f"}, "it is only for an external cluster"),
         ({"reference": "local", "reference-seed": "-1"}, "a whole number of at least 0 is needed"),
         ({"reference": "local", "update-baselines": "all"}, "leave one of them out"),
         ({"reference": "local", "calibrate": "3"}, "leave one of them out"),
@@ -105,24 +107,41 @@ def test_properties_of_the_reference_are_given_one_by_one() -> None:
         ({"time-budget": "-5m"}, "--kafka-time-budget=-5m: "),
     ],
 )
-def test_options_that_cannot_be_are_refused_with_what_to_do(given: dict[str, str], words: str) -> None:
-    """When pytest starts; a contradiction is no choice that we make for the user."""
+def test_the_error_for_invalid_options_says_what_to_do(given: dict[str, str], words: str) -> None:
+    """Only the user can decide which of two contradicting options is meant."""
     assert words in refused(**{name.replace("-", "_"): value for name, value in given.items()})
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("10m", 600.0), ("90 s", 90.0), ("1h", 3600.0), ("2 min", 120.0)])
-def test_a_budget_is_a_time_as_ci_systems_write_it(text: str, seconds: float) -> None:
-    """`10m` are minutes there."""
+def test_a_time_budget_is_written_as_in_ci_systems(text: str, seconds: float) -> None:
+    """`10m` means minutes there."""
     assert settings(time_budget=text).time_budget_s == seconds
 
 
-def test_folders_for_logs_start_where_pytest_was_called_or_at_the_ini_file() -> None:
-    """As with all paths."""
+def test_log_folders_are_relative_to_the_invocation_folder_or_to_the_root_folder() -> None:
+    """All paths are: the command line is typed in one folder, the ini file lies in the other."""
     assert settings(log_dirs="/mnt/a, b").log_dirs == (Path("/mnt/a"), HERE / "b")
     assert read_settings({}, {"log-dirs": "c"}, [], invocation_folder=HERE, root=HERE / "d").log_dirs == (
         HERE / "d" / "c",
     )
     assert settings().log_dirs == ()
     assert refused(log_dirs="/mnt/a,") == (
-        "--kafka-log-dirs=/mnt/a,: a folder has no name; give paths, separated by commas"
+        "--kafka-log-dirs=/mnt/a,: a folder name is empty; give paths separated by commas"
     )
+
+
+def test_values_are_parsed_once() -> None:
+    """Later code gets values instead of texts that it would have to parse again."""
+    parsed = read_settings(
+        {"cluster": "a:9092, b:9093", "workers": "2"}, {}, ["errors == 0"], invocation_folder=HERE, root=HERE
+    )
+    assert parsed.cluster == External(("a:9092", "b:9093"))
+    assert parsed.workers == WorkerAllocation(producing=2, consuming=2, reason="--kafka-workers=2")
+    assert parsed.thresholds == (parse_threshold("errors == 0"),)
+    assert settings().cluster == Auto()
+
+
+def test_an_invalid_threshold_of_the_ini_file_is_an_error() -> None:
+    """One error for the run, instead of one for each test."""
+    with pytest.raises(UsageError, match="did you mean 'errors'"):
+        read_settings({}, {}, ["erors == 0"], invocation_folder=HERE, root=HERE)

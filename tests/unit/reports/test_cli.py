@@ -150,8 +150,8 @@ def test_a_measured_baseline_is_replaced_by_force_only(kafkaperf: Command, tmp_p
     status, out, err = imported(kafkaperf, "run.txt")
     assert (status, out) == (2, "")
     assert err == (
-        "kafkaperf: kafka-baselines/ci/tests/perf/test_orders.py/test_ingest.json is a baseline that was measured, in "
-        "1 session: imported figures say less; --force replaces it all the same\n"
+        "kafkaperf: kafka-baselines/ci/tests/perf/test_orders.py/test_ingest.json is a measured baseline with "
+        "1 session, which is more reliable than imported results; use --force to replace it\n"
     )
     assert path.read_bytes() == before
     assert imported(kafkaperf, "run.txt", more=("--force",))[0] == 0
@@ -166,7 +166,7 @@ def test_a_test_that_is_not_here_is_imported_all_the_same(kafkaperf: Command, tm
     (tmp_path / "run.txt").write_text(SUMMARY)
     status, out, _ = kafkaperf("import", "run.txt", "--baseline", "test_a.py::test_b", "--environment", "ci")
     assert status == 0
-    assert "  note: there is no test_a.py here: node ids begin at pytest's root folder\n" in out
+    assert "  note: there is no test_a.py here: node ids start at pytest's root folder\n" in out
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         (["tests", "--baseline", NODEID], "cannot read tests: Is a directory"),
         (
             ["run.txt", "--baseline", "test_orders.py"],
-            "--baseline test_orders.py: a test is named as pytest prints it, FILE::NAME, for example "
+            "--baseline test_orders.py: a node id as printed by pytest is needed, for example "
             "tests/perf/test_orders.py::test_ingest",
         ),
         (
@@ -227,7 +227,7 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         ),
         (
             ["run.txt"],
-            "the following arguments are required: --baseline; kafkaperf import --help tells what can be given",
+            "the following arguments are required: --baseline; see kafkaperf import --help",
         ),
     ],
 )
@@ -245,7 +245,7 @@ def test_a_file_that_is_far_too_large_is_refused(
     assert imported(kafkaperf, "run.txt") == (
         2,
         "",
-        "kafkaperf: run.txt is larger than 1 MiB: it is no output of a performance tool\n",
+        "kafkaperf: run.txt is larger than 1 MiB; give the output of a performance tool\n",
     )
 
 
@@ -254,7 +254,7 @@ def test_without_a_command_the_usage_is_named(kafkaperf: Command) -> None:
     assert kafkaperf() == (
         2,
         "",
-        "kafkaperf: the following arguments are required: COMMAND; kafkaperf --help tells what can be given\n",
+        "kafkaperf: the following arguments are required: COMMAND; see kafkaperf --help\n",
     )
 
 
@@ -334,7 +334,7 @@ def test_colour_is_for_terminals_and_can_be_turned_off(
     ("path", "problem"),
     [
         ("absent.json", "cannot read baseline absent.json: No such file or directory"),
-        ("tests", "there is no baseline in tests; --kafka-update-baselines makes them"),
+        ("tests", "there is no baseline in tests; create baselines with --kafka-update-baselines"),
         ("a.json/b.json", "cannot read baseline a.json/b.json: Not a directory"),
         (
             "a.json",
@@ -437,7 +437,7 @@ def test_the_tolerance_is_for_tests_without_limits(
         ),
         (
             ["a.json"],
-            "the following arguments are required: B.json; kafkaperf compare --help tells what can be given",
+            "the following arguments are required: B.json; see kafkaperf compare --help",
         ),
     ],
 )

@@ -1,0 +1,72 @@
+"""Reads the markers of collected perf tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from pytest_kafkaperf.clusters import provision
+from pytest_kafkaperf.clusters.target import Auto, Local
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.text import file_of
+from pytest_kafkaperf.plugin import takes_perf
+from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
+from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.settings import Settings
+
+_MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
+
+
+def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[pytest.Item], dict[str, Case]]:
+    """Read the markers of all perf tests; report a collection error for each file with invalid markers.
+
+    Returns:
+        The items of all other files, and the cases of their perf tests by nodeid.
+
+    """
+    cases: dict[str, Case] = {}
+    problems: dict[str, list[str]] = {}
+    for item in items:
+        if takes_perf(item):
+            _join_benchmarks(item)
+            try:
+                cases[item.nodeid] = read_item(item, settings)
+            except UsageError as error:
+                problems.setdefault(file_of(item.nodeid), []).append(str(error))
+    for file, texts in problems.items():
+        report = pytest.CollectReport(file, "failed", longrepr="\n".join(texts), result=[])
+        next(iter(items)).config.hook.pytest_collectreport(report=report)
+    return [item for item in items if file_of(item.nodeid) not in problems], cases
+
+
+def read_item(item: pytest.Item, settings: Settings) -> Case:
+    """Read the markers and parameters of a test.
+
+    Raises:
+        UsageError: every problem of the test, one per line, each with the nodeid.
+
+    """
+    marks = [Mark(name=mark.name, args=mark.args, kwargs=mark.kwargs) for mark in item.iter_markers()]
+    marks = [mark for mark in reversed(marks) if mark.name in _MARKERS]  # pytest yields the closest marker first
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    try:
+        case = read_case(item.nodeid, marks, parameters, settings, folder=item.path.parent)
+        # `auto` is never an external cluster; only a running test looks for Docker, and checks again.
+        target = Local() if isinstance(settings.cluster, Auto) else settings.cluster
+        provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
+    except UsageError as error:
+        raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
+    return case
+
+
+def _join_benchmarks(item: pytest.Item) -> None:
+    """Add a perf test to pytest-benchmark's table, unless that plugin is disabled or the test uses it itself."""
+    # Tests of the same function share the list, so it is replaced instead of changed.
+    names: list[str] = item.fixturenames  # type: ignore[attr-defined]
+    if not item.config.pluginmanager.has_plugin("benchmark") or "benchmark" in names:
+        return
+    marker = item.get_closest_marker("benchmark")
+    arguments = {**(marker.kwargs if marker else {}), "timer": LoadClock()}
+    item.add_marker(pytest.mark.benchmark(**arguments), append=False)
+    item.fixturenames = [*names, "benchmark"]  # type: ignore[attr-defined]
