@@ -48,7 +48,7 @@ def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
     ]
     assert "the highest rate that was asked for held, too; give a higher high=" in run.out
     assert "step 2, 400 records/s" in run.out
-    assert "kafka_perf.capacity: threshold 'produce.latency.p99 <= 20 parsecs':" in run.out
+    assert "kafka_perf.capacity: invalid threshold 'produce.latency.p99 <= 20 parsecs':" in run.out
     (written,) = run.baselines
     assert written.endswith("test_kept.json")
     assert '"capacity": "produce.latency.p99 <= 2 s"' in run.baselines[written]

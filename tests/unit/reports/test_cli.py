@@ -217,8 +217,8 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         ),
         (
             ["run.txt", "--baseline", NODEID, "--environment", "../ci"],
-            "environment '../ci' is not a safe folder name; use at most 100 letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit, for example 'ci-large'",
+            "invalid environment name '../ci': must be at most 100 letters, digits, '.', '_' and '-', "
+            "and begin with a letter or digit, for example 'ci-large'",
         ),
         (
             ["run.txt", "--baseline", NODEID, "--cluster", "lokal"],

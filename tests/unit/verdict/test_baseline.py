@@ -190,7 +190,7 @@ def test_thousands_of_characters_become_one_short_name(tmp_path: Path) -> None:
 
 def test_an_environment_that_is_no_folder_name_is_refused(tmp_path: Path) -> None:
     """The path must hold whatever the caller forgot to check."""
-    with pytest.raises(UsageError, match="is not a safe folder name"):
+    with pytest.raises(UsageError, match="invalid environment name"):
         BaselineStore(tmp_path).path("../elsewhere", _NODEID)
 
 
