@@ -92,7 +92,7 @@ def test_what_a_fixture_did_to_the_cluster_stays_through_confirmation(project: P
     slow = project.run("--kafka-cluster=local", "--kafka-rounds=4", SLOW="yes", PYTHONPATH=root)
     assert slow.verdicts == {"test_guard": "REGRESSED"}, slow.out
     assert len(slow.report["tests"][0]["further_sessions"]) == 3
-    assert "confirmed on 3 fresh sessions: -" in slow.out
+    assert "confirmed by 3 fresh sessions: -" in slow.out
 
 
 def test_without_confirmation_one_session_decides(
@@ -141,7 +141,7 @@ def test_two_configs_are_compared_side_by_side(project: Project) -> None:
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
     assert "kafkaperf: reference local with log.flush.interval.messages=9223372036854775807" in run.out
-    assert "confirmed on 3 fresh sessions" in run.out
+    assert "confirmed by 3 fresh sessions" in run.out
     assert "9 pairs" in " ".join(run.out.split())
     assert "changed against the reference: config.log.flush.interval.messages: " in run.out
     assert "log.flush.interval.messages" in "".join(test["changed"])

@@ -15,7 +15,7 @@ REFUSED = [
     ("kafka_scenario(acs=1)", "kafka_scenario: unknown field 'acs': did you mean 'acks'?"),
     ("kafka_scenario(rate='5 MB')", "cannot read '5 MB' as a record rate"),
     ("kafka_scenario(duration='5')", "'5' has no unit"),
-    ("kafka_scenario(payload='text')", "use 'random', 'zeros', 'file:PATH'"),
+    ("kafka_scenario(payload='text')", "must be 'random', 'zeros', 'file:PATH'"),
     ("kafka_scenario(producer_config={'max_reqest_size': 5})", "did you mean 'max_request_size'?"),
     ("kafka_scenario(producer_config={'linger.ms': 5})", "'linger.ms' is set by the field linger"),
     ("kafka_scenario(consumers=1, consumer_config={'min.bytes': 5})", "unknown parameter 'min.bytes' of"),

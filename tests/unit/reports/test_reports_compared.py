@@ -127,7 +127,7 @@ def test_tests_of_one_report_only_are_named() -> None:
         (
             report(case()),
             report(case(rounds=rounds(1.5)[:2])),
-            "too few rounds: 2 against 5 cannot decide; 4 against 5 can: use rounds=4 or more",
+            "too few rounds to prove a regression: 2 against 5; use rounds=4 or more",
         ),
     ],
 )
