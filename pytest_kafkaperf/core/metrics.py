@@ -53,8 +53,8 @@ _REQUEST_PHASES = {
     "time": "in total",
     "queue": "in the request queue",
     "local": "at the leader",
-    "remote": "waiting for followers or for data",
-    "send": "sending the response",
+    "remote": "spent waiting for followers or for data",
+    "send": "spent sending the response",
 }
 
 
@@ -103,11 +103,20 @@ _METRICS = (
     _lower("broker.cpu", Unit.CORES, "mean CPU use of all brokers together"),
     _lower("broker.cpu.max", Unit.CORES, "CPU use of the busiest broker in its busiest second"),
     _lower("broker.memory", Unit.BYTES, "highest resident memory of all brokers together"),
-    _lower_or_zero("broker.disk.read", _BYTES, "bytes that all brokers read from disk"),
-    _lower_or_zero("broker.disk.write", _BYTES, "bytes that all brokers wrote to disk"),
-    _lower_or_zero("broker.network.in", _BYTES, "bytes that all brokers received; local brokers: all loopback traffic"),
-    _lower_or_zero("broker.network.out", _BYTES, "bytes that all brokers sent; local brokers: all loopback traffic"),
-    _higher("broker.handlers.idle", Unit.RATIO, "idle time of the busiest broker's request handlers", can_be_zero=True),
+    _lower_or_zero("broker.disk.read", _BYTES, "bytes per second that all brokers read from disk"),
+    _lower_or_zero("broker.disk.write", _BYTES, "bytes per second that all brokers wrote to disk"),
+    _lower_or_zero(
+        "broker.network.in", _BYTES, "bytes per second that all brokers received; local brokers: all loopback traffic"
+    ),
+    _lower_or_zero(
+        "broker.network.out", _BYTES, "bytes per second that all brokers sent; local brokers: all loopback traffic"
+    ),
+    _higher(
+        "broker.handlers.idle",
+        Unit.RATIO,
+        "share of time that the busiest broker's request handlers are idle",
+        can_be_zero=True,
+    ),
     _lower_or_zero(
         "broker.under_replicated", Unit.COUNT, "highest number of partitions with replicas that are out of sync"
     ),

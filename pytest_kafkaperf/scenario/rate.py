@@ -50,13 +50,17 @@ def parse_rate(given: Any, *, record_bytes: float | None) -> Rate:
         UnitError: the rate is invalid; the message names the segment.
 
     """
-    parts = _parts(given)
+    items = given if isinstance(given, list | tuple) else [given]
+    parts = [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
     if not parts:
         raise UnitError(f"must have at least one segment, {_EXAMPLES}")
     if len(parts) > _MAX_SEGMENTS:
         raise UnitError(f"has {len(parts)} segments, must have at most {_MAX_SEGMENTS}")
     if len(parts) == 1 and not _is_shape(parts[0]):
-        return _single(parts[0], record_bytes)
+        rate = _rate(parts[0], record_bytes)
+        if not 0 < rate <= _MAX_RATE:
+            raise UnitError("must be above 0 and at most 1G records/s")
+        return rate
     shape = tuple(
         _parse_segment(part, number, record_bytes, last=number == len(parts))
         for number, part in enumerate(parts, start=1)
@@ -85,23 +89,10 @@ def dump_rate(rate: Rate) -> float | list[dict[str, float | None]]:
     return [dataclasses.asdict(segment) for segment in rate] if isinstance(rate, tuple) else rate
 
 
-def _parts(given: Any) -> list[Any]:
-    """Split the given rate into its unparsed segments."""
-    items = given if isinstance(given, list | tuple) else [given]
-    return [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
-
-
 def _is_shape(part: Any) -> bool:
     if isinstance(part, str):
         return "->" in part or "→" in part or _STEP.fullmatch(part) is not None
     return isinstance(part, Segment | Mapping)
-
-
-def _single(given: Any, record_bytes: float | None) -> float:
-    rate = _rate(given, record_bytes)
-    if not 0 < rate <= _MAX_RATE:
-        raise UnitError("must be above 0 and at most 1G records/s")
-    return rate
 
 
 def _parse_segment(part: Any, number: int, record_bytes: float | None, *, last: bool) -> Segment:

@@ -53,8 +53,8 @@ class Scenario(MarkerFields):
     records: Annotated[Records, Field(ge=1, le=10**12)] | None = None
     """Number of records in each round; excludes `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
-    """Duration of each round's window; if neither `records` nor `duration` is given, 5 s or the longer duration of the
-    rate's shape."""
+    """Duration of each round's window; if neither `records` nor `duration` is given, the larger of 5 s and the duration
+    of the rate's shape."""
     record_size: RecordSize | None = None
     """Size of a value, or a distribution of sizes (share of the records by size); default 100 B, with samples None."""
     payload: Payload = "random"

@@ -13,7 +13,7 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 SAME = 1e-12
@@ -64,11 +64,9 @@ def least_p(first: int, second: int) -> Fraction:
 def pseudomedian(differences: Sequence[float]) -> float:
     """Return the one-sample Hodges-Lehmann estimate of paired differences.
 
-    This is the median of the Walsh averages: the means of all pairs of differences, including each with itself.
+    This is the median of the Walsh averages.
     """
-    return statistics.median(
-        (first + second) / 2 for first, second in itertools.combinations_with_replacement(differences, 2)
-    )
+    return statistics.median(_walsh_averages(differences))
 
 
 def signed_rank_p(differences: Sequence[float]) -> Fraction:
@@ -79,12 +77,8 @@ def signed_rank_p(differences: Sequence[float]) -> Fraction:
     """
     sized = [value for value in differences if abs(value) > SAME]
     (places,) = ranked([abs(value) for value in sized])
-    counts = Counter(places)
-    below = dict(
-        zip(sorted(counts), itertools.accumulate((counts[place] for place in sorted(counts)), initial=0), strict=False)
-    )
-    # Doubled, so that midranks are whole numbers: the mean of the ranks below + 1 to below + count.
-    doubled = [2 * below[place] + counts[place] + 1 for place in places]
+    # Doubled, so that midranks are whole numbers.
+    doubled = [sum(2 * (other < place) + (other == place) for other in places) + 1 for place in places]
     observed = sum(rank for rank, value in zip(doubled, sized, strict=True) if value > 0)
     ways = [1] + [0] * sum(doubled)
     for rank in doubled:
@@ -144,8 +138,9 @@ def shift_interval(larger: Sequence[float], smaller: Sequence[float]) -> tuple[f
     """
     if 2 * least_p(len(larger), len(smaller)) > 1 - _LEAST_LEVEL:
         return None
-    left_out = max(1, critical_us(len(larger), len(smaller), (1 - _LEVEL) / 2))
-    return _between(sorted(above - below for above in larger for below in smaller), left_out)
+    position = max(1, critical_us(len(larger), len(smaller), (1 - _LEVEL) / 2))
+    ordered = sorted(above - below for above in larger for below in smaller)
+    return ordered[position - 1], ordered[-position]
 
 
 def pairs_interval(differences: Sequence[float]) -> tuple[float, float] | None:
@@ -156,14 +151,15 @@ def pairs_interval(differences: Sequence[float]) -> tuple[float, float] | None:
     """
     if 2 * least_signed_p(len(differences)) > 1 - _LEAST_LEVEL:
         return None
-    left_out = max(1, critical_rank_sums(len(differences), (1 - _LEVEL) / 2))
-    means = sorted((first + second) / 2 for first, second in itertools.combinations_with_replacement(differences, 2))
-    return _between(means, left_out)
+    position = max(1, critical_rank_sums(len(differences), (1 - _LEVEL) / 2))
+    ordered = sorted(_walsh_averages(differences))
+    return ordered[position - 1], ordered[-position]
 
 
-def _between(ordered: Sequence[float], left_out: int) -> tuple[float, float]:
-    """Return the order statistics at position `left_out`, counted from either end."""
-    return ordered[left_out - 1], ordered[-left_out]
+def _walsh_averages(differences: Sequence[float]) -> Iterator[float]:
+    """Yield the means of all pairs of differences, including each with itself."""
+    for first, second in itertools.combinations_with_replacement(differences, 2):
+        yield (first + second) / 2
 
 
 def _below(ways: Sequence[int], bound: Fraction) -> int:

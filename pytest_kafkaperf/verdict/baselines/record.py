@@ -44,7 +44,8 @@ def _iso_time(text: str) -> str:
     return text
 
 
-def _at_least_one(items: tuple[Any, ...]) -> tuple[Any, ...]:
+def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Reject an empty list. `min_length` would count invalid items as missing and add misleading errors."""
     if not items:
         raise ValueError("must not be empty")
     return items
@@ -77,7 +78,7 @@ class BaselineSession(BaseModel):
     """Commit of the code under test, if known."""
     fingerprint: dict[str, str]
     """Facts that results may depend on: versions, broker properties, machine."""
-    rounds: Annotated[tuple[dict[str, _Figure], ...], AfterValidator(_at_least_one)]
+    rounds: Annotated[tuple[dict[str, _Figure], ...], AfterValidator(_not_empty)]
     """Metrics of each round by name, in base units."""
     imported: Imported | None = None
     """Origin of imported results; null if this plugin measured them."""
@@ -110,7 +111,7 @@ class BaselineRecord(BaseModel):
     """Environment in which the baseline counts: the name of the folder that contains the file."""
     scenario: dict[str, JsonValue]
     """Output of `Scenario.model_dump(mode="json")`; empty if unknown, as for imported results."""
-    sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_at_least_one), AfterValidator(_of_one_kind)]
+    sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
     """Sessions, the oldest first; `--kafka-update-baselines=append` keeps the newest 10."""
 
     @property

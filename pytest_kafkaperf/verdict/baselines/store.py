@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,11 +80,8 @@ class BaselineStore:
             record = read_baseline(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        for name, given, expected in (
-            ("nodeid", record.nodeid, nodeid),
-            ("environment", record.environment, environment),
-        ):
-            if given != expected:
+        for name, expected in (("nodeid", nodeid), ("environment", environment)):
+            if (given := getattr(record, name)) != expected:
                 raise BaselineError(
                     f"baseline {path} is damaged: its {name} is {given!r}, expected {expected!r}; if it was renamed "
                     f"on purpose, correct {name!r} in the file, otherwise {HOW_TO_REPAIR}"
@@ -181,7 +178,9 @@ class BaselineStore:
                     f"cannot delete baseline {path}: {error.strerror or error}; delete it by hand, or make its folder "
                     "writable"
                 ) from None
-            self._remove_empty(path.parent)
+            folder = path.parent
+            while folder != self.folder and _remove_if_empty(folder):
+                folder = folder.parent
 
     def _refuse_outside(self, path: Path, what: str, advice: str) -> None:
         """Raise a BaselineError if the path is outside of the folder, also through links."""
@@ -189,10 +188,6 @@ class BaselineStore:
         real, whole = (Path(os.path.realpath(each)) for each in (path.parent, self.folder))
         if not inside or path == self.folder or not real.is_relative_to(whole):
             raise BaselineError(f"{path} was {what}: it is outside of the baseline folder {self.folder}; {advice}")
-
-    def _remove_empty(self, folder: Path) -> None:
-        while folder != self.folder and _remove_if_empty(folder):
-            folder = folder.parent
 
     def comparable(self, environment: str, nodeid: str, scenario: Mapping[str, Any]) -> BaselineRounds:
         """Return the baseline to compare a run of this scenario with.
@@ -209,22 +204,14 @@ class BaselineStore:
         others = [name for name in self.environments(nodeid) if name != environment]
         if not others:
             return BaselineRounds(obstacle=f"no baseline for this test; {HOW_TO_MAKE}")
-        return self._elsewhere(environment, nodeid, scenario, others)
-
-    def _elsewhere(
-        self, environment: str, nodeid: str, scenario: Mapping[str, Any], others: Sequence[str]
-    ) -> BaselineRounds:
-        known = ", ".join(map(repr, others))
-        missing = f"no baseline for environment {environment!r}"
-        try:
+        with contextlib.suppress(BaselineError):  # a damaged file of another environment is no reason to stop this run
             record = self.load(others[0], nodeid)
-        except BaselineError:
-            record = None  # a damaged file of another environment is no reason to stop this run
         found = comparable_rounds(record, scenario) if record is not None else BaselineRounds(obstacle="unreadable")
+        known = ", ".join(map(repr, others))
         shown = "not comparable" if found.obstacle else f"the change against {others[0]!r} is for information only"
         return BaselineRounds(
             sessions=found.sessions,
-            obstacle=f"{missing} (there is one for {known}: {shown}); {HOW_TO_MAKE}",
+            obstacle=f"no baseline for environment {environment!r} (there is one for {known}: {shown}); {HOW_TO_MAKE}",
             imported=found.imported,
         )
 
