@@ -62,7 +62,7 @@ def write_report(path: Path, content: bytes, *, option: str, what: str) -> None:
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Lock the folder exclusively among this user's sessions on this machine, and create it if needed.
 
     The lock file is in the user's cache folder. If the cache folder is not writable or does not support locks, the

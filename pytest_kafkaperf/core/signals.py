@@ -21,10 +21,10 @@ class Interruption:
 
     def pytest_keyboard_interrupt(self) -> None:
         """Ignore further interrupts. Pytest calls this hook before it reports the first one."""
-        hear_no_more(self._add_cleanup)
+        ignore_interrupts(self._add_cleanup)
 
 
-def hear_no_more(add_cleanup: Callable[[Callable[[], None]], None]) -> None:
+def ignore_interrupts(add_cleanup: Callable[[Callable[[], None]], None]) -> None:
     """Ignore Ctrl-C until pytest ends; `add_cleanup` registers the function that restores the handler."""
     before = signal.getsignal(signal.SIGINT)
     if before is None:  # the handler was not installed by Python, so Python cannot restore it

@@ -109,7 +109,7 @@ def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
 
     """
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
-        raise UnitError(_refusal(quantity, unit))
+        raise UnitError(_unreadable(quantity, unit))
     if not isinstance(quantity, str):
         # isfinite() raises for an int that is too large for a float.
         if (isinstance(quantity, float) and not math.isfinite(quantity)) or quantity < 0:
@@ -188,16 +188,16 @@ def counted(number: int, noun: str) -> str:
 def _parse_text(quantity: str, unit: Unit) -> Fraction:
     match = _QUANTITY.fullmatch(quantity) if len(quantity) <= _MAX_LENGTH else None
     if match is None:
-        raise UnitError(_refusal(quantity, unit))
+        raise UnitError(_unreadable(quantity, unit))
     number = Fraction(match["number"].replace("_", "")) * _MULTIPLIERS[match["multiplier"] or ""]
     if number < 0:
         raise UnitError(f"invalid quantity {quantity!r}: must be at least 0")
     name = " ".join((match["unit"] or "").split())
     scale = _SCALES[unit].get(name) if name else Fraction(1)
     if scale is None or (match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE)):
-        raise UnitError(_refusal(quantity, unit))
+        raise UnitError(_unreadable(quantity, unit))
     if not name and number and unit not in _BARE:
-        raise UnitError(f"{quantity!r} has no unit; use one of {_names(unit)}, for example {_EXAMPLES[unit]}")
+        raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_EXAMPLES[unit]}")
     return number * scale
 
 
@@ -233,8 +233,8 @@ def _digits(value: float, digits: int) -> str:
     return f"{value:z.{digits}g}"
 
 
-def _refusal(quantity: object, unit: Unit) -> str:
-    valid = f"use one of {_names(unit)}" if _SCALES[unit] else "use a number"
+def _unreadable(quantity: object, unit: Unit) -> str:
+    valid = f"use one of {_unit_names(unit)}" if _SCALES[unit] else "use a number"
     shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
     return f"cannot read {shown} as {_DIMENSIONS[unit]}; {valid}, for example {_EXAMPLES[unit]}"
 
@@ -252,6 +252,6 @@ _DIMENSIONS = {
 }
 
 
-def _names(unit: Unit) -> str:
+def _unit_names(unit: Unit) -> str:
     shown = [name for name in _SCALES[unit] if name not in ("μs", "record", "record/s", "core", "KB", "KB/s")]
     return ", ".join(shown)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError, shortened
-from pytest_kafkaperf.core.signals import Interruption, hear_no_more, without_interrupt
+from pytest_kafkaperf.core.signals import Interruption, ignore_interrupts, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin.collection import CollectionPlugin, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
@@ -167,7 +167,7 @@ class PerfPlugin:
         except KeyboardInterrupt:  # held back until all is written; pytest would show a traceback
             session.exitstatus = pytest.ExitCode.INTERRUPTED
             # The run is over: pressed again, it would break off no more than the summary.
-            hear_no_more(self._config.add_cleanup)
+            ignore_interrupts(self._config.add_cleanup)
             self._errors.append("interrupted while the reports were written; they are complete")
 
     def pytest_unconfigure(self) -> None:

@@ -215,7 +215,7 @@ class Scenario(MarkerFields):
 
     def _problems_of_consumers(self) -> Iterator[str]:
         for name in ("consumer_groups", "consume", "isolation_level", "consumer_config"):
-            if not self.consumers and self._differs(name):
+            if not self.consumers and self._is_changed(name):
                 yield f"{name} needs consumers; set consumers=1 or more, or remove {name}"
         if self.consumers * self.consumer_groups > _MAX_CLIENTS:
             yield (
@@ -231,7 +231,7 @@ class Scenario(MarkerFields):
         if self.consumers and self.acks == 0:
             yield "acks=0 cannot be combined with consumers: lost and late records look the same; use acks=1 or 'all'"
 
-    def _differs(self, name: str) -> bool:
+    def _is_changed(self, name: str) -> bool:
         """Return True if a field was given and differs from its default."""
         field = type(self).model_fields[name]
         return name in self.model_fields_set and getattr(self, name) != field.get_default(call_default_factory=True)

@@ -172,7 +172,7 @@ def _parse(expression: str) -> Threshold:
         )
     try:
         subject = metric(expression[: found.start()].strip())
-        limit = _limit(expression[found.end() :].strip(), subject)
+        limit = _parse_limit(expression[found.end() :].strip(), subject)
     except (ScenarioError, UnitError) as error:
         raise ScenarioError(f"invalid threshold {expression!r}: {error}") from None
     threshold = Threshold(
@@ -185,15 +185,15 @@ def _parse(expression: str) -> Threshold:
     return threshold
 
 
-def _limit(text: str, subject: Metric) -> Limit:
+def _parse_limit(text: str, subject: Metric) -> Limit:
     extreme = _EXTREME.fullmatch(text)
     if extreme is None:
-        return _simple(text, subject)
+        return _parse_part(text, subject)
     kind: Literal["max", "min"] = "max" if extreme["kind"] == "max" else "min"
     parts = extreme["parts"].split(",")
     if len(parts) != 2:  # noqa: PLR2004 - the grammar takes two
         raise ScenarioError(f"{text!r}: {kind} must have two limits, for example 'max(baseline + 20%, 5 ms)'")
-    match [_simple(part.strip(), subject) for part in parts]:
+    match [_parse_part(part.strip(), subject) for part in parts]:
         case [Absolute(value=first), Absolute(value=second)]:
             return Absolute(value=_EXTREMES[kind](first, second))
         case [Relative(factor=first), Relative(factor=second)]:
@@ -202,7 +202,7 @@ def _limit(text: str, subject: Metric) -> Limit:
             return Extreme(kind=kind, parts=(mixed[0], mixed[1]))
 
 
-def _simple(text: str, subject: Metric) -> Absolute | Relative:
+def _parse_part(text: str, subject: Metric) -> Absolute | Relative:
     if not text.startswith("baseline"):
         return Absolute(value=parse(text, subject.unit))
     relative = _RELATIVE.fullmatch(text)

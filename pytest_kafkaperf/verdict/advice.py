@@ -84,7 +84,7 @@ def _change(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> _
     if isinstance(comparison, Unpaired):
         if len(baseline) < FEWEST_SESSIONS:
             return None
-        tolerance += _SPREAD_FACTOR * _spread([logs(subject, rounds) for rounds in baseline])
+        tolerance += _SPREAD_FACTOR * _noise_between([logs(subject, rounds) for rounds in baseline])
     known = baseline if session.reference is None else [session.reference]
     shift, p = comparison.shift, _two_sided_p(comparison, tolerance)
     found = Advice(
@@ -105,7 +105,7 @@ def _two_sided_p(comparison: Comparison, tolerance: float) -> Fraction:
     return min(2 * one_sided, Fraction(1))
 
 
-def _spread(sessions: Sequence[Sequence[float]]) -> float:
+def _noise_between(sessions: Sequence[Sequence[float]]) -> float:
     """Return the largest shift of one session against all the others: the noise between unchanged sessions."""
     return max(
         abs(hodges_lehmann(session, list(itertools.chain(*sessions[:place], *sessions[place + 1 :]))))

@@ -63,13 +63,13 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: Fractio
     for first, *fresh in splits:
         rest = [sessions[place] for place in places if place != first and place not in fresh][-kept:]
         chosen = [sessions[place] for place in fresh]
-        alarms += _alarms(sessions[first], chosen, rest, tolerance=tolerance, alpha=alpha)
+        alarms += _is_alarm(sessions[first], chosen, rest, tolerance=tolerance, alpha=alpha)
     return Calibrated(
         noise=noise,
         tolerance=tolerance,
         sessions=len(sessions),
         suspects=sum(
-            exceeds(_against(sessions[place], [*sessions[:place], *sessions[place + 1 :]]).shift, tolerance)
+            exceeds(_comparison(sessions[place], [*sessions[:place], *sessions[place + 1 :]]).shift, tolerance)
             for place in places
         ),
         alarms=alarms,
@@ -106,15 +106,15 @@ def _splits(sessions: int, kept: int, *, rounds: float) -> Iterator[tuple[int, .
         yield (first, *(others[first][place] for place in fresh))
 
 
-def _alarms(
+def _is_alarm(
     first: _Session, fresh: Sequence[_Session], rest: Sequence[_Session], *, tolerance: float, alpha: Fraction
 ) -> bool:
     """Return True if the rule reports a regression."""
-    if not exceeds(_against(first, rest).shift, tolerance):
+    if not exceeds(_comparison(first, rest).shift, tolerance):
         return False
-    confirmation = Fresh.of([_against(session, rest) for session in fresh], tolerance=tolerance)
+    confirmation = Fresh.of([_comparison(session, rest) for session in fresh], tolerance=tolerance)
     return confirmation.exceeds and confirmation.p < alpha
 
 
-def _against(session: _Session, others: Sequence[_Session]) -> Unpaired:
+def _comparison(session: _Session, others: Sequence[_Session]) -> Unpaired:
     return Unpaired(current=tuple(session), baseline=tuple(itertools.chain(*others)))

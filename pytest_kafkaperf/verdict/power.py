@@ -133,13 +133,13 @@ def detectable(
     values = _simulated(noise, [*(baseline or ()), *[rounds] * (1 + SESSIONS)], runs)
     before, first, *fresh = np.split(values, [known + some * number for number in range(1 + SESSIONS)], axis=1)
     reference = None if baseline is None else before
-    needed = np.median(_shortfalls(first, reference), axis=1)
+    needed = np.median(_negated_differences(first, reference), axis=1)
     every = first
     if confirmed:
-        shortfalls = [np.median(_shortfalls(session, reference), axis=1) for session in fresh]
+        shortfalls = [np.median(_negated_differences(session, reference), axis=1) for session in fresh]
         needed = np.maximum(needed, np.median(shortfalls, axis=0))
         every = np.concatenate(fresh, axis=1)
-    each = _shortfalls(every, reference)
+    each = _negated_differences(every, reference)
     place = each.shape[1] - extreme
     needed = np.maximum(needed, np.partition(each, place, axis=1)[:, place])
     return tolerance + max(0.0, float(np.quantile(needed, POWER)))
@@ -170,7 +170,7 @@ def _simulated(noise: Noise, sizes: Sequence[int], runs: int) -> _Floats:
     return np.concatenate([values, -values])
 
 
-def _shortfalls(current: _Floats, reference: _Floats | None) -> _Floats:
+def _negated_differences(current: _Floats, reference: _Floats | None) -> _Floats:
     """Return the negated pairwise differences (or Walsh averages of paired differences) of each run.
 
     Their median is the negated shift. The number of them below a change, without the tolerance, is the U of Mann and
@@ -201,14 +201,16 @@ def detectable_change(
     if not session.rounds:
         return None
     subject = threshold.metric
-    beyond = _beyond(subject, session, baseline)
+    beyond = _detectable_absolute(subject, session, baseline)
     if threshold.relative is None:
         sign = 1 if threshold.operator.startswith("<") else -1
         return None if beyond is None or threshold.operator == "==" else ratio_of(sign * beyond)
-    least = _shift(threshold.relative.log_tolerance, subject, session, baseline, confirmed=confirmed, alpha=alpha)
+    least = _detectable_relative(
+        threshold.relative.log_tolerance, subject, session, baseline, confirmed=confirmed, alpha=alpha
+    )
     if least is None or not isinstance(threshold.limit, Extreme):
         return None if least is None else change_of(subject, least)
-    known = _level(subject, session, baseline)
+    known = _baseline_level(subject, session, baseline)
     if beyond is None or known is None or threshold.limit.absolute.value <= 0:
         return None
     absolute = sign_of(subject) * math.log(threshold.limit.absolute.value) - known + beyond
@@ -216,7 +218,7 @@ def detectable_change(
     return change_of(subject, max(0.0, combine(least, absolute)))
 
 
-def _shift(
+def _detectable_relative(
     tolerance: float,
     subject: Metric,
     session: Measured,
@@ -240,7 +242,7 @@ def _shift(
     return least if math.isfinite(least) else None
 
 
-def _beyond(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> float | None:
+def _detectable_absolute(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> float | None:
     """Return the minimum detectable distance from an absolute limit, on the log scale."""
     known = [session.rounds] if session.reference is not None or not baseline else baseline
     if no_ratio(subject, known) is not None:
@@ -249,7 +251,7 @@ def _beyond(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> f
     return None if noise is None else detectable_absolute(noise, rounds=len(session.rounds))
 
 
-def _level(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> float | None:
+def _baseline_level(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> float | None:
     """Return the median of the baseline on the log scale where larger is worse."""
     known = baseline if session.reference is None else [session.reference]
     if not known or no_ratio(subject, known) is not None:

@@ -104,7 +104,7 @@ def critical_us(current: int, baseline: int, alpha: Fraction) -> int:
             ways[place] -= ways[place - baseline - size]
         for place in range(size, most + 1):
             ways[place] += ways[place - size]
-    return _below(ways, alpha * math.comb(current + baseline, current))
+    return _count_below(ways, alpha * math.comb(current + baseline, current))
 
 
 @functools.cache
@@ -118,7 +118,7 @@ def critical_rank_sums(pairs: int, alpha: Fraction) -> int:
     for rank in range(1, pairs + 1):
         for place in range(most, rank - 1, -1):
             ways[place] += ways[place - rank]
-    return _below(ways, alpha * 2**pairs)
+    return _count_below(ways, alpha * 2**pairs)
 
 
 _LEVEL = Fraction(95, 100)
@@ -162,7 +162,7 @@ def _walsh_averages(differences: Sequence[float]) -> Iterator[float]:
         yield (first + second) / 2
 
 
-def _below(ways: Sequence[int], bound: Fraction) -> int:
+def _count_below(ways: Sequence[int], bound: Fraction) -> int:
     whole = math.ceil(bound)  # equivalent for whole numbers, and faster to compare than a fraction
     return sum(total < whole for total in itertools.accumulate(ways))
 

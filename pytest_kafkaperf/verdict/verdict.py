@@ -206,7 +206,7 @@ def _evaluate(
     rounds = list(itertools.chain.from_iterable(session.rounds for session in sessions))
     references = [session.reference for session in sessions if session.reference is not None]
     comparisons = _compared(subject, sessions, baseline)
-    known = _known(subject, references or baseline.sessions)
+    known = _baseline_median(subject, references or baseline.sessions)
     finding = _judge(
         limit,
         threshold.operator,
@@ -267,7 +267,7 @@ def _summary(subject: Metric, values: Sequence[float]) -> float:
     return math.fsum(values) if subject.summed else statistics.median(values)
 
 
-def _known(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
+def _baseline_median(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
     if not sessions or no_ratio(subject, sessions):
         return None
     return statistics.median(one[subject.name] for rounds in sessions for one in rounds)
@@ -283,7 +283,7 @@ def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:
             findings = [_judge(part, operator, evidence) for part in parts]
             texts = [describe_limit(part, evidence.subject) for part in parts]
             reason = "; ".join(f"{text}: {one.reason}" for text, one in zip(texts, findings, strict=True))
-            combine = _either if limit.takes_one(operator) else worst
+            combine = _one_holds if limit.takes_one(operator) else worst
             outcome = combine([one.outcome for one in findings])
             unsettled = any(one.unsettled for one in findings)
             if evidence.stage is not None and evidence.stage.fresh is not None:
@@ -294,7 +294,7 @@ def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:
             return Finding(outcome=outcome, reason=reason, unsettled=unsettled)
 
 
-def _either(outcomes: Sequence[Verdict]) -> Verdict:
+def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
     """Combine the outcomes of an absolute and a relative part, one of which must hold."""
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_kafkaperf.core.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.core.errors import BaselineError
-from pytest_kafkaperf.core.files import alone_in, replace_file
+from pytest_kafkaperf.core.files import lock_folder, replace_file
 from pytest_kafkaperf.core.text import file_of, parse_document
 from pytest_kafkaperf.verdict.baselines.record import (
     HOW_TO_MAKE,
@@ -121,7 +121,7 @@ class BaselineStore:
                     _remove_if_empty, self.folder
                 )  # the lock creates the folder, and perhaps nothing is written
             try:
-                stack.enter_context(alone_in(self.folder))
+                stack.enter_context(lock_folder(self.folder))
             except TimeoutError as error:
                 raise BaselineError(f"cannot write a baseline: {error}; run it again") from None
             except OSError:
