@@ -71,7 +71,7 @@ def explain(error: ValidationError) -> str:
 
 
 def _problem(item: dict[str, Any]) -> str:
-    message = str(item["msg"]).removeprefix("Value error, ")
+    message = str(item["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
     field = shortened(printable(".".join(str(part) for part in item["loc"])), _MAX_SHOWN)
     if not field:
         return message
@@ -118,7 +118,7 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 def _number(value: Any) -> Any:
     """Reject True and False, which Python and pydantic treat as 1 and 0."""
     if isinstance(value, bool):
-        raise ValueError("must be a number")  # noqa: TRY004 - pydantic adds the field's name to a ValueError
+        raise ValueError("must be a number, not True or False")  # noqa: TRY004 - pydantic adds the field's name to a ValueError
     return value
 
 

@@ -27,8 +27,8 @@ REFUSED = [
     ("kafka_threshold('e2e.latency.p99 <= 5 ms')", "e2e.latency.p99 is not measured here"),
     ("kafka_threshold('lost == baseline')", "lost can be zero"),
     ("kafka_cluster(broker=3)", "kafka_cluster: unknown field 'broker': did you mean 'brokers'?"),
-    ("kafka_cluster(brokers=0)", "brokers=0: input should be greater than or equal to 1"),
-    ("kafka_cluster(security='ssl')", "security='ssl': input should be 'sasl_scram'"),
+    ("kafka_cluster(brokers=0)", "brokers=0: must be greater than or equal to 1"),
+    ("kafka_cluster(security='ssl')", "security='ssl': must be 'sasl_scram'"),
     ("kafka_cluster(image='two words')", "an image is named as docker does"),
     ("kafka_cluster(version='newest')", "version='newest': a Kafka version has three numbers"),
 ]

@@ -220,24 +220,24 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             "'transaction_size', 'warmup'; "
             "unknown field 'acs': did you mean 'acks'?",
         ),
-        ({"acks": 2}, "acks=2: input should be 0, 1 or 'all'"),
-        ({"acks": True}, "acks='True': input should be 0, 1 or 'all'"),
-        ({"compression": "zip"}, "compression='zip': input should be 'gzip', 'snappy', 'lz4' or 'zstd'"),
-        ({"producers": 0}, "producers=0: input should be greater than or equal to 1"),
-        ({"producers": True}, "producers=True: must be a number"),
-        ({"consumers": 1001}, "consumers=1001: input should be less than or equal to 1000"),
-        ({"partitions": 1.5}, "partitions=1.5: input should be a valid integer, got a number with a fractional part"),
+        ({"acks": 2}, "acks=2: must be 0, 1 or 'all'"),
+        ({"acks": True}, "acks='True': must be 0, 1 or 'all'"),
+        ({"compression": "zip"}, "compression='zip': must be 'gzip', 'snappy', 'lz4' or 'zstd'"),
+        ({"producers": 0}, "producers=0: must be greater than or equal to 1"),
+        ({"producers": True}, "producers=True: must be a number, not True or False"),
+        ({"consumers": 1001}, "consumers=1001: must be less than or equal to 1000"),
+        ({"partitions": 1.5}, "partitions=1.5: must be a valid integer, got a number with a fractional part"),
         ({"record_size": "1.5 B"}, "record_size: invalid quantity '1.5 B': must be a whole number of bytes"),
         ({"records": 2.5}, "records: invalid quantity 2.5: must be a whole number of records"),
-        ({"records": "1e999"}, "records='1e999': input should be less than or equal to 1000000000000"),
+        ({"records": "1e999"}, "records='1e999': must be less than or equal to 1000000000000"),
         ({"record_size": "big"}, f"record_size: cannot read 'big' as a size; use one of {_SIZES}"),
         ({"duration": "5"}, f"duration: '5' has no unit; use one of {_TIMES}"),
-        ({"duration": 0}, "duration=0: input should be greater than 0"),
+        ({"duration": 0}, "duration=0: must be greater than 0"),
         ({"linger": -1}, "linger: invalid quantity -1: must be a finite number of at least 0"),
         (
             {"rate": "5 foo", "partitions": 0},
             "rate: cannot read '5 foo' as a record rate; use one of records/s, records/sec, records/min, for example "
-            "'500 records/s', '50k records/s'; partitions=0: input should be greater than or equal to 1",
+            "'500 records/s', '50k records/s'; partitions=0: must be greater than or equal to 1",
         ),
         ({"rate": 0}, "rate=0: must be above 0 and at most 1G records/s"),
         ({"rate": "2G records/s"}, "rate='2G records/s': must be above 0 and at most 1G records/s"),
@@ -250,7 +250,7 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             "rate: cannot read '1 QiB/s' as a byte rate; use one of B/s, KiB/s, MiB/s, GiB/s, TiB/s, kB/s, MB/s, "
             "GB/s, TB/s, for example '500 KiB/s', '50 MiB/s'",
         ),
-        ({"topic_config": "x"}, "topic_config='x': input should be a valid dictionary"),
+        ({"topic_config": "x"}, "topic_config='x': must be a valid dictionary"),
         ({"topic": ""}, "topic='': must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"),
         ({"topic": ".."}, "topic: must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"),
         (
@@ -272,7 +272,7 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
                 "must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"
             ),
         ),
-        ({"topic": 7}, "topic=7: input should be a valid string"),
+        ({"topic": 7}, "topic=7: must be a valid string"),
         (
             {"topic": "__consumer_offsets"},
             (
@@ -296,7 +296,7 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
         ),
         (
             {"topic_config": {"retention.ms": None}},
-            "topic_config.retention.ms=None: input should be a valid string",
+            "topic_config.retention.ms=None: must be a valid string",
         ),
         ({"records": 5, "duration": 3}, "records and duration exclude each other; give only one of them"),
         (
@@ -399,8 +399,8 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             {"headers": {"trace": "\ud800"}},
             ("headers={'trace': '\\ud800'}: header 'trace' contains characters that UTF-8 cannot encode; remove them"),
         ),
-        ({"headers": {"trace": None}}, "headers.trace=None: input should be a valid string"),
-        ({"client": "java"}, "client='java': input should be 'batch' or 'record'"),
+        ({"headers": {"trace": None}}, "headers.trace=None: must be a valid string"),
+        ({"client": "java"}, "client='java': must be 'batch' or 'record'"),
         ({"idempotence": 1}, "idempotence=1: must be True or False"),
         ({"idempotence": True, "acks": 1}, "idempotence needs acks='all', not acks=1; remove one of them"),
         (
@@ -411,13 +411,13 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             {"transaction_size": 5, "idempotence": False},
             "transaction_size needs idempotence, not idempotence=False; remove idempotence",
         ),
-        ({"transaction_size": 0}, "transaction_size=0: input should be greater than or equal to 1"),
+        ({"transaction_size": 0}, "transaction_size=0: must be greater than or equal to 1"),
         (
             {"abort_ratio": 0.1},
             "abort_ratio needs transactions; set transaction_size, for example transaction_size=100",
         ),
-        ({"transaction_size": 5, "abort_ratio": 1}, "abort_ratio=1: input should be less than 1"),
-        ({"transaction_size": 5, "abort_ratio": False}, "abort_ratio=False: must be a number"),
+        ({"transaction_size": 5, "abort_ratio": 1}, "abort_ratio=1: must be less than 1"),
+        ({"transaction_size": 5, "abort_ratio": False}, "abort_ratio=False: must be a number, not True or False"),
         (
             {"producer_config": {"transaction.timeout.ms": 5}},
             ("producer_config: 'transaction.timeout.ms' needs transactions; set transaction_size, or remove it"),
@@ -457,7 +457,7 @@ def test_a_refused_value_is_shown_in_part_when_it_is_long() -> None:
     """A message of a megabyte helps nobody."""
     with pytest.raises(ScenarioError) as caught:
         Scenario.of({"compression": "z" * 10**6})
-    assert str(caught.value) == f"compression='{'z' * 99}...: input should be 'gzip', 'snappy', 'lz4' or 'zstd'"
+    assert str(caught.value) == f"compression='{'z' * 99}...: must be 'gzip', 'snappy', 'lz4' or 'zstd'"
 
 
 _VALUES = st.one_of(

@@ -216,38 +216,38 @@ def _session(**changes: Any) -> dict[str, Any]:
             "schema={}: field required; nodeid={}: field required; environment={}: field required; "
             "scenario={}: field required; sessions={}: field required",
         ),
-        (_written(schema=0), "schema=0: input should be 1"),
-        (_written(schema="1"), "schema='1': input should be 1"),
+        (_written(schema=0), "schema=0: must be 1"),
+        (_written(schema="1"), "schema='1': must be 1"),
         (_written(sessions=[]), "sessions=[]: must not be empty"),
         (_written(extra=1), "extra=1: extra inputs are not permitted"),
-        (_written(nodeid=5), "nodeid=5: input should be a valid string"),
+        (_written(nodeid=5), "nodeid=5: must be a valid string"),
         (
             _written(sessions=[_session(rounds=[])]),
             "sessions.0.rounds=[]: must not be empty",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": float("nan")}])]),
-            "sessions.0.rounds.0.errors=nan: input should be a finite number",
+            "sessions.0.rounds.0.errors=nan: must be a finite number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": float("inf")}])]),
-            "sessions.0.rounds.0.errors=inf: input should be a finite number",
+            "sessions.0.rounds.0.errors=inf: must be a finite number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": -1}])]),
-            "sessions.0.rounds.0.errors=-1: input should be greater than or equal to 0",
+            "sessions.0.rounds.0.errors=-1: must be greater than or equal to 0",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": "1"}])]),
-            "sessions.0.rounds.0.errors='1': input should be a valid number",
+            "sessions.0.rounds.0.errors='1': must be a valid number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": True}])]),
-            "sessions.0.rounds.0.errors=True: input should be a valid number",
+            "sessions.0.rounds.0.errors=True: must be a valid number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": 1e31}])]),
-            f"sessions.0.rounds.0.errors=1e+31: input should be less than or equal to {10**30}",
+            f"sessions.0.rounds.0.errors=1e+31: must be less than or equal to {10**30}",
         ),
         (_written(sessions=[_session(extra=1)]), "sessions.0.extra=1: extra inputs are not permitted"),
         (
@@ -381,8 +381,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     ("rounds", "problem"),
     [
         ([], "sessions.0.rounds=[]: must not be empty"),
-        ([{"errors": float("nan")}], "sessions.0.rounds.0.errors=nan: input should be a finite number"),
-        ([{"errors": -1}], "sessions.0.rounds.0.errors=-1.0: input should be greater than or equal to 0"),
+        ([{"errors": float("nan")}], "sessions.0.rounds.0.errors=nan: must be a finite number"),
+        ([{"errors": -1}], "sessions.0.rounds.0.errors=-1.0: must be greater than or equal to 0"),
     ],
 )
 def test_figures_that_cannot_be_are_never_written(rounds: Any, problem: str) -> None:
@@ -394,7 +394,7 @@ def test_figures_that_cannot_be_are_never_written(rounds: Any, problem: str) -> 
 
 def test_what_json_has_no_word_for_is_never_written() -> None:
     """Other tools could not read the file, and neither could this one."""
-    with pytest.raises(BaselineError, match=r"scenario\.rate\.float=nan: input should be a finite number"):
+    with pytest.raises(BaselineError, match=r"scenario\.rate\.float=nan: must be a finite number"):
         _record(scenario={"rate": float("nan")})
 
 
