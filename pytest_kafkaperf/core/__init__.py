@@ -1,4 +1,4 @@
-"""What every other package needs: errors, units, the catalogue of metrics, text, files, the machine.
+"""Foundations: errors, units, the metric catalogue, text and file handling, facts about the machine.
 
-It imports no other package of this plugin, no Kafka client and no pytest.
+This package imports no other package of the plugin, no Kafka client and no pytest.
 """

@@ -1,4 +1,4 @@
-"""The machine, the software and the commit that a run took place on."""
+"""Facts about a run: the machine, the software versions and the commit."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ from pathlib import Path
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
 
-# Patterns are compiled where they are used: the header of every pytest run loads this module.
+# Patterns are compiled on use: every pytest run imports this module for its header.
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
 
 _RESERVED = r"(?is)(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?"
-"""Names that Windows keeps for devices, whatever follows the first dot."""
+"""Names that Windows reserves for devices, with any extension."""
 
 _MAX_KEY = 100
 
 _MAX_CPU = 40
-"""Characters of the CPU's name in a key."""
+"""Maximum number of characters of the CPU name in a key."""
 
 _MAX_SHOWN = 40
-"""Characters of a refused name that are shown."""
+"""Maximum number of characters of an invalid name in an error."""
 
 _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
-"""Parts of a CPU's name that tell no model from another."""
+"""Parts of a CPU name that do not identify the model."""
 
-_MEANING = (
+_IMPORTANCE = (
     ("provider", "kafka", "image", "config", "java"),
     (),
     ("aiokafka", "python"),
     ("docker", "system", "kernel", "architecture", "cpu", "cores", "governor", "memory"),
     ("plugin",),
 )
-"""Facts by what they mean for figures, the most first, each by its name up to the first dot: what brokers are, what
-else is told of them (any other name), whom they are measured by, what all of it runs on."""
+"""Names of facts (up to the first dot), in descending order of their effect on results: brokers, other facts about the
+cluster (every name that is not listed here), client, machine, plugin."""
 
-_OTHERS = _MEANING.index(())
+_OTHER_FACTS = _IMPORTANCE.index(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What is known of a machine; None where it does not tell."""
+    """Properties of a machine; None for those that the operating system does not report."""
 
     system: str
     architecture: str
     kernel: str
     cpu: str | None
     cores: int
-    """That this process may use: a container or an affinity mask leaves fewer than there are."""
+    """Cores that this process may use; a container or an affinity mask can leave fewer than the machine has."""
     memory_bytes: int | None
     governor: str | None
-    """Who decides on the frequency of its cores, as Linux names it: `performance`, `powersave`."""
+    """CPU frequency governor as Linux names it: `performance`, `powersave`."""
 
 
 @functools.cache
 def this_machine() -> Machine:
-    """Read what this machine is; it does not change while a process runs."""
+    """Return the properties of this machine, cached for the life of the process."""
     return Machine(
         system=platform.system() or os.name,
         architecture=platform.machine() or "unknown-architecture",
@@ -77,7 +77,10 @@ def this_machine() -> Machine:
 
 
 def default_environment_key(provider: str, machine: Machine | None = None) -> str:
-    """The key of a machine with clusters of that provider: `linux-x86_64-intel-xeon-2c-local`. A safe folder name."""
+    """Return the environment key of a machine and a cluster provider: `linux-x86_64-intel-xeon-2c-local`.
+
+    The key is a safe folder name on every system.
+    """
     machine = machine or this_machine()
     cpu = _slug(re.sub(_NOISE, " ", machine.cpu or ""))[:_MAX_CPU].strip("-_")
     parts = (_slug(machine.system), _slug(machine.architecture), cpu, f"{machine.cores}c", _slug(provider))
@@ -85,36 +88,36 @@ def default_environment_key(provider: str, machine: Machine | None = None) -> st
 
 
 def environment_key(name: str) -> str:
-    """The name that `--kafka-environment` gives.
+    """Check the name that `--kafka-environment` gives, and return it.
 
     Raises:
-        UsageError: it is not a safe folder name on every system.
+        UsageError: the name is not a safe folder name on every system.
 
     """
     if not is_safe_name(name):
         raise UsageError(
-            f"environment {shortened(name, _MAX_SHOWN)!r} is not a safe folder name; use at most 100 letters, digits, "
-            "'.', '_' and '-', beginning with a letter or digit, for example 'ci-large'"
+            f"invalid environment name {shortened(name, _MAX_SHOWN)!r}: must be at most 100 letters, digits, '.', '_' "
+            "and '-', and begin with a letter or digit, for example 'ci-large'"
         )
     return name
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether this is one plain folder name on every system."""
+    """Return True if the name is valid for a single folder on every system."""
     return re.fullmatch(_NAME, name) is not None and not is_reserved(name)
 
 
 def is_reserved(name: str) -> bool:
-    """Whether Windows keeps this name for a device: `con`, `aux.json`."""
+    """Return True if Windows reserves this name for a device: `con`, `aux.json`."""
     return re.fullmatch(_RESERVED, name) is not None
 
 
 def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = None) -> dict[str, str]:
-    """What figures may depend on, as text by name: the cluster's facts, the versions, the machine.
+    """Return the facts that results may depend on, as text by name: cluster, versions and machine.
 
-    What is not known is left out.
+    Unknown facts are left out.
     """
-    from pytest_kafkaperf.core.units import Unit, format_quantity  # noqa: PLC0415 - costs start-up time
+    from pytest_kafkaperf.core.units import Unit, format_quantity  # noqa: PLC0415 - importing it slows down the start
 
     machine = machine or this_machine()
     memory = machine.memory_bytes
@@ -135,28 +138,28 @@ def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = Non
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """What differs between two fingerprints, what matters most first: `kafka: 4.0.0 -> 4.1.1`.
+    """Return the differences between two fingerprints, the most important first: `kafka: 4.0.0 -> 4.1.1`.
 
-    What one side does not have, it did not know: an older plugin, say, that did not read it. A broker's property that
-    it does not have was not set, as far as it knows.
+    A fact that one side lacks is `not known` there, for example because an older plugin did not record it. A broker
+    property that one side lacks is `not set` there.
     """
 
-    def told(facts: Mapping[str, str], name: str) -> str:
+    def value(facts: Mapping[str, str], name: str) -> str:
         return facts.get(name, "not set" if name.startswith("config.") else "not known")
 
     return tuple(
-        f"{name}: {told(before, name)} -> {told(now, name)}"
-        for name in sorted({*before, *now}, key=_by_meaning)
+        f"{name}: {value(before, name)} -> {value(now, name)}"
+        for name in sorted({*before, *now}, key=_importance)
         if before.get(name) != now.get(name)
     )
 
 
-def _by_meaning(name: str) -> tuple[int, int, str]:
+def _importance(name: str) -> tuple[int, int, str]:
     head = name.partition(".")[0]
-    for rank, names in enumerate(_MEANING):
+    for rank, names in enumerate(_IMPORTANCE):
         if head in names:
             return rank, names.index(head), name
-    return _OTHERS, 0, name
+    return _OTHER_FACTS, 0, name
 
 
 def _slug(text: str) -> str:
@@ -171,16 +174,13 @@ def _version(package: str) -> str | None:
 
 
 def _cpu_model(cpuinfo: Path) -> str | None:
-    """The model that Linux tells; ARM kernels tell none."""
+    """Return the CPU model that Linux reports; ARM kernels report none."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                name, _, value = line.partition(":")
-                if name.strip() == "model name":
-                    return value.strip() or None
+            found = next((line for line in lines if line.startswith("model name")), "")
     except OSError:
         return None  # not Linux
-    return None
+    return found.partition(":")[2].strip() or None
 
 
 def _usable_cores(cpu_max: Path) -> int:
@@ -189,15 +189,15 @@ def _usable_cores(cpu_max: Path) -> int:
         quota, period = cpu_max.read_text(encoding="ascii").split()
         limit = math.ceil(int(quota) / int(period))
     except (OSError, ValueError, ZeroDivisionError):
-        return cores  # no cgroup v2, or `max`: no limit
+        return cores  # no cgroup v2, or no limit (`max`)
     return max(1, min(cores, limit))
 
 
 def _governor(cpus: Path) -> str | None:
-    """What Linux tells of all cores; virtual machines mostly have none."""
+    """Return the distinct governors of all cores; most virtual machines have none."""
     found = set()
     for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"):
-        with contextlib.suppress(OSError):  # of a core that is off
+        with contextlib.suppress(OSError):  # the core is offline
             found.add(file.read_text(encoding="ascii", errors="replace").strip())
     return ", ".join(sorted(found - {""})) or None
 
@@ -206,45 +206,45 @@ def _memory_bytes() -> int | None:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return None  # Windows, or a system that does not tell
+        return None  # Windows, or a system that does not report it
 
 
 _TIMEOUT_S = 5
 
-_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Set for whatever runs within a hook of git: there they would name another repository than the folder's."""
+_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+"""Variables that git sets for its hooks; they would select another repository than the folder's."""
 
 _HEAD = r"(?m)^# branch\.oid ([0-9a-f]{40,64})$"
 
 
 def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
-    """The commit that is checked out in `folder`, with `-dirty` where tracked files differ from it.
+    """Return the hash of the checked-out commit, with `-dirty` if tracked files have changes.
 
-    None where there is no git, no repository, no commit yet, or no answer within 5 s.
+    Returns None if git is not installed, if there is no repository or commit, or if git does not answer within 5 s.
 
-    By git itself: `pytest_benchmark.utils.get_commit_info` looks into the working directory instead of a folder, runs
-    four unbounded commands, writes git's index, and gives words such as `unknown` where there is no git or no commit.
+    `pytest_benchmark.utils.get_commit_info` is no replacement: it inspects the working directory instead of a given
+    folder, runs four commands without a timeout, and writes git's index.
 
     Args:
         folder: a folder of the working tree, such as pytest's rootdir.
-        besides: a folder in it whose files may differ: baselines change with every session that writes them, and the
-            code under test does not.
+        besides: a folder whose changes do not count. The plugin passes the folder of baselines, which sessions change
+            without a change of the code under test.
 
     """
     git = shutil.which("git")
     if git is None:
         return None
-    told = _told([git, "-C", str(folder), *_STATUS, *_paths(folder, besides)])
-    found = re.search(_HEAD, told)
+    status = _output([git, "-C", str(folder), *_STATUS, *_pathspecs(folder, besides)])
+    found = re.search(_HEAD, status)
     if found is None:
         return None
-    differs = any(not line.startswith("#") for line in told.splitlines())
-    return f"{found[1]}-dirty" if differs else found[1]
+    dirty = any(not line.startswith("#") for line in status.splitlines())
+    return f"{found[1]}-dirty" if dirty else found[1]
 
 
 _STATUS = (
     "-c",
-    "core.fsmonitor=false",  # it would start a process that outlives this one
+    "core.fsmonitor=false",  # the monitor is a process that would outlive this one
     "status",
     "--porcelain=v2",
     "--branch",
@@ -253,8 +253,8 @@ _STATUS = (
 )
 
 
-def _paths(folder: Path, besides: Path | None) -> list[str]:
-    """All of the working tree but that folder; one that is not in `folder` is no matter."""
+def _pathspecs(folder: Path, besides: Path | None) -> list[str]:
+    """Select the whole working tree, without `besides` if that is inside of `folder`."""
     folder = folder.resolve()
     besides = None if besides is None else (folder / besides).resolve()
     if besides is None or besides == folder or not besides.is_relative_to(folder):
@@ -262,13 +262,13 @@ def _paths(folder: Path, besides: Path | None) -> list[str]:
     return ["--", ":/", f":(exclude,literal){besides.relative_to(folder).as_posix()}"]
 
 
-def _told(command: list[str]) -> str:
-    """What git says, or nothing where it fails."""
-    surroundings = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+def _output(command: list[str]) -> str:
+    """Return the output of a git command, or an empty text if it fails."""
+    environment = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
     try:
         done = subprocess.run(  # noqa: S603 - the user's git
             command,
-            env={**surroundings, "GIT_OPTIONAL_LOCKS": "0"},  # an index that somebody else is about to write
+            env={**environment, "GIT_OPTIONAL_LOCKS": "0"},  # another git process may be writing the index
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

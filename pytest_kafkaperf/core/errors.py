@@ -1,17 +1,17 @@
-"""The exceptions that users meet.
+"""Exceptions that the plugin raises for the user.
 
 ::
 
     KafkaPerfError
-    ├── UsageError                      what was asked for cannot be: refused before any load
-    │   ├── UnitError                   a quantity that cannot be read
-    │   ├── ScenarioError               a scenario, cluster or threshold that cannot be
-    │   └── BaselineError               a baseline file that is damaged or from a newer version
-    ├── ClusterError                    a cluster that did not start, or is not reachable
-    │   └── ClusterLostError            a cluster that was up and is gone
-    └── LoadError                       a round that could not be run to its end
+    ├── UsageError                      invalid option or marker; raised before any broker starts
+    │   ├── UnitError                   invalid quantity
+    │   ├── ScenarioError               invalid scenario, cluster or threshold
+    │   └── BaselineError               baseline file that is damaged, too new or not writable
+    ├── ClusterError                    cluster that does not start or is not reachable
+    │   └── ClusterLostError            cluster that became unavailable during the run
+    └── LoadError                       round that failed before its end
 
-Every text says what was given, what was expected and what to do.
+Every message says what was given, what is valid and what to do.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ if TYPE_CHECKING:
 
 
 class KafkaPerfError(Exception):
-    """Base of all errors of this plugin; its text is meant for the user, without a traceback."""
+    """Base class of all errors of this plugin; the plugin shows the message to the user without a traceback."""
 
 
 class UsageError(KafkaPerfError):
-    """What was asked for cannot be; nothing has been started."""
+    """Invalid option or marker; raised before any broker starts."""
 
 
 class UnitError(UsageError, ValueError):
-    """A quantity that cannot be read; a ValueError too, so that pydantic names the field."""
+    """Invalid quantity; also a ValueError, so that pydantic adds the name of the field."""
 
 
 class ScenarioError(UsageError):
-    """A scenario, a cluster or a threshold that cannot be."""
+    """Invalid scenario, cluster or threshold."""
 
 
 class BaselineError(UsageError):
-    """A baseline file that is damaged, from a newer version, or that cannot be written."""
+    """Baseline file that is damaged, was written by a newer version, or cannot be written."""
 
 
 class ClusterError(KafkaPerfError):
-    """A cluster that did not start or cannot be reached."""
+    """Cluster that did not start or is not reachable."""
 
 
 class ClusterLostError(ClusterError):
-    """A cluster that was up and is gone."""
+    """Cluster that was available at first and became unavailable."""
 
 
 class LoadError(KafkaPerfError):
-    """A round of load that could not be run to its end."""
+    """Round of load that failed before its end."""
 
 
 def shortened(text: str, characters: int) -> str:
-    """A text that others wrote, cut where it is long."""
+    """Cut a text to that many characters and append `...` if it is longer."""
     return text if len(text) <= characters else f"{text[:characters]}..."
 
 
 def innermost(error: BaseException) -> str:
-    """The reason at the bottom: `requests` wraps it four deep."""
+    """Describe the root cause of a chained exception; `requests` wraps it four times."""
     while (inner := error.__cause__ or (None if error.__suppress_context__ else error.__context__)) is not None:
         error = inner
     return f"{type(error).__name__}: {error}"
 
 
 def nearest(given: str, valid: Iterable[str]) -> str:
-    """Name the valid choices nearest to `given`, or all of them when none is near.
+    """Suggest the valid choices that resemble `given`, or list all choices if none does.
 
     >>> nearest("acs", ["acks", "rate"])
     "did you mean 'acks'?"
@@ -80,7 +80,7 @@ def nearest(given: str, valid: Iterable[str]) -> str:
 
 def suggestion(given: str, choices: Sequence[str]) -> str | None:
     """Name the choices nearest to `given`, or return None when none is near."""
-    import difflib  # noqa: PLC0415 - costs start-up time, and errors are rare
+    import difflib  # noqa: PLC0415 - importing it slows down the start, and errors are rare
 
     near = [repr(choice) for choice in difflib.get_close_matches(given, choices, n=3, cutoff=0.6)]
     return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?" if near else None

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: baselines and reports."""
+"""Atomic file writes and folder locks, for baselines and reports."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from filelock import FileLock, Timeout
 from pytest_kafkaperf.core.errors import UsageError
 
 _LOCK_TIMEOUT_S = 30
-"""Bound of waiting for others that write: each holds a folder for one file."""
+"""Maximum time to wait for a folder lock, in seconds; each writer holds it only while it writes one file."""
 _ABANDONED_S = 3600
-"""Age of a temporary file whose writer is gone: a machine that shares the folder may be writing a younger one."""
+"""Age from which a temporary file is stale, in seconds. A younger one may belong to a writer on another machine that
+shares the folder."""
 _PREFIX, _SUFFIX = ".kafkaperf-", ".tmp"
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a whole file in the place of another, or leave that as it is; makes the folder where it is missing.
+    """Write a file atomically and create its folder if needed.
 
-    What writers that were killed an hour ago or earlier have left in the folder goes, too.
+    Also deletes stale temporary files in the folder, left by writers that were killed.
 
     Raises:
-        OSError: it cannot be written; nothing of it is left.
+        OSError: the file cannot be written; an existing file stays unchanged.
 
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f"{_PREFIX}*{_SUFFIX}"):
+    for stale in path.parent.glob(f"{_PREFIX}*{_SUFFIX}"):
         with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > _ABANDONED_S:
-                left.unlink()
-    temporary = path.parent / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"  # short, whatever the file's name is
+            if time.time() - stale.stat().st_mtime > _ABANDONED_S:
+                stale.unlink()
+    temporary = path.parent / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"  # short, even if the file's name is long
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -48,10 +49,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def write_report(path: Path, content: bytes, *, option: str, what: str) -> None:
-    """Put a report where an option says.
+    """Write a report to the path that an option gives.
 
     Raises:
-        UsageError: it cannot be written; names the option, the file and the reason.
+        UsageError: the file cannot be written; the message names the option, the file and the reason.
 
     """
     try:
@@ -61,14 +62,15 @@ def write_report(path: Path, content: bytes, *, option: str, what: str) -> None:
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Lock the folder, which is made where it is missing, against other sessions of this user on this machine.
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock the folder exclusively among this user's sessions on this machine, and create it if needed.
 
-    The lock is a file in the user's cache folder. Where that cannot be written, or knows no locks, there is none.
+    The lock file is in the user's cache folder. If the cache folder is not writable or does not support locks, the
+    block runs without a lock.
 
     Raises:
-        OSError: the folder cannot be made.
-        TimeoutError: another holds it for too long.
+        OSError: the folder cannot be created.
+        TimeoutError: another session holds the lock for too long.
 
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +83,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     except Timeout:
         raise TimeoutError(f"another run has been writing in {folder} for {_LOCK_TIMEOUT_S} s") from None
     except (OSError, NotImplementedError):
-        pass  # no lock
+        pass  # no lock is better than no baseline
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The catalogue of metrics: name, base unit, which way is better. The one list; reports and limits read it."""
+"""The metric catalogue: name, base unit and direction of every metric that tests and reports use."""
 
 from __future__ import annotations
 
@@ -13,116 +13,114 @@ Better = Literal["lower", "higher"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One figure of a round."""
+    """One metric of a round."""
 
     name: str
     unit: Unit
     better: Better
     meaning: str
     summed: bool = False
-    """Over the rounds the sum counts, not the median."""
+    """True if a test's value is the sum over the rounds instead of the median."""
     can_be_zero: bool = False
-    """Has no ratio to a baseline: takes absolute limits only."""
+    """True if the value can be zero, so that no ratio to a baseline exists; only absolute thresholds apply."""
 
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
-"""The quantiles of every latency family, by the last part of the metric's name."""
+"""The quantiles of every latency metric, by the last part of the metric's name."""
 
 
-def _higher(name: str, unit: Unit, meaning: str) -> Metric:
-    return Metric(name=name, unit=unit, better="higher", meaning=meaning)
+def _higher(name: str, unit: Unit, meaning: str, *, can_be_zero: bool = False) -> Metric:
+    return Metric(name=name, unit=unit, better="higher", can_be_zero=can_be_zero, meaning=meaning)
 
 
-def _lower(name: str, unit: Unit, meaning: str) -> Metric:
-    return Metric(name=name, unit=unit, better="lower", meaning=meaning)
+def _lower(name: str, unit: Unit, meaning: str, *, can_be_zero: bool = False, summed: bool = False) -> Metric:
+    return Metric(name=name, unit=unit, better="lower", can_be_zero=can_be_zero, summed=summed, meaning=meaning)
 
 
 def _lower_or_zero(name: str, unit: Unit, meaning: str) -> Metric:
-    return Metric(name=name, unit=unit, better="lower", can_be_zero=True, meaning=meaning)
+    return _lower(name, unit, meaning, can_be_zero=True)
 
 
-def _records(name: str, meaning: str) -> Metric:
-    """A count of records that went wrong, over all rounds."""
-    return Metric(name=name, unit=Unit.RECORDS, better="lower", summed=True, can_be_zero=True, meaning=meaning)
+def _fault_count(name: str, meaning: str) -> Metric:
+    return _lower(name, Unit.RECORDS, meaning, can_be_zero=True, summed=True)
 
 
 def _latencies(family: str, meaning: str) -> list[Metric]:
     return [_lower(f"{family}.{part}", Unit.SECONDS, f"{meaning}: {part}") for part in ("mean", *QUANTILES, "max")]
 
 
-_PARTS = {
-    "time": "in all",
+_REQUEST_PHASES = {
+    "time": "in total",
     "queue": "in the request queue",
     "local": "at the leader",
-    "remote": "waiting for followers, or for data",
-    "send": "sending the answer",
+    "remote": "spent waiting for followers or for data",
+    "send": "spent sending the response",
 }
 
 
-def _request_times(kind: str, meaning: str) -> list[Metric]:
-    """Kafka counts whole milliseconds, so these can be zero."""
+def _request_times(kind: str, requests: str) -> list[Metric]:
+    """Return the time metrics of one kind of request. Kafka counts whole milliseconds, so they can be zero."""
     return [
-        _lower_or_zero(f"broker.{kind}.{part}", Unit.SECONDS, f"time of {meaning} {where}, mean")
-        for part, where in _PARTS.items()
+        _lower_or_zero(f"broker.{kind}.{part}", Unit.SECONDS, f"mean time of {requests} {phase}")
+        for part, phase in _REQUEST_PHASES.items()
     ]
 
 
 _RATE, _BYTES = Unit.RECORD_RATE, Unit.BYTE_RATE
 _METRICS = (
-    _higher("produce.throughput", _RATE, "records due in the window and acknowledged, by the window's length"),
-    _higher("produce.bandwidth", _BYTES, "key and value bytes of those records, by the window's length"),
-    *_latencies("produce.latency", "from due (closed loop: from the append) to the acknowledgement"),
-    *_latencies("produce.delay", "actual minus intended send"),
+    _higher("produce.throughput", _RATE, "records due in the window and acknowledged, divided by the window's length"),
+    _higher("produce.bandwidth", _BYTES, "key and value bytes of these records, divided by the window's length"),
+    *_latencies("produce.latency", "from the due time (closed loop: from the append) to the acknowledgement"),
+    *_latencies("produce.delay", "actual send time minus due time"),
     _higher(
-        "consume.throughput", _RATE, "records due in the window and received, by the time until the last of them came"
-    ),
-    _higher("consume.bandwidth", _BYTES, "key and value bytes of those records, by the same time"),
-    *_latencies("e2e.latency", "from due (closed loop: from the append) to the consumer having the record"),
-    _lower_or_zero("lag.max", Unit.RECORDS, "end offset minus consumer position, the most seen in the window"),
-    _lower_or_zero(
-        "lag.end", Unit.RECORDS, "end offset minus consumer position when the last record of the window was due"
-    ),
-    _records("errors", "records whose send failed for good"),
-    _records("lost", "records acknowledged and not in the log; absent with acks=0"),
-    _records(
-        "duplicated", "records in the log beyond those acknowledged, unknown outcomes set aside; absent with acks=0"
-    ),
-    _records(
-        "reordered",
-        "records that stand in the log behind later ones of the same producer and partition; absent with acks=0",
-    ),
-    _lower(
-        "client.cpu",
-        Unit.CPU_COST,
-        "user and system seconds of the worker processes in the window, per million records",
-    ),
-    _higher(
-        "capacity",
+        "consume.throughput",
         _RATE,
-        "the highest rate that holds the limits of `kafka_perf.capacity()`: records/s acknowledged at it",
+        "records due in the window and received, divided by the time until the last one arrived",
+    ),
+    _higher("consume.bandwidth", _BYTES, "key and value bytes of these records, divided by the same time"),
+    *_latencies("e2e.latency", "from the due time (closed loop: from the append) to the consumer's receipt"),
+    _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (end offset minus consumer position)"),
+    _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
+    _fault_count("errors", "records that could not be sent, after all retries"),
+    _fault_count("lost", "acknowledged records that are missing in the log; absent with acks=0"),
+    _fault_count(
+        "duplicated",
+        "records in the log beyond the acknowledged ones, without those of unknown outcome; absent with acks=0",
+    ),
+    _fault_count(
+        "reordered", "records in the log after later ones of the same producer and partition; absent with acks=0"
+    ),
+    _lower("client.cpu", Unit.CPU_COST, "user and system CPU time of the workers in the window, per million records"),
+    _higher(
+        "capacity", _RATE, "acknowledged records/s at the highest rate that meets the thresholds of a capacity search"
     ),
     _lower_or_zero(
         "recovery",
         Unit.SECONDS,
-        "from what was done to a broker, or a leader that moved, until latency was as before; in rounds with "
-        "such an event",
+        "time from a broker event or a leader change until the latency is normal again; only in rounds with such an "
+        "event",
     ),
-    _lower("broker.cpu", Unit.CORES, "CPU of all brokers together, mean"),
-    _lower("broker.cpu.max", Unit.CORES, "CPU of the busiest broker in its busiest second"),
-    _lower("broker.memory", Unit.BYTES, "resident memory of all brokers together, the most seen"),
-    _lower_or_zero("broker.disk.read", _BYTES, "read from disk by all brokers"),
-    _lower_or_zero("broker.disk.write", _BYTES, "written to disk by all brokers"),
-    _lower_or_zero("broker.network.in", _BYTES, "received by all brokers; local: all of the loopback"),
-    _lower_or_zero("broker.network.out", _BYTES, "sent by all brokers; local: all of the loopback"),
-    Metric(
-        name="broker.handlers.idle",
-        unit=Unit.RATIO,
-        better="higher",
+    _lower("broker.cpu", Unit.CORES, "mean CPU use of all brokers together"),
+    _lower("broker.cpu.max", Unit.CORES, "CPU use of the busiest broker in its busiest second"),
+    _lower("broker.memory", Unit.BYTES, "highest resident memory of all brokers together"),
+    _lower_or_zero("broker.disk.read", _BYTES, "bytes per second that all brokers read from disk"),
+    _lower_or_zero("broker.disk.write", _BYTES, "bytes per second that all brokers wrote to disk"),
+    _lower_or_zero(
+        "broker.network.in", _BYTES, "bytes per second that all brokers received; local brokers: all loopback traffic"
+    ),
+    _lower_or_zero(
+        "broker.network.out", _BYTES, "bytes per second that all brokers sent; local brokers: all loopback traffic"
+    ),
+    _higher(
+        "broker.handlers.idle",
+        Unit.RATIO,
+        "share of time that the busiest broker's request handlers are idle",
         can_be_zero=True,
-        meaning="idle share of the request handlers of the busiest broker",
     ),
-    _lower_or_zero("broker.under_replicated", Unit.COUNT, "partitions with replicas out of sync, the most seen"),
-    _lower_or_zero("broker.isr_shrinks", Unit.COUNT, "how often replicas fell out of sync"),
+    _lower_or_zero(
+        "broker.under_replicated", Unit.COUNT, "highest number of partitions with replicas that are out of sync"
+    ),
+    _lower_or_zero("broker.isr_shrinks", Unit.COUNT, "number of times that replicas fell out of sync"),
     *_request_times("produce", "produce requests"),
     *_request_times("fetch", "consumers' fetch requests"),
 )
@@ -132,13 +130,13 @@ CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 HOST_METRICS = tuple(
     f"broker.{name}" for name in ("cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
 )
-"""What is measured of brokers that the session starts, from outside."""
+"""Metrics of brokers that the session starts, measured from outside."""
 JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and name not in HOST_METRICS)
-"""What brokers tell of themselves, through the JMX exporter."""
+"""Metrics that brokers publish through the JMX exporter."""
 EVENT_METRICS = ("recovery",)
-"""What is measured in rounds in which something happened to a broker."""
+"""Metrics of rounds with a broker event."""
 SEARCH_METRICS = ("capacity",)
-"""What `kafka_perf.capacity()` measures."""
+"""Metrics of `kafka_perf.capacity()`."""
 HEADLINES = (
     *SEARCH_METRICS,
     "produce.throughput",
@@ -148,18 +146,18 @@ HEADLINES = (
     "e2e.latency.p50",
     "e2e.latency.p99",
 )
-"""What people look at first."""
+"""The most important metrics, which summaries show."""
 LOAD_METRICS = tuple(
     name for name in CATALOGUE if not name.startswith("broker.") and name not in (*EVENT_METRICS, *SEARCH_METRICS)
 )
-"""What the load itself gives."""
+"""Metrics that the load generator measures."""
 
 
 def metric(name: str) -> Metric:
-    """Look a metric up.
+    """Look up a metric by name.
 
     Raises:
-        ScenarioError: no metric of that name; names the nearest.
+        ScenarioError: the catalogue has no metric of that name; the message suggests similar names.
 
     """
     found = CATALOGUE.get(name)

@@ -1,4 +1,4 @@
-"""What Ctrl-C does to a session that has something to clean up."""
+"""Handling of Ctrl-C (SIGINT) during setup and cleanup."""
 
 from __future__ import annotations
 
@@ -6,67 +6,66 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 
 class Interruption:
-    """A plugin of pytest's: once Ctrl-C ends the session, more of them are not heard.
+    """Pytest plugin that ignores further interrupts after the first Ctrl-C has ended the session.
 
-    Pytest would be broken off while it tells of the first one, with a traceback, and what was started would be left to
-    the next run. All that is still to be done has a bound.
+    A second Ctrl-C would interrupt pytest's own report with a traceback and skip the cleanup of brokers and workers.
+    All cleanup steps have a time limit, so the user never waits forever.
     """
 
     def __init__(self, add_cleanup: Callable[[Callable[[], None]], None]) -> None:
-        """`add_cleanup` takes what is to be done when pytest ends."""
+        """Store `add_cleanup`, which registers a function to call when pytest ends."""
         self._add_cleanup = add_cleanup
 
     def pytest_keyboard_interrupt(self) -> None:
-        """Called before pytest tells anything: of plugins, the last that was registered comes first."""
-        hear_no_more(self._add_cleanup)
+        """Ignore further interrupts. Pytest calls this hook before it reports the first one."""
+        ignore_interrupts(self._add_cleanup)
 
 
-def hear_no_more(add_cleanup: Callable[[Callable[[], None]], None]) -> None:
-    """Ignore Ctrl-C until pytest ends; `add_cleanup` takes what is to be done then."""
+def ignore_interrupts(add_cleanup: Callable[[Callable[[], None]], None]) -> None:
+    """Ignore Ctrl-C until pytest ends; `add_cleanup` registers the function that restores the handler."""
     before = signal.getsignal(signal.SIGINT)
-    if before is None:  # not of Python's making, nor to be put back by it
+    if before is None:  # the handler was not installed by Python, so Python cannot restore it
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def listen_again() -> None:
+    def restore() -> None:
         signal.signal(signal.SIGINT, before)
 
-    add_cleanup(listen_again)
+    add_cleanup(restore)
 
 
-@contextmanager
+@contextlib.contextmanager
 def without_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back while something is done that is short, bounded, and not to be done by half."""
+    """Delay Ctrl-C until the end of the block; the block must be short and bounded."""
     before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():  # it never comes here then
-        yield
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can set handlers, and only it receives KeyboardInterrupt
         return
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    received: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if came:
+        if received:
             signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
 def interrupt_blocked() -> Iterator[None]:
-    """Hold Ctrl-C back while processes are spawned.
+    """Block SIGINT while the plugin spawns processes; it is delivered after the block.
 
-    They inherit the mask: a terminal's Ctrl-C reaches the whole foreground group, and would end a worker that still
-    imports with a traceback on the user's screen. The controller gets it a moment later.
+    Child processes inherit the signal mask. Without it, Ctrl-C in a terminal reaches the whole foreground process group
+    and a worker that still imports modules would print a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)

@@ -1,4 +1,4 @@
-"""Text and JSON that others wrote: read and shown safely."""
+"""Safe reading and display of text and JSON from outside sources."""
 
 from __future__ import annotations
 
@@ -8,74 +8,72 @@ from typing import Any
 
 from pytest_kafkaperf.core.errors import shortened
 
-_MOST_SHOWN = 1000
-"""Characters of a value."""
+_MAX_REPR = 1000
+"""Maximum number of characters of a displayed value."""
 
 UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, separators of lines, marks that turn the direction of what follows, and halves of surrogate
-pairs, which no encoding takes. Joiners of letters and of emoji stay: they are a part of what is read."""
+"""Pattern of the characters that must be escaped: control characters, line separators, marks that change the text
+direction, and lone surrogates, which no encoding accepts. Joiners stay: letters of some scripts and emoji need them."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""The text with such characters by their number, but for those in `keep`.
+    r"""Escape the characters that match `UNSEEN`, except those in `keep`.
 
     >>> printable("a\x1b[31m\nb")
     'a\\x1b[31m\\nb'
     """
-    return UNSEEN.sub(lambda found: found[0] if found[0] in keep else _numbered(found[0]), text)
+    return UNSEEN.sub(
+        lambda found: found[0] if found[0] in keep else found[0].encode("unicode_escape").decode("ascii"), text
+    )
 
 
 def ascii_of(text: str) -> str:
-    """Text of ours for a terminal that knows no other: what it lacks is spelt out, or a question mark."""
+    """Convert text to ASCII for terminals that support nothing else; unknown characters become `?`."""
     return text.replace("µ", "u").replace("±", "+-").encode("ascii", "replace").decode()
 
 
 def repr_of(value: object) -> str:
-    """Its repr, cut where it is long; or what it is, where Python does not write it out."""
+    """Return a shortened `repr()`, or a description of the type if `repr()` fails."""
     try:
-        return shortened(repr(value), _MOST_SHOWN)
-    except (RecursionError, ValueError):  # nested hundreds of times, or a number of thousands of digits
+        return shortened(repr(value), _MAX_REPR)
+    except (RecursionError, ValueError):  # nested hundreds of levels deep, or a number of thousands of digits
         return f"a value of type {type(value).__name__}, too large to show"
 
 
-def _numbered(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
-
-
 def discreet(text: str, *, login: str = "") -> str:
-    """What may be shown of an option: `login` in place of one in an address, `***` of a property that may be secret."""
+    """Remove secrets from an option value: `login` replaces credentials in URLs, `***` values of secret properties."""
     lines = [re.sub(r"(?<=://)[^/?#,]*@", login, line) for line in text.splitlines()]
     properties = ((line, *line.partition("=")[:2]) for line in lines)
     return "\n".join(f"{name}=***" if equals and may_be_secret(name) else line for line, name, equals in properties)
 
 
 def may_be_secret(name: str) -> bool:
-    """Whether a property's value may be a secret: of a plug-in's properties Kafka itself does not know which are."""
+    """Return True if the value of this property may be a secret. The name decides: plug-ins can add any property."""
     return re.search(r"password|secret|token|credential|jaas|private|key$", name, re.IGNORECASE) is not None
 
 
 def file_of(nodeid: str) -> str:
-    """The part of a nodeid that names the file."""
+    """Return the file part of a node ID."""
     return nodeid.partition("::")[0]
 
 
 def without_folders(nodeid: str) -> str:
-    """A nodeid without the folders of its file; parameters may have slashes, too: `test_a.py::test_rate[5k/s]`."""
+    """Remove the folders from a node ID, but keep slashes in parameters: `test_a.py::test_rate[5k/s]`."""
     return nodeid[file_of(nodeid).rfind("/") + 1 :]
 
 
 MAX_PROBLEM = 300
-"""Characters of what is wrong with one that are shown: it may be wrong in every line."""
+"""Maximum number of characters of a displayed validation problem; a document may have one in every line."""
 
 MAX_SCHEMA = 20
-"""Digits of its version that are shown."""
+"""Maximum number of digits of a displayed schema version."""
 
 
 def parse_document(content: bytes | str) -> Any:
-    """Read JSON, with NaN and infinite numbers as Python reads them: the models of its users refuse these.
+    """Parse JSON. NaN and infinite numbers pass, as in Python's parser; the callers' models reject them.
 
     Raises:
-        ValueError: it is none, or more than Python reads.
+        ValueError: the content is not JSON, or exceeds the limits of Python's parser.
 
     """
     try:

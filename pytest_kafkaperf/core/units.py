@@ -1,4 +1,4 @@
-"""Quantities: text to base units and back. The only parser and the only formatter of units.
+"""Parsing and formatting of quantities with units.
 
 Base units are seconds, bytes, records, records a second, bytes a second, cores, CPU seconds per million records,
 ratios and plain counts. Prefixes follow IEC 80000-13: `KiB` is 1024 bytes, `kB` is 1000. Kafka's own tools print
@@ -17,11 +17,11 @@ from pytest_kafkaperf.core.errors import UnitError, shortened
 from pytest_kafkaperf.core.text import repr_of
 
 NS_PER_S = 1_000_000_000
-"""Instants and the distances between them are whole nanoseconds."""
+"""Nanoseconds in a second; the plugin keeps times and durations as whole nanoseconds."""
 
 
 class Unit(StrEnum):
-    """A base unit; its value is what reports and files call it."""
+    """A base unit; the value is its name in reports and files."""
 
     SECONDS = "s"
     BYTES = "B"
@@ -79,14 +79,15 @@ _EXAMPLES = {
     Unit.COUNT: "'0', '3'",
 }
 
+_PLURALS = {Unit.BYTES: "bytes"}
 _BARE = (Unit.RECORDS, Unit.CORES, Unit.CPU_COST, Unit.RATIO, Unit.COUNT)
-"""Units that a number in a text may go without."""
+"""Base units whose name a text may omit."""
 _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 _BINARY_STEPS = {"GiB": 1024.0**3, "MiB": 1024.0**2, "KiB": 1024.0, "B": 1.0}
-_WRITTEN_OUT = 9999
-"""Counts up to here lose no digit, unless they are round."""
-_MOST_DIGITS = 1e15
-"""From here on an exponent is shorter, and no digit is lost by it."""
+_MAX_PLAIN_COUNT = 9999
+"""Counts up to this one are written with all digits, unless they are round."""
+_MIN_EXPONENT = 1e15
+"""Numbers from this one on are written with an exponent."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
@@ -94,31 +95,44 @@ _QUANTITY = re.compile(
     re.ASCII,
 )
 _MAX_LENGTH = 100
-"""Characters of a quantity; longer text is a mistake and only costs time to read."""
+"""Maximum number of characters of a quantity."""
 
 
 def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
-    """Read a quantity: a number in the base unit, or text with a unit of that dimension.
+    """Parse a quantity: a number in the base unit, or text with a unit of that dimension.
 
-    Counts and record rates take a multiplier (`50k`). Zero needs no unit, other text does for seconds, bytes
-    and rates, so that nobody has to guess.
+    Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and rates needs a unit, except for
+    zero.
 
     Raises:
-        UnitError: not a number, not finite, negative, or not a unit of that dimension.
+        UnitError: the quantity is not a number, not finite, negative, or has a unit of another dimension.
 
     """
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
-        raise UnitError(_refusal(quantity, unit))
+        raise UnitError(_unreadable(quantity, unit))
     if not isinstance(quantity, str):
-        # An int is finite, and one that is too large for a float would make isfinite() raise.
+        # isfinite() raises for an int that is too large for a float.
         if (isinstance(quantity, float) and not math.isfinite(quantity)) or quantity < 0:
-            raise UnitError(f"{repr_of(quantity)} is not a quantity; use a finite number of at least 0")
+            raise UnitError(f"invalid quantity {repr_of(quantity)}: must be a finite number of at least 0")
         return Fraction(quantity)
-    return _read(quantity, unit)
+    return _parse_text(quantity, unit)
+
+
+def parse_whole(quantity: str | float, unit: Unit) -> int:
+    """Parse a quantity as `parse_exact` does, and return a whole number of base units.
+
+    Raises:
+        UnitError: the quantity is invalid or not a whole number of base units.
+
+    """
+    exact = parse_exact(quantity, unit)
+    if exact.denominator != 1:
+        raise UnitError(f"invalid quantity {quantity!r}: must be a whole number of {_PLURALS.get(unit, unit)}")
+    return int(exact)
 
 
 def parse(quantity: str | float, unit: Unit) -> float:
-    """Read a quantity as `parse_exact` does, as a float in the base unit.
+    """Parse a quantity as `parse_exact` does, and return a float in the base unit.
 
     >>> parse("25 ms", Unit.SECONDS)
     0.025
@@ -126,11 +140,13 @@ def parse(quantity: str | float, unit: Unit) -> float:
     try:
         return float(parse_exact(quantity, unit))
     except OverflowError:
-        raise UnitError(f"{repr_of(quantity)} is too large") from None
+        raise UnitError(f"invalid quantity {repr_of(quantity)}: too large") from None
 
 
 def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
-    """Write a value of a base unit for people, with that many significant digits; whole numbers stay whole.
+    """Format a value in a base unit with a suitable prefix and that many significant digits.
+
+    Digits before the decimal point are never rounded away.
 
     >>> format_quantity(0.02512, Unit.SECONDS)
     '25.1 ms'
@@ -141,59 +157,48 @@ def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
         return f"{value} {unit}"
     match unit:
         case Unit.SECONDS:
-            text = _scaled(value, _TIME_STEPS, digits)
-        case Unit.BYTES:
-            text = _scaled(value, _BINARY_STEPS, digits)
-        case Unit.BYTE_RATE:
-            text = _scaled(value, _BINARY_STEPS, digits) + "/s"
+            return _scaled(value, _TIME_STEPS, digits)
+        case Unit.BYTES | Unit.BYTE_RATE:
+            return _scaled(value, _BINARY_STEPS, digits) + str(unit).removeprefix("B")
         case Unit.RECORDS | Unit.RECORD_RATE:
-            text = f"{_counted(value, digits)} {unit}"
+            return f"{_counted(value, digits)} {unit}"
         case Unit.RATIO:
-            text = f"{_digits(value * 100, digits)} %"
-        case Unit.COUNT:
-            text = _digits(value, digits)
-        case Unit.CORES | Unit.CPU_COST:
-            text = f"{_digits(value, digits)} {unit}"
-    return text
+            return f"{_digits(value * 100, digits)} %"
+        case Unit.COUNT | Unit.CORES | Unit.CPU_COST:
+            return _digits(value, digits) + ("" if unit is Unit.COUNT else f" {unit}")
 
 
 def format_ratio(change: float) -> str:
-    """Write a relative change with its sign: `+12.3 %`; `0.0 %` has none."""
+    """Format a relative change with its sign: `+12.3 %`; `0.0 %` has no sign."""
     text = f"{change * 100:+.1f} %"
     return "0.0 %" if text in ("+0.0 %", "-0.0 %") else text
 
 
 def format_percent(ratio: float) -> str:
-    """Write a ratio that is no change: `6.5 %`."""
+    """Format a ratio without a sign: `6.5 %`."""
     return f"{ratio * 100:.1f} %"
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 round`, `5 rounds`."""
+    """Format a count with its noun: `1 round`, `5 rounds`."""
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def _read_anew(quantity: str, unit: Unit) -> Fraction:
+@functools.lru_cache(maxsize=1000)  # the tests of one session repeat the same texts
+def _parse_text(quantity: str, unit: Unit) -> Fraction:
     match = _QUANTITY.fullmatch(quantity) if len(quantity) <= _MAX_LENGTH else None
     if match is None:
-        raise UnitError(_refusal(quantity, unit))
+        raise UnitError(_unreadable(quantity, unit))
     number = Fraction(match["number"].replace("_", "")) * _MULTIPLIERS[match["multiplier"] or ""]
     if number < 0:
-        raise UnitError(f"{quantity!r} is negative; use a quantity of at least 0")
+        raise UnitError(f"invalid quantity {quantity!r}: must be at least 0")
     name = " ".join((match["unit"] or "").split())
-    if match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE):
-        raise UnitError(_refusal(quantity, unit))
-    if not name:
-        if number == 0 or unit in _BARE:
-            return number
-        raise UnitError(f"{quantity!r} has no unit; use one of {_names(unit)}, for example {_EXAMPLES[unit]}")
-    scale = _SCALES[unit].get(name)
-    if scale is None:
-        raise UnitError(_refusal(quantity, unit))
+    scale = _SCALES[unit].get(name) if name else Fraction(1)
+    if scale is None or (match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE)):
+        raise UnitError(_unreadable(quantity, unit))
+    if not name and number and unit not in _BARE:
+        raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_EXAMPLES[unit]}")
     return number * scale
-
-
-_read = functools.lru_cache(maxsize=1000)(_read_anew)  # tests of one session say much the same
 
 
 def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
@@ -207,31 +212,31 @@ def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
 
 
 def _counted(value: float, digits: int) -> str:
-    """A multiplier stands where it shortens: 1k, 1234, 12.3k, 1235k, 12.3M."""
+    """Format a count, with a multiplier if that is shorter: 1k, 1234, 12.3k, 1235k, 12.3M."""
     for scale, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        long = abs(value) > _WRITTEN_OUT and _reaches(value, 10 * scale, digits)
+        long = abs(value) > _MAX_PLAIN_COUNT and _reaches(value, 10 * scale, digits)
         if long or (abs(value) >= scale and value % scale == 0):
             return f"{_digits(value / scale, digits)}{prefix}"
     return _digits(value, digits)
 
 
 def _reaches(value: float, scale: float, digits: int) -> bool:
-    """Whether the value, as it will be rounded, is at least `scale`: 0.9999 s is 1 s, not 1000 ms."""
+    """Return True if the rounded value is at least `scale`: 0.9999 s is written as 1 s, not as 1000 ms."""
     return abs(value) >= scale * (1 - 0.5 * 10.0**-digits)
 
 
 def _digits(value: float, digits: int) -> str:
     if math.isinf(value):
-        return str(value)  # in a unit in which it is larger
-    if 10 ** (digits - 1) <= abs(value) < _MOST_DIGITS:
+        return str(value)  # overflow of the division by the scale
+    if 10 ** (digits - 1) <= abs(value) < _MIN_EXPONENT:
         return f"{value:.0f}"
     return f"{value:z.{digits}g}"
 
 
-def _refusal(quantity: object, unit: Unit) -> str:
-    names = f"use one of {_names(unit)}" if _SCALES[unit] else "use a number"
+def _unreadable(quantity: object, unit: Unit) -> str:
+    valid = f"use one of {_unit_names(unit)}" if _SCALES[unit] else "use a number"
     shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
-    return f"cannot read {shown} as {_DIMENSIONS[unit]}; {names}, for example {_EXAMPLES[unit]}"
+    return f"cannot read {shown} as {_DIMENSIONS[unit]}; {valid}, for example {_EXAMPLES[unit]}"
 
 
 _DIMENSIONS = {
@@ -247,6 +252,6 @@ _DIMENSIONS = {
 }
 
 
-def _names(unit: Unit) -> str:
+def _unit_names(unit: Unit) -> str:
     shown = [name for name in _SCALES[unit] if name not in ("μs", "record", "record/s", "core", "KB", "KB/s")]
     return ", ".join(shown)

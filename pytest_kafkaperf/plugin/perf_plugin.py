@@ -11,7 +11,7 @@ import pytest
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, shortened
-from pytest_kafkaperf.core.signals import Interruption, hear_no_more, without_interrupt
+from pytest_kafkaperf.core.signals import Interruption, ignore_interrupts, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
@@ -165,7 +165,7 @@ class PerfPlugin:
         except KeyboardInterrupt:  # came while the reports were written; pytest would show a traceback
             session.exitstatus = pytest.ExitCode.INTERRUPTED
             # Another Ctrl-C would only interrupt the terminal summary.
-            hear_no_more(self._config.add_cleanup)
+            ignore_interrupts(self._config.add_cleanup)
             self._errors.append("interrupted while the reports were written; the reports are complete")
 
     def pytest_unconfigure(self) -> None:

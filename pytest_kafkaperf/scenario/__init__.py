@@ -1,4 +1,4 @@
-"""What a test declares: the workload and its thresholds, parsed and validated once.
+"""Declarations of a test: the workload and its thresholds, parsed and validated once at collection.
 
-Pure: no clock, no file, no network. It may import `core`.
+The package uses no clock, file or network. It may import `core`.
 """

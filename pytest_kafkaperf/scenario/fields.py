@@ -1,4 +1,4 @@
-"""What a marker's keyword arguments are read with: pydantic, and its problems in our words."""
+"""Field types of the markers: validation with pydantic, errors in the plugin's words."""
 
 from __future__ import annotations
 
@@ -18,25 +18,23 @@ from pydantic import (
     ValidationInfo,
 )
 
-from pytest_kafkaperf.core.errors import ScenarioError, UnitError, nearest, shortened
+from pytest_kafkaperf.core.errors import ScenarioError, nearest, shortened
 from pytest_kafkaperf.core.text import printable, repr_of
-from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_exact
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_whole
 from pytest_kafkaperf.scenario.rate import Rate, dump_rate, format_rate, parse_rate
 from pytest_kafkaperf.scenario.records import (
-    Correlate,
     Keys,
     Samples,
     Sizes,
     described,
-    dump_samples,
+    dump_payload,
     dump_sizes,
     format_sizes,
     is_utf8,
     mean_size,
     parse_correlate,
     parse_keys,
-    parse_samples,
-    parse_size,
+    parse_payload,
     parse_sizes,
 )
 
@@ -44,11 +42,11 @@ OWN_NAMES: Mapping[str, str] = MappingProxyType({})
 """Every field is known by its own name."""
 
 _MAX_SHOWN = 100
-"""Characters of a refused value that are shown."""
+"""Maximum number of characters of an invalid value in an error."""
 
 
 class MarkerFields(BaseModel):
-    """The fields of one marker: frozen, and no others."""
+    """Base class of the fields of a marker: frozen, without extra fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,7 +55,7 @@ class MarkerFields(BaseModel):
         """Validate the fields of a marker; `where` starts an error, `names` has fields that users know by other names.
 
         Raises:
-            ScenarioError: an unknown field or a value that cannot be; every problem in one text.
+            ScenarioError: a field is unknown or a value is invalid; the message lists all problems.
 
         """
         unknown = [name for name in fields if name not in cls.model_fields]
@@ -71,132 +69,91 @@ class MarkerFields(BaseModel):
 
 
 def explain(error: ValidationError, names: Mapping[str, str] = OWN_NAMES) -> str:
-    """Pydantic's problems as one line: field, what was given, what is wrong; `names` as in `MarkerFields.of`."""
+    """Format pydantic's errors as one line: field, given value, problem; `names` as in `MarkerFields.of`."""
     return "; ".join(_problem(dict(item), names) for item in error.errors(include_url=False))
 
 
 def _problem(item: dict[str, Any], names: Mapping[str, str]) -> str:
-    message = str(item["msg"]).removeprefix("Value error, ")
+    message = str(item["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
     field = shortened(printable(".".join(names.get(str(part), str(part)) for part in item["loc"])), _MAX_SHOWN)
     if not field:
         return message
     given = repr_of(item["input"])
-    if message.startswith(given) or (isinstance(item["input"], str) and given in message):
+    if message.startswith((given, "invalid ")) or (isinstance(item["input"], str) and given in message):
         return f"{field}: {message}"
     return f"{field}={shortened(given, _MAX_SHOWN)}: {message[:1].lower()}{message[1:]}"
 
 
 DEFAULT_SIZE = 100
-"""Bytes of a value where nothing is said of it."""
+"""Default size of a value in bytes."""
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""As Kafka's own class `Topic` has it."""
+"""Valid topic names, as in Kafka's class `org.apache.kafka.common.internals.Topic`."""
 
 _MAX_HEADERS = 100
 
 
-def _seconds(quantity: Any) -> float:
-    return parse(quantity, Unit.SECONDS)
-
-
-def _records(quantity: Any) -> int:
-    exact = parse_exact(quantity, Unit.RECORDS)
-    if exact.denominator != 1:
-        raise UnitError(f"{quantity!r} is not a whole number of records")
-    return int(exact)
-
-
-def _dump_sizes(value: Any) -> Any:
-    return dump_sizes(value) if isinstance(value, Mapping) else value
-
-
-def _payload(value: Any) -> Any:
-    return value if isinstance(value, str) and value in ("random", "zeros") else parse_samples(value)
-
-
-def _dump_payload(value: Any) -> Any:
-    return dump_samples(value) if isinstance(value, Samples) else value
-
-
 def _rate(quantity: Any, info: ValidationInfo) -> Rate:
-    """Records a second; the fields that say how large a record is have been read before."""
+    """Parse a rate. Pydantic validates fields in order, so the fields that decide the record size come first."""
     if isinstance(info.data.get("payload"), Samples):
         return parse_rate(quantity, record_bytes=None)
     return parse_rate(quantity, record_bytes=mean_size(shares_of(info.data.get("record_size"))))
 
 
 def shares_of(sizes: int | Sizes | None) -> Sizes:
-    """Shares of the records by size, of one size, of many, or of none that is given."""
+    """Return the share of the records by size, for a single size, a distribution, or None (the default size)."""
     if sizes is None:
         return {DEFAULT_SIZE: 1.0}
     return {sizes: 1.0} if isinstance(sizes, int) else sizes
 
 
-def _key(value: Any) -> Keys | None:
-    return None if value == "none" else parse_keys(value)
-
-
 def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     if len(headers) > _MAX_HEADERS:
-        raise ValueError(f"{len(headers)} headers; a record has at most {_MAX_HEADERS}")
+        raise ValueError(f"has {len(headers)} headers, must have at most {_MAX_HEADERS}")
     if "" in headers:
-        raise ValueError("a header's name is empty; give it one")
+        raise ValueError("the name of a header must not be empty")
     for name, text in headers.items():
         if not is_utf8(name + text):
-            raise ValueError(f"header {name!r} has characters that UTF-8 does not; use others")
+            raise ValueError(f"header {name!r} contains characters that UTF-8 cannot encode; remove them")
     return headers
 
 
-def _correlate(value: Any) -> Correlate | None:
-    return None if value is None else parse_correlate(value)
-
-
-def _dump_correlate(value: Any) -> Any:
-    return None if value is None else described(value)
-
-
-def _count(value: Any) -> Any:
-    """True is no count, although Python takes it for 1."""
+def _number(value: Any) -> Any:
+    """Reject True and False, which Python and pydantic treat as 1 and 0."""
     if isinstance(value, bool):
-        raise ValueError("use a whole number")  # noqa: TRY004 - pydantic names the field of a ValueError
-    return value
-
-
-def _ratio(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("use a number from 0 to below 1")  # noqa: TRY004 - pydantic names the field of a ValueError
+        raise ValueError("must be a number, not True or False")  # noqa: TRY004 - pydantic adds the field's name to a ValueError
     return value
 
 
 def _flag(value: Any) -> bool:
-    """1 and 'yes' are no flags here: they are mistaken for another field's value more often than meant."""
+    """Accept True and False, also as text. Reject 1 and 'yes', which are more often mistakes than meant."""
     flag = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
     if not isinstance(flag, bool):
-        raise ValueError("use True or False")  # noqa: TRY004 - pydantic names the field of a ValueError
+        raise ValueError("must be True or False")  # noqa: TRY004 - pydantic adds the field's name to a ValueError
     return flag
 
 
 def _acks(value: Any) -> Any:
-    """Kafka's own spellings; True is no number of acknowledgements, although Python takes it for 1."""
+    """Accept Kafka's spellings. Reject True, which Python treats as 1."""
     if isinstance(value, bool):
         return str(value)
     return {"0": 0, "1": 1, "-1": "all", -1: "all"}.get(value, value) if isinstance(value, str | int) else value
 
 
-def _compression(value: Any) -> Any:
+def _none_as_null(value: Any) -> Any:
     return None if value == "none" else value
 
 
 def _topic(name: str) -> str:
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        raise ValueError("a topic's name has 1 to 249 of the characters a-z A-Z 0-9 . _ - and is not '.' or '..'")
+        raise ValueError("must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'")
     if name.startswith("__"):
-        raise ValueError("names that begin with '__' are those of internal topics; load on one would harm the cluster")
+        raise ValueError("must not begin with '__': Kafka's internal topics have such names, and load could harm them")
     return name
 
 
 def _config(value: Any) -> Any:
-    """Kafka's configuration is text; Python's True and 5 are what people write."""
+    """Convert numbers and booleans to text, as Kafka's configuration expects."""
     if not isinstance(value, Mapping):
         return value
     return {name: _config_text(item) for name, item in value.items()}
@@ -208,35 +165,37 @@ def _config_text(item: Any) -> Any:
     return str(item) if isinstance(item, int | float) else item
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
+Seconds = Annotated[float, BeforeValidator(lambda quantity: parse(quantity, Unit.SECONDS))]
 
-Bytes = Annotated[int, BeforeValidator(parse_size)]
+Bytes = Annotated[int, BeforeValidator(lambda quantity: parse_whole(quantity, Unit.BYTES))]
 
-Records = Annotated[int, BeforeValidator(_records)]
+Records = Annotated[int, BeforeValidator(lambda quantity: parse_whole(quantity, Unit.RECORDS))]
 
-Count = Annotated[int, BeforeValidator(_count)]
+Count = Annotated[int, BeforeValidator(_number)]
 
 Flag = Annotated[bool, BeforeValidator(_flag)]
 
 Config = Annotated[Mapping[str, str], BeforeValidator(_config)]
 
-RecordSize = Annotated[int | Sizes, PlainValidator(parse_sizes), PlainSerializer(_dump_sizes)]
+RecordSize = Annotated[int | Sizes, PlainValidator(parse_sizes), PlainSerializer(dump_sizes)]
 
-Payload = Annotated[Literal["random", "zeros"] | Samples, PlainValidator(_payload), PlainSerializer(_dump_payload)]
+Payload = Annotated[Literal["random", "zeros"] | Samples, PlainValidator(parse_payload), PlainSerializer(dump_payload)]
 
-Key = Annotated[Keys, PlainValidator(_key), PlainSerializer(str)]
+Key = Annotated[Keys, PlainValidator(lambda key: None if key == "none" else parse_keys(key)), PlainSerializer(str)]
 
 Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
 
 Topic = Annotated[str, AfterValidator(_topic)]
 
-Correlation = Annotated[Any, PlainValidator(_correlate), PlainSerializer(_dump_correlate)]
+Correlation = Annotated[
+    Any, PlainValidator(parse_correlate), PlainSerializer(lambda value: None if value is None else described(value))
+]
 
 Acks = Annotated[Literal[0, 1, "all"], BeforeValidator(_acks)]
 
-Compression = Annotated[Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(_compression)]
+Compression = Annotated[Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(_none_as_null)]
 
-Ratio = Annotated[float, BeforeValidator(_ratio)]
+Ratio = Annotated[float, BeforeValidator(_number)]
 
 RecordRate = Annotated[Rate, PlainValidator(_rate), PlainSerializer(dump_rate)]
 
@@ -254,7 +213,7 @@ FIELD_UNITS = {
 
 
 def format_field(name: str, value: Any) -> str:
-    """A field's value for people, with its unit: as a scenario has it, or as its dump in a baseline has it."""
+    """Format the value of a scenario field with its unit; accepts the value itself or its form in a baseline file."""
     unit = FIELD_UNITS.get(name)
     try:
         if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
@@ -265,9 +224,9 @@ def format_field(name: str, value: Any) -> str:
             case "record_size", dict():
                 return format_sizes(parse_sizes(value))
             case "payload", dict():
-                return str(parse_samples(value))
+                return str(parse_payload(value))
             case "correlate", _ if callable(value):
                 return described(value)
     except (ValueError, OverflowError):
-        pass  # a baseline can have been written by hand
+        pass  # users can edit baseline files by hand
     return str(value)

@@ -1,4 +1,4 @@
-"""How fast the load is: one rate, or a shape of ramps and steps. Text to value, and back."""
+"""Parsing and formatting of rates: a constant rate, or a shape of ramps and steps."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from pytest_kafkaperf.core.units import Unit, format_quantity, parse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A stretch of a shape: the rate goes in a straight line from `start` to `end`, both in records a second."""
+    """Part of a shape: the rate changes linearly from `start` to `end`, both in records/s."""
 
     start: float
     end: float
     seconds: float | None
-    """How long it takes; None: it is the last, of one rate, and lasts."""
+    """Duration in seconds; None for a last segment of constant rate, which lasts until the end of the round."""
 
 
 Rate = float | tuple[Segment, ...]
-"""Records a second over all producers: one rate, or a shape. The rate in which a shape ends lasts."""
+"""Records/s over all producers: a constant rate, or a shape. After the last segment, its end rate continues."""
 
 _MAX_RATE = 1e9
-"""One record a nanosecond: the clock's step."""
+"""One record per nanosecond, the resolution of the clock."""
 _MIN_SHAPE_RATE = 1e-3
-"""Far below it, due times would be off by more than the clock's step."""
+"""Far lower rates would make due times inexact by more than the resolution of the clock."""
 _MIN_SECONDS = 1e-3
 _MAX_SECONDS = 86_400
 _MAX_SEGMENTS = 100
 _MAX_LENGTH = 100
-"""Characters of a segment; longer text is a mistake and only costs time to read."""
+"""Maximum number of characters of a segment."""
 _EXAMPLES = "for example '1k -> 50k records/s over 30 s' or '1k records/s for 10 s, 5k records/s'"
 _RAMP = re.compile(r"(?P<start>.+?)->(?P<end>.+?)\sover\s(?P<seconds>.+)", re.DOTALL)
 _STEP = re.compile(r"(?P<rate>.+?)\sfor\s(?P<seconds>.+)", re.DOTALL)
@@ -42,53 +42,51 @@ _NUMBER = re.compile(r"\s*[+-]?[\d_.]+(?:[eE][+-]?\d+)?\s*(?:[kKMG](?=\s|$|recor
 
 
 def parse_rate(given: Any, *, record_bytes: float | None) -> Rate:
-    """Read a rate: a number, text, or the segments of a shape as texts or as a scenario's dump has them.
+    """Parse a rate: a number, text, or a list of segments (text, or mappings as in a dumped scenario).
 
-    A rate in bytes is divided by `record_bytes`, the mean size of a record; None: sizes are not known, and such a
-    rate is refused.
+    Byte rates are divided by `record_bytes`, the mean record size. If that is None (unknown), byte rates are invalid.
 
     Raises:
-        UnitError: not a rate; the text names the segment.
+        UnitError: the rate is invalid; the message names the segment.
 
     """
-    parts = _parts(given)
+    items = given if isinstance(given, list | tuple) else [given]
+    parts = [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
     if not parts:
-        raise UnitError(f"a shape has no segment; {_EXAMPLES}")
+        raise UnitError(f"must have at least one segment, {_EXAMPLES}")
     if len(parts) > _MAX_SEGMENTS:
-        raise UnitError(f"a shape of {len(parts)} segments; at most {_MAX_SEGMENTS} can be")
+        raise UnitError(f"has {len(parts)} segments, must have at most {_MAX_SEGMENTS}")
     if len(parts) == 1 and not _is_shape(parts[0]):
-        return _single(parts[0], record_bytes)
+        rate = _rate(parts[0], record_bytes)
+        if not 0 < rate <= _MAX_RATE:
+            raise UnitError("must be above 0 and at most 1G records/s")
+        return rate
     shape = tuple(
-        _numbered(part, number, record_bytes, last=number == len(parts)) for number, part in enumerate(parts, start=1)
+        _parse_segment(part, number, record_bytes, last=number == len(parts))
+        for number, part in enumerate(parts, start=1)
     )
     rates = {rate for segment in shape for rate in (segment.start, segment.end)}
     return rates.pop() if len(rates) == 1 else shape
 
 
 def peak_rate(rate: Rate) -> float:
-    """The highest rate, in records a second."""
+    """Return the highest rate in records/s."""
     return max(max(segment.start, segment.end) for segment in rate) if isinstance(rate, tuple) else rate
 
 
 def timed_s(rate: Rate | None) -> float:
-    """How long a shape takes until its last rate lasts, in seconds; 0 for one rate."""
+    """Return the total duration of a shape's segments in seconds; 0 for a constant rate."""
     return math.fsum(segment.seconds or 0 for segment in rate) if isinstance(rate, tuple) else 0.0
 
 
 def format_rate(rate: Rate) -> str:
-    """A rate for people: `5k records/s`, `1k -> 50k records/s over 30 s`, `1k records/s for 10 s, 5k records/s`."""
-    return ", ".join(map(_written, rate)) if isinstance(rate, tuple) else _rate_text(rate)
+    """Format a rate for users, as `parse_rate` reads it: `5k records/s`, `1k -> 50k records/s over 30 s`."""
+    return ", ".join(map(_segment_text, rate)) if isinstance(rate, tuple) else _rate_text(rate)
 
 
 def dump_rate(rate: Rate) -> float | list[dict[str, float | None]]:
-    """What reports and baselines hold."""
+    """Convert a rate for reports and baselines."""
     return [dataclasses.asdict(segment) for segment in rate] if isinstance(rate, tuple) else rate
-
-
-def _parts(given: Any) -> list[Any]:
-    """The segments of what was given, still to be read."""
-    items = given if isinstance(given, list | tuple) else [given]
-    return [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
 
 
 def _is_shape(part: Any) -> bool:
@@ -97,35 +95,28 @@ def _is_shape(part: Any) -> bool:
     return isinstance(part, Segment | Mapping)
 
 
-def _single(given: Any, record_bytes: float | None) -> float:
-    rate = _rate(given, record_bytes)
-    if not 0 < rate <= _MAX_RATE:
-        raise UnitError("out of range; use more than 0 and at most 1G records/s")
-    return rate
-
-
-def _numbered(part: Any, number: int, record_bytes: float | None, *, last: bool) -> Segment:
+def _parse_segment(part: Any, number: int, record_bytes: float | None, *, last: bool) -> Segment:
     try:
-        return _checked(_segment(part, record_bytes), last=last)
+        segment = _segment(part, record_bytes)
+        _check(segment, last=last)
     except UnitError as error:
         shown = part.strip()[:_MAX_LENGTH] if isinstance(part, str) else part
         raise UnitError(f"segment {number}, {shown!r}: {error}") from None
+    return segment
 
 
-def _checked(segment: Segment, *, last: bool) -> Segment:
+def _check(segment: Segment, *, last: bool) -> None:
     for rate in (segment.start, segment.end):
         if not _MIN_SHAPE_RATE <= rate <= _MAX_RATE:
-            shown = _rate_text(rate)
-            raise UnitError(f"{shown} is out of range; a shape goes from 0.001 to 1G records/s")
+            raise UnitError(f"invalid rate {_rate_text(rate)}: must be between 0.001 and 1G records/s")
     if segment.seconds is None:
         if segment.start != segment.end:
-            raise UnitError(f"a ramp needs its time, {_EXAMPLES}")
+            raise UnitError(f"a ramp must have a duration, {_EXAMPLES}")
         if not last:
-            raise UnitError(f"only the last segment may leave out its time, {_EXAMPLES}")
+            raise UnitError(f"only the last segment may omit its duration, {_EXAMPLES}")
     elif not _MIN_SECONDS <= segment.seconds <= _MAX_SECONDS:
         shown = format_quantity(segment.seconds, Unit.SECONDS, digits=6)
-        raise UnitError(f"{shown} is out of range; a segment takes from 1 ms to 24 h")
-    return segment
+        raise UnitError(f"invalid duration {shown}: must be between 1 ms and 24 h")
 
 
 def _segment(part: Any, record_bytes: float | None) -> Segment:
@@ -139,19 +130,19 @@ def _segment(part: Any, record_bytes: float | None) -> Segment:
                 seconds=None if seconds is None else parse(seconds, Unit.SECONDS),
             )
         case str():
-            return _read(part.replace("→", "->"), record_bytes)
+            return _parse_text(part.replace("→", "->"), record_bytes)
         case _:
             rate = _rate(part, record_bytes)
             return Segment(start=rate, end=rate, seconds=None)
 
 
-def _read(text: str, record_bytes: float | None) -> Segment:
+def _parse_text(text: str, record_bytes: float | None) -> Segment:
     if len(text) > _MAX_LENGTH:
-        raise UnitError(f"it has {len(text)} characters, at most {_MAX_LENGTH} are read; {_EXAMPLES}")
+        raise UnitError(f"has {len(text)} characters, must have at most {_MAX_LENGTH}, {_EXAMPLES}")
     if "->" in text:
         ramp = _RAMP.fullmatch(text)
         if ramp is None:
-            raise UnitError("a ramp has two rates and its time, for example '1k -> 50k records/s over 30 s'")
+            raise UnitError("a ramp must have two rates and a duration, for example '1k -> 50k records/s over 30 s'")
         return Segment(
             start=_rate(_with_unit_of(ramp["end"], ramp["start"]), record_bytes),
             end=_rate(ramp["end"].strip(), record_bytes),
@@ -163,7 +154,7 @@ def _read(text: str, record_bytes: float | None) -> Segment:
 
 
 def _with_unit_of(whole: str, text: str) -> str:
-    """`1k` beside `50k records/s` is `1k records/s`."""
+    """Add the unit of the end rate to a start rate without a unit: `1k -> 50k records/s`."""
     number, unit = text.strip(), _NUMBER.sub("", whole, count=1).strip()
     return f"{number} {unit}".strip() if _NUMBER.fullmatch(number) else number
 
@@ -173,11 +164,11 @@ def _rate(given: Any, record_bytes: float | None) -> float:
         return parse(given, Unit.RECORD_RATE)
     rate = parse(given, Unit.BYTE_RATE)
     if record_bytes is None:
-        raise UnitError(f"{given!r} in bytes cannot be with samples, whose sizes differ; use records/s")
+        raise UnitError(f"invalid rate {given!r}: samples differ in size, so the rate must be in records/s")
     return rate / record_bytes
 
 
-def _written(segment: Segment) -> str:
+def _segment_text(segment: Segment) -> str:
     time = "" if segment.seconds is None else format_quantity(segment.seconds, Unit.SECONDS, digits=6)
     end = _rate_text(segment.end)
     if segment.start == segment.end:

@@ -1,4 +1,7 @@
-"""How large records are: one size, or a distribution of sizes. Bytes of a value, without its key."""
+"""Content of records: sizes, payload samples, keys, and the function that correlates an application's output.
+
+Sizes are bytes of a record's value, without its key.
+"""
 
 from __future__ import annotations
 
@@ -11,105 +14,88 @@ from importlib.machinery import PathFinder
 from typing import Any, Literal
 
 from pytest_kafkaperf.core.errors import UnitError, nearest
-from pytest_kafkaperf.core.units import Unit, format_quantity, parse_exact
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse_exact, parse_whole
 
 Sizes = Mapping[int, float]
-"""Shares of the records by size in bytes, ascending; the shares make 1, but for rounding."""
+"""Distribution of record sizes: share of the records by size in bytes, ascending; the shares add up to 1."""
 
 _MAX_SIZE = 1 << 30
 
 _MAX_SIZES = 100
 
 _MIN_SHARE = 1e-12
-"""One record of the most that a round can have."""
+"""One record in the largest possible round."""
 
 _EXAMPLE = "for example {'100 B': 0.9, '10 KiB': 0.1}"
 
 
-def parse_size(quantity: Any) -> int:
-    """Read a size.
-
-    Raises:
-        UnitError: not a whole number of bytes.
-
-    """
-    exact = parse_exact(quantity, Unit.BYTES)
-    if exact.denominator != 1:
-        raise UnitError(f"{quantity!r} is not a whole number of bytes")
-    return int(exact)
-
-
 def parse_sizes(given: Any) -> int | Sizes:
-    """Read one size, or a mapping of sizes to weights.
+    """Parse a size, or a mapping of sizes to weights.
 
-    Weights are taken as fractions of their sum. A distribution of one size is that size.
+    Weights are normalized to shares. A distribution with one size becomes that size.
 
     Raises:
-        UnitError: not a size, not a weight, or a size that comes twice.
+        UnitError: a size or a weight is invalid, or a size is given twice.
 
     """
     if not isinstance(given, Mapping):
-        return _checked(given)
+        return _parse_size(given)
     if not given:
-        raise UnitError(f"a distribution has at least one size, {_EXAMPLE}")
+        raise UnitError(f"must have at least one size, {_EXAMPLE}")
     if len(given) > _MAX_SIZES:
-        raise UnitError(f"{len(given)} sizes; a distribution has at most {_MAX_SIZES}")
+        raise UnitError(f"has {len(given)} sizes, must have at most {_MAX_SIZES}")
     weights: dict[int, Fraction] = {}
     for quantity, weight in given.items():
-        size = _named(quantity)
+        try:
+            size = _parse_size(quantity)
+        except UnitError as error:
+            text = str(error)
+            raise UnitError(text if repr(quantity) in text else f"invalid size {quantity!r}: {text}") from None
         if size in weights:
-            raise UnitError(f"{_size_text(size)} comes twice; give each size once, {_EXAMPLE}")
-        weights[size] = _weight(weight, quantity)
+            raise UnitError(f"size {_size_text(size)} is given twice; give each size once, {_EXAMPLE}")
+        weights[size] = _parse_weight(weight, quantity)
     return _shares(weights) if len(weights) > 1 else next(iter(weights))
 
 
 def mean_size(sizes: Sizes) -> float:
-    """The mean over the records, in bytes."""
+    """Return the mean record size in bytes."""
     return math.fsum(size * share for size, share in sizes.items())
 
 
 def format_sizes(sizes: int | Sizes) -> str:
-    """Sizes for people: `1 KiB`, `100 B: 90 %, 10 KiB: 10 %`."""
+    """Format sizes for users: `1 KiB`, `100 B: 90 %, 10 KiB: 10 %`."""
     if isinstance(sizes, int):
         return _size_text(sizes)
     return ", ".join(f"{_size_text(size)}: {share * 100:.6g} %" for size, share in sizes.items())
 
 
-def dump_sizes(sizes: Sizes) -> dict[str, float]:
-    """What reports and baselines hold: `{"100 B": 0.9, "10240 B": 0.1}`."""
-    return {f"{size} B": share for size, share in sizes.items()}
+def dump_sizes(sizes: Any) -> Any:
+    """Convert sizes for reports and baselines: `{"100 B": 0.9, "10240 B": 0.1}`; a single size stays a number."""
+    return {f"{size} B": share for size, share in sizes.items()} if isinstance(sizes, Mapping) else sizes
 
 
-def _checked(quantity: Any) -> int:
-    size = parse_size(quantity)
+def _parse_size(quantity: Any) -> int:
+    size = parse_whole(quantity, Unit.BYTES)
     if not 1 <= size <= _MAX_SIZE:
-        raise UnitError("out of range; use at least 1 B and at most 1 GiB")
+        raise UnitError("must be between 1 B and 1 GiB")
     return size
 
 
-def _named(quantity: Any) -> int:
-    try:
-        return _checked(quantity)
-    except UnitError as error:
-        text = str(error)
-        raise UnitError(text if repr(quantity) in text else f"{quantity!r}: {text}") from None
-
-
-def _weight(weight: Any, quantity: Any) -> Fraction:
+def _parse_weight(weight: Any, quantity: Any) -> Fraction:
     number = not isinstance(weight, bool) and isinstance(weight, int | float)
     if not number or not weight > 0 or weight == math.inf:
-        raise UnitError(f"weight {weight!r} of {quantity!r}: use a finite number above 0, {_EXAMPLE}")
+        raise UnitError(f"invalid weight {weight!r} of size {quantity!r}: must be a finite number above 0, {_EXAMPLE}")
     return Fraction(weight)
 
 
 def _shares(weights: Mapping[int, Fraction]) -> Sizes:
     total = sum(weights.values(), Fraction(0))
     if abs(total - 1) * (1 << 53) <= len(weights):
-        total = Fraction(1)  # but for rounding they are shares already, and stay as they are
+        total = Fraction(1)  # the weights are shares already, up to rounding errors: keep them unchanged
     shares = {size: float(weight / total) for size, weight in sorted(weights.items())}
     rare = [size for size, share in shares.items() if share < _MIN_SHARE]
     if rare:
-        raise UnitError(f"{_size_text(rare[0])} is less than one record in 10**12; leave it out")
+        raise UnitError(f"the share of size {_size_text(rare[0])} is below 1 in 10**12; remove this size")
     return shares
 
 
@@ -118,12 +104,12 @@ def _size_text(size: int) -> str:
 
 
 def size_of_varint(length: int) -> int:
-    """Bytes of a non-negative zigzag varint."""
+    """Return the number of bytes of a non-negative zigzag varint, Kafka's encoding of lengths."""
     return max(1, ((2 * length).bit_length() + 6) // 7)
 
 
 def size_of_headers(headers: Sequence[tuple[str, bytes]]) -> int:
-    """Bytes of a record's headers, their count included."""
+    """Return the number of bytes of a record's encoded headers, including their count."""
     parts = [part for name, value in headers for part in (name.encode(), value)]
     return size_of_varint(len(headers)) + sum(size_of_varint(len(part)) + len(part) for part in parts)
 
@@ -132,52 +118,51 @@ _PREFIX = "file:"
 
 _DELIMITER = "\n"
 
-_FIELDS = ("file", "delimiter")
-
-_VALID_SAMPLES = "use 'random', 'zeros', 'file:PATH' or {'file': PATH, 'delimiter': TEXT}"
+_SAMPLE_FIELDS = ("file", "delimiter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """Where the samples are, and what stands between two of them."""
+    """File of sample values and the delimiter between them."""
 
     file: str
-    """As it was given: relative to the folder of the test's file."""
+    """Path as given by the user, relative to the folder of the test's file."""
     delimiter: str = _DELIMITER
     path: str | None = field(default=None, compare=False)
-    """Where it was found; None before it is looked for. No part of the workload: each machine has another."""
+    """Resolved path; None until the plugin has looked for the file. It differs between machines, so comparisons of
+    workloads ignore it."""
 
     def __str__(self) -> str:
-        between = "" if self.delimiter == _DELIMITER else f", delimiter {self.delimiter!r}"
-        return f"{_PREFIX}{self.file}{between}"
+        delimiter = "" if self.delimiter == _DELIMITER else f", delimiter {self.delimiter!r}"
+        return f"{_PREFIX}{self.file}{delimiter}"
 
 
-def parse_samples(given: Any) -> Samples:
-    """Read `file:PATH`, or a mapping of `file` and `delimiter`.
+def parse_payload(given: Any) -> Literal["random", "zeros"] | Samples:
+    """Parse `random`, `zeros`, `file:PATH`, or a mapping of `file` and `delimiter`.
 
     Raises:
-        ValueError: neither, or one of the two is not text or empty.
+        ValueError: the value has another form, or a part of it is empty or not text.
 
     """
     match given:
-        case Samples():
+        case Samples() | "random" | "zeros":
             return given
         case str() if given.startswith(_PREFIX):
             given = {"file": given.removeprefix(_PREFIX)}
         case Mapping() if "file" in given:
             pass
         case _:
-            raise ValueError(_VALID_SAMPLES)
+            raise ValueError("must be 'random', 'zeros', 'file:PATH' or {'file': PATH, 'delimiter': TEXT}")
     for name, value in given.items():
-        if name not in _FIELDS:
-            raise ValueError(f"unknown {name!r}: {nearest(str(name), _FIELDS)}")
+        if name not in _SAMPLE_FIELDS:
+            raise ValueError(f"unknown entry {name!r}: {nearest(str(name), _SAMPLE_FIELDS)}")
         if not isinstance(value, str) or not value or not is_utf8(value):
-            raise ValueError(f"{name} is {value!r}; use text that is not empty, in UTF-8")
+            raise ValueError(f"invalid {name} {value!r}: must be non-empty text that UTF-8 can encode")
     return Samples(**given)
 
 
 def is_utf8(text: str) -> bool:
-    """Whether the text can be written as bytes: half a surrogate pair cannot."""
+    """Return True if UTF-8 can encode the text; lone surrogates are invalid."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -185,26 +170,27 @@ def is_utf8(text: str) -> bool:
     return True
 
 
-def dump_samples(samples: Samples) -> dict[str, str]:
-    """What reports and baselines hold."""
-    return {"file": samples.file, "delimiter": samples.delimiter}
+def dump_payload(payload: Any) -> Any:
+    """Convert a payload for reports and baselines."""
+    return {"file": payload.file, "delimiter": payload.delimiter} if isinstance(payload, Samples) else payload
 
 
-_MAX_COUNT = {"uniform": 10**9, "zipf": 10**6}
-"""A Zipf distribution is drawn from a table of all its keys."""
-
-_VALID_KEYS = "use 'uniform:N', 'zipf:N', 'zipf:N:EXPONENT' or 'sequential', for example 'uniform:10k'"
+_MAX_KEYS = {"uniform": 10**9, "zipf": 10**6}
+"""Maximum number of keys; a Zipf distribution needs a table of all keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys 0 to `count - 1`, drawn at random; or `sequential`: the index of the record in the whole load."""
+    """Distribution of record keys.
+
+    `uniform` and `zipf` draw from the keys 0 to `count - 1`; `sequential` uses the index of the record in the load.
+    """
 
     kind: Literal["uniform", "zipf", "sequential"]
     count: int | None = None
-    """How many keys there are; None with `sequential` only."""
+    """Number of keys; None for `sequential`."""
     exponent: float | None = None
-    """With `zipf` only: key `k` comes in proportion to `1 / (k + 1) ** exponent`."""
+    """Exponent of `zipf`: the frequency of key `k` is proportional to `1 / (k + 1) ** exponent`; None otherwise."""
 
     def __str__(self) -> str:
         exponent = None if self.exponent == 1 else self.exponent
@@ -212,10 +198,10 @@ class Keys:
 
 
 def parse_keys(given: Any) -> Keys:
-    """Read `uniform:N`, `zipf:N`, `zipf:N:EXPONENT` or `sequential`; N may have a multiplier.
+    """Parse `uniform:N`, `zipf:N`, `zipf:N:EXPONENT` or `sequential`; N may have a multiplier (`10k`).
 
     Raises:
-        ValueError: none of these, or a number that cannot be.
+        ValueError: the value has another form, or a number is out of range.
 
     """
     if isinstance(given, Keys):
@@ -224,44 +210,45 @@ def parse_keys(given: Any) -> Keys:
         case ["sequential"]:
             return Keys(kind="sequential")
         case ["uniform", count]:
-            return Keys(kind="uniform", count=_count(count, "uniform"))
-        case ["zipf", count]:
-            return Keys(kind="zipf", count=_count(count, "zipf"), exponent=1.0)
-        case ["zipf", count, exponent]:
-            return Keys(kind="zipf", count=_count(count, "zipf"), exponent=_exponent(exponent))
-    raise ValueError(_VALID_KEYS)
+            return Keys(kind="uniform", count=_key_count(count, "uniform"))
+        case ["zipf", count, *exponents] if len(exponents) <= 1:
+            return Keys(kind="zipf", count=_key_count(count, "zipf"), exponent=_exponent(*exponents))
+    raise ValueError("must be 'uniform:N', 'zipf:N', 'zipf:N:EXPONENT' or 'sequential', for example 'uniform:10k'")
 
 
-def _count(text: str, kind: Literal["uniform", "zipf"]) -> int:
-    most = _MAX_COUNT[kind]
+def _key_count(text: str, kind: Literal["uniform", "zipf"]) -> int:
     try:
         count = parse_exact(text, Unit.RECORDS)
     except UnitError:
         count = Fraction(0)
-    if count.denominator != 1 or not 1 <= count <= most:
-        raise ValueError(f"{text!r} keys cannot be; {kind} takes a whole number from 1 to {most}, for example '10k'")
+    if count.denominator != 1 or not 1 <= count <= _MAX_KEYS[kind]:
+        raise ValueError(
+            f"invalid key count {text!r}: must be a whole number between 1 and {_MAX_KEYS[kind]:,} for {kind}, "
+            "for example '10k'"
+        )
     return int(count)
 
 
-def _exponent(text: str) -> float:
+def _exponent(text: str = "1") -> float:
     try:
         exponent = float(text)
     except ValueError:
         exponent = math.nan
     if not 0 < exponent < math.inf:
-        raise ValueError(f"exponent {text!r} cannot be; use a finite number above 0, for example 'zipf:10k:1.1'")
+        raise ValueError(f"invalid exponent {text!r}: must be a finite number above 0, for example 'zipf:10k:1.1'")
     return exponent
 
 
 HEADER = "kafkaperf-tag"
-"""The header that carries a record's tag into an application, and out of it again."""
+"""Name of the header that carries a record's tag through an application."""
 
 Correlate = Callable[[Any], bytes | None]
-"""Takes a record that came out, with `key`, `value`, `headers` (names and bytes); returns the tag, None without one."""
+"""Function that returns the tag of an application's output record, or None if it has none. The record has the
+attributes `key`, `value` and `headers` (names and bytes)."""
 
 
 def tag_in_header(record: Any) -> bytes | None:
-    """The tag that an application has passed on."""
+    """Return the tag that an application copied into the headers of its output record."""
     value: bytes
     for name, value in record.headers:
         if name == HEADER:
@@ -269,31 +256,33 @@ def tag_in_header(record: Any) -> bytes | None:
     return None
 
 
-def parse_correlate(given: Any) -> Correlate:
-    """A function that worker processes can import.
+def parse_correlate(given: Any) -> Correlate | None:
+    """Check that worker processes can import the function.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not a function, or workers cannot import it.
 
     """
-    correlate: Correlate = given
+    correlate: Correlate | None = given
+    if correlate is None:
+        return None
     if not callable(given):
-        raise ValueError(  # noqa: TRY004 - pydantic names the field of a ValueError
-            "give a function that takes a record and returns the 16 bytes with which the value of the record that went "
-            "in begins, or None"
+        raise ValueError(  # noqa: TRY004 - pydantic adds the field's name to a ValueError
+            "must be a function that takes a record of output_topic and returns the first 16 bytes of the value of the "
+            "input record, or None"
         )
     name, module = getattr(given, "__qualname__", ""), getattr(given, "__module__", "")
     if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not given:
         raise ValueError(f"{described(given)} must be a function at the top of a module: workers import it by its name")
     if PathFinder.find_spec(module.partition(".")[0]) is None:
         raise ValueError(
-            f"workers cannot import {module}, where {name} is: it is not on Python's path; put the function into a "
+            f"workers cannot import {name} from {module}: the module is not on Python's path; move the function to a "
             "module that is, or run pytest with --import-mode=prepend"
         )
     return correlate
 
 
 def described(correlate: Any) -> str:
-    """Module and name, for people and for baselines."""
+    """Return the module and name of a function, for users and baselines."""
     name = getattr(correlate, "__qualname__", None) or repr(correlate)
     return f"{getattr(correlate, '__module__', '')}.{name}".lstrip(".")

@@ -1,8 +1,7 @@
-"""What to run: one workload, in Kafka's own words."""
+"""Scenario: the workload that a test runs, in Kafka's terms."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -35,84 +34,85 @@ from pytest_kafkaperf.scenario.rate import timed_s
 from pytest_kafkaperf.scenario.records import HEADER, Samples, Sizes, format_sizes, mean_size
 
 KEY_BYTES = 8
-"""A key is an integer of 64 bits, big-endian, as Kafka's LongSerializer writes it."""
+"""Size of a key: a 64-bit big-endian integer, as Kafka's LongSerializer writes it."""
 TAG_BYTES = 16
-"""What end-to-end timing writes into the head of each value: due time and origin (see `load.payload`)."""
+"""Size of the tag at the start of each value, for end-to-end timing: due time and origin (see `load.payload`)."""
 RECORDS_TIMEOUT_S = 3600
-"""Bound of a closed-loop window that ends after a number of records."""
+"""Maximum duration of a closed-loop window that ends after a number of records, in seconds."""
 
-_OF_THE_TOPIC = ("partitions", "replication_factor", "topic_config")
-"""What a topic that exists has already."""
+_TOPIC_PROPERTIES = ("partitions", "replication_factor", "topic_config")
+"""Fields that only apply to topics that the plugin creates."""
 _LENGTHS = frozenset({"records", "duration"})
 _DEFAULT_DURATION_S = 5.0
 _MAX_CLIENTS = 1000
 
 
 class Scenario(MarkerFields):
-    """One workload. Quantities are base units here: seconds, bytes, records."""
+    """A workload, with quantities in base units: seconds, bytes, records."""
 
     records: Annotated[Records, Field(ge=1, le=10**12)] | None = None
-    """Records of a round; excludes `duration`."""
+    """Number of records in each round; excludes `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
-    """Seconds in which records are due; where neither is given 5 s, or as long as a longer shape of rates takes."""
+    """Duration of each round's window; if neither `records` nor `duration` is given, the larger of 5 s and the duration
+    of the rate's shape."""
     record_size: RecordSize | None = None
-    """Bytes of a value, or shares of the records by size; 100 B where nothing is given, None with samples."""
+    """Size of a value, or a distribution of sizes (share of the records by size); default 100 B, with samples None."""
     payload: Payload = "random"
-    """What values hold: random bytes (incompressible), zeros, or samples from a file."""
+    """Content of values: random bytes (incompressible), zeros, or samples from a file."""
     rate: RecordRate | None = None
-    """Records a second over all producers (open loop); None: as fast as they are acknowledged (closed loop)."""
+    """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     key: Key | None = None
-    """Keys of records; None: they have none."""
+    """Distribution of record keys; None: no keys."""
     headers: Headers = Field(default_factory=dict)
-    """Headers of each record, name to text (UTF-8)."""
+    """Headers of each record: names and texts (UTF-8)."""
     producers: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
-    """Clients that write."""
+    """Number of producers."""
     client: Literal["batch", "record"] = "batch"
-    """`batch`: whole batches are handed to the client library; `record`: one `send()` a record."""
+    """`batch`: producers pass whole batches to the client library; `record`: they call `send()` for each record."""
     acks: Acks = "all"
-    """Replicas that must have a record before it is acknowledged."""
+    """Replicas that must have a record before the broker acknowledges it."""
     batch_size: Annotated[Bytes, Field(ge=1, le=1 << 30)] = 16 * 1024
-    """Upper bound of a batch in bytes; a record that is larger travels alone."""
+    """Maximum size of a batch; a larger record is sent in a batch of its own."""
     linger: Annotated[Seconds, Field(le=60)] = 0.005
-    """Seconds that a batch waits for more records."""
+    """Time that a batch waits for more records."""
     compression: Compression = None
-    """Codec of batches; None: they are not compressed."""
+    """Compression codec of batches; None: no compression."""
     idempotence: Flag = False
-    """Whether brokers refuse what a producer's retries send twice (KIP-98); needs acks `all`."""
+    """Idempotent producers: brokers discard the duplicates of retries (KIP-98); needs acks `all`."""
     transaction_size: Annotated[Records, Field(ge=1, le=10**9)] | None = None
-    """Records of each transaction of one producer; implies idempotence. None: no transactions."""
+    """Number of records in each transaction of a producer; implies idempotence. None: no transactions."""
     abort_ratio: Annotated[Ratio, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
-    """Share of the transactions that are aborted."""
+    """Share of the transactions that producers abort."""
     producer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Further parameters of aiokafka's producer, in its spelling or in Kafka's own."""
+    """Other parameters of aiokafka's producer, with the names of aiokafka or of Kafka."""
     consumers: Count = Field(default=0, ge=0, le=_MAX_CLIENTS)
-    """Members of each consumer group."""
+    """Number of consumers in each consumer group."""
     consumer_groups: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
-    """Groups that read the whole topic, each for itself."""
+    """Number of consumer groups; each reads the whole topic."""
     consume: Literal["live", "backlog"] = "live"
-    """`live`: read while the producers write; `backlog`: read what they have written, afterwards."""
+    """`live`: consumers read while producers write; `backlog`: they read all records after producers have finished."""
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
-    """Whether consumers get records of open and aborted transactions."""
+    """`read_committed` hides the records of open and aborted transactions from consumers."""
     consumer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Further parameters of aiokafka's consumer, in its spelling or in Kafka's own."""
+    """Other parameters of aiokafka's consumer, with the names of aiokafka or of Kafka."""
     topic: Topic | None = None
-    """A topic that exists: written and read, and never created, changed or deleted; None: the run makes its own."""
+    """Existing topic to write and read; the plugin never creates, changes or deletes it. None: a new topic."""
     output_topic: Topic | None = None
-    """A topic that exists, where an application puts what it makes of the records of `topic`: consumers read this one,
-    and end-to-end time runs through the application; None: consumers read what was written."""
+    """Existing topic to which an application writes its results from `topic`; consumers read this topic, so that the
+    end-to-end latency includes the application. None: consumers read the records of the producers."""
     correlate: Correlation = None
-    """A function from a record of `output_topic` to the first 16 bytes of the value of the record that it was made of;
-    None: the application passes the header `kafkaperf-tag` on."""
+    """Function that takes a record of `output_topic` and returns the first 16 bytes of the value of the input record.
+    None: the application copies the header `kafkaperf-tag` to its output."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
-    """Partitions of the topic; of one that exists, those that the cluster tells before the load."""
+    """Number of partitions of the topic; for an existing topic, the plugin asks the cluster before the load."""
     replication_factor: Count = Field(default=1, ge=1, le=100)
-    """Replicas of each partition; of a topic that exists as with `partitions`."""
+    """Number of replicas of each partition; for an existing topic, the plugin asks the cluster before the load."""
     topic_config: Config = Field(default_factory=dict)
-    """Properties of the topic, in Kafka's words."""
+    """Topic properties, with Kafka's names."""
     warmup: Annotated[Seconds, Field(le=3600)] = 2.0
-    """Seconds of the same load before each window opens."""
+    """Duration of the warm-up with the same load before each round's window."""
     rounds: Count = Field(default=5, ge=1, le=1000)
-    """How often the load is measured."""
+    """Number of rounds in a session."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -138,130 +138,137 @@ class Scenario(MarkerFields):
 
     @property
     def record_sizes(self) -> Sizes:
-        """Shares of the records by size of their values, ascending.
+        """Share of the records by the size of their values, ascending.
 
         Raises:
-            ValueError: the samples decide.
+            ValueError: the payload consists of samples, which define the sizes.
 
         """
         if self.record_size is None:
-            raise ValueError("the samples decide the sizes of records")
+            raise ValueError("the samples define the sizes of records")
         return shares_of(self.record_size)
 
     @property
     def mean_record_size(self) -> float:
-        """Mean bytes of a value; raises as `record_sizes` does."""
+        """Mean size of a value in bytes; raises as `record_sizes` does."""
         return mean_size(self.record_sizes)
 
     @property
     def min_record_size(self) -> int:
-        """Bytes of the smallest value; raises as `record_sizes` does."""
+        """Smallest size of a value in bytes; raises as `record_sizes` does."""
         return min(self.record_sizes)
 
     @property
     def max_record_size(self) -> int:
-        """Bytes of the largest value; raises as `record_sizes` does."""
+        """Largest size of a value in bytes; raises as `record_sizes` does."""
         return max(self.record_sizes)
 
     @property
     def all_headers(self) -> list[tuple[str, bytes]]:
-        """The headers that each record has, in their order: that of its tag, where it has one, is the last."""
+        """Headers of each record in their order; the header for the tag, if any, is last."""
         tag = [(HEADER, bytes(TAG_BYTES))] if self.tags_in_header else []
         return [*((name, text.encode()) for name, text in self.headers.items()), *tag]
 
     @property
     def tags_in_header(self) -> bool:
-        """Whether a record's tag is in a header, so that values are left as they are."""
+        """True if records carry their tag in a header instead of the value."""
         return self.output_topic is not None and self.correlate is None
 
     def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics that load of this scenario can give, in the catalogue's order."""
-        return _metrics(
-            paced=self.rate is not None,
-            read=self.consumers > 0,
-            live=self.consume == "live",
-            acknowledged=self.acks != 0,
-            own_order=self.output_topic is None,
-        )
+        """Return the names of the metrics that the load of this scenario measures, in the catalogue's order."""
+        measured = {
+            "produce.delay": self.rate is not None,
+            "consume": self.consumers > 0,
+            "e2e": self.consumers > 0 and self.consume == "live",
+            "lag": self.consumers > 0 and self.consume == "live",
+            "lost": self.acks != 0,
+            "duplicated": self.acks != 0,
+            "reordered": self.acks != 0 and self.output_topic is None,  # applications may repartition records
+        }
+        absent = tuple(prefix for prefix, present in measured.items() if not present)
+        return tuple(name for name in LOAD_METRICS if not name.startswith(absent))
 
     def _set(self, name: str, value: Any) -> None:
-        """For validation only: the scenario is frozen."""
+        """Set a field during validation, although the model is frozen."""
         object.__setattr__(self, name, value)
 
     def _problems_of_records(self) -> Iterator[str]:
         if self.records is not None and self.duration is not None:
-            yield "give 'records' or 'duration', not both"
+            yield "records and duration exclude each other; give only one of them"
         if isinstance(self.payload, Samples) and self.record_size is not None:
             yield (
-                f"record_size {format_sizes(self.record_size)} with samples: the samples decide the size; leave "
-                "record_size out, or take it back by record_size=None"
+                f"record_size {format_sizes(self.record_size)} cannot be combined with samples, which define the "
+                "sizes; remove record_size, or set record_size=None to override another marker"
             )
 
     def _problems_of_producers(self) -> Iterator[str]:
         needs_all = "idempotence" if self.transaction_size is None else "transaction_size"
         if self.acks != "all" and (self.idempotence or self.transaction_size is not None):
-            yield f"{needs_all} with acks={self.acks}: it needs acks='all'; leave one of them out"
+            yield f"{needs_all} needs acks='all', not acks={self.acks}; remove one of them"
         if self.transaction_size is not None and "idempotence" in self.model_fields_set and not self.idempotence:
-            yield "transaction_size with idempotence=False: transactions need it; leave idempotence out"
+            yield "transaction_size needs idempotence, not idempotence=False; remove idempotence"
         if self.transaction_size is None and self.abort_ratio:
-            yield "abort_ratio without transactions: give transaction_size, for example transaction_size=100"
+            yield "abort_ratio needs transactions; set transaction_size, for example transaction_size=100"
         timeouts = {"transaction_timeout_ms", "transaction.timeout.ms"}.intersection(self.producer_config)
         if self.transaction_size is None and timeouts:
-            yield f"producer_config: {timeouts.pop()!r} without transactions; give transaction_size, or leave it out"
+            yield f"producer_config: {timeouts.pop()!r} needs transactions; set transaction_size, or remove it"
 
     def _problems_of_consumers(self) -> Iterator[str]:
         for name in ("consumer_groups", "consume", "isolation_level", "consumer_config"):
-            if not self.consumers and self._differs(name):
-                yield f"{name} without consumers: nobody reads; give consumers=1 or more, or leave {name} out"
+            if not self.consumers and self._is_changed(name):
+                yield f"{name} needs consumers; set consumers=1 or more, or remove {name}"
         if self.consumers * self.consumer_groups > _MAX_CLIENTS:
             yield (
                 f"{self.consumer_groups} groups of {self.consumers} consumers are "
-                f"{self.consumers * self.consumer_groups} clients; at most {_MAX_CLIENTS} can be"
+                f"{self.consumers * self.consumer_groups} clients; use at most {_MAX_CLIENTS}"
             )
         smallest = min(shares_of(self.record_size))
         if self.consumers and smallest < TAG_BYTES and not self.tags_in_header:
             yield (
-                f"record_size {smallest} B is too small with consumers: end-to-end timing writes "
+                f"record_size {smallest} B is too small for consumers: end-to-end timing writes "
                 f"{TAG_BYTES} B into each value; use at least {TAG_BYTES} B, or consumers=0"
             )
         if self.consumers and self.acks == 0:
-            yield "acks=0 with consumers: what was lost cannot be told from what is late; use acks=1 or 'all'"
+            yield "acks=0 cannot be combined with consumers: lost and late records look the same; use acks=1 or 'all'"
 
-    def _differs(self, name: str) -> bool:
-        """Whether a field was given, and not as it is by default."""
+    def _is_changed(self, name: str) -> bool:
+        """Return True if a field was given and differs from its default."""
         field = type(self).model_fields[name]
         return name in self.model_fields_set and getattr(self, name) != field.get_default(call_default_factory=True)
 
     def _problems_of_topic(self) -> Iterator[str]:
-        given = [name for name in _OF_THE_TOPIC if name in self.model_fields_set]
+        given = [name for name in _TOPIC_PROPERTIES if name in self.model_fields_set]
         if self.topic is not None and given:
             yield (
-                f"{', '.join(given)} with topic {self.topic!r}: a topic that exists has its own, and is never changed; "
-                f"leave {'it' if len(given) == 1 else 'them'} out, or leave topic out for one that the run creates"
+                f"{', '.join(given)} cannot be combined with topic {self.topic!r}: the plugin never changes existing "
+                f"topics; remove {'it' if len(given) == 1 else 'them'}, or remove topic to use a new topic"
             )
         if self.output_topic is None:
             if self.correlate is not None:
-                yield "correlate without output_topic: there is nothing to correlate; give output_topic, too"
+                yield "correlate needs output_topic; set output_topic, or remove correlate"
             return
-        asked = f"output_topic {self.output_topic!r}"
+        output = f"output_topic {self.output_topic!r}"
         if self.topic is None:
-            yield f"{asked} without topic: name the topic that the application reads, for example topic='orders'"
+            yield f"{output} needs topic; set it to the topic that the application reads, for example topic='orders'"
         elif self.topic == self.output_topic:
-            yield f"{asked} is topic, too: name the one that the application writes, or leave output_topic out"
+            yield f"{output} is the same as topic; set it to the topic that the application writes, or remove it"
         if not self.consumers:
-            yield f"{asked} without consumers: nobody reads it; give consumers=1 or more"
+            yield f"{output} needs consumers; set consumers=1 or more"
         if self.consume != "live":
-            yield f"{asked} with consume={self.consume!r}: what comes out is timed as it comes; leave consume out"
+            yield f"{output} needs consume='live', not consume={self.consume!r}; remove consume"
         if self.abort_ratio:
-            yield f"{asked} with abort_ratio: applications may or may not read what was aborted; leave abort_ratio out"
+            yield (
+                f"{output} cannot be combined with abort_ratio, because applications may or may not read aborted "
+                "records; remove abort_ratio"
+            )
         if HEADER in self.headers:
-            yield f"headers: {HEADER!r} is the one that carries the tag; use another name"
+            yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
 
 
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge fields from the farthest to the closest level; the closest wins field by field.
+    """Merge the fields of several markers, ordered from the farthest to the closest; the closest wins for each field.
 
-    `records` and `duration` are one choice: a level that names either decides both.
+    `records` and `duration` exclude each other, so a marker with either of them overrides both.
     """
     merged: dict[str, Any] = {}
     for level in levels:
@@ -269,22 +276,3 @@ def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:
             merged = {name: value for name, value in merged.items() if name not in _LENGTHS}
         merged.update(level)
     return merged
-
-
-@functools.cache  # of a few kinds of load, each test of a session asks again
-def _metrics(*, paced: bool, read: bool, live: bool, acknowledged: bool, own_order: bool) -> tuple[str, ...]:
-    """`own_order`: records stand in the topic that is read as they were written."""
-
-    def measured(name: str) -> bool:
-        family = name.split(".", maxsplit=1)[0]
-        if family == "consume":
-            return read
-        if family in ("e2e", "lag"):
-            return read and live
-        if name.startswith("produce.delay"):
-            return paced
-        if name == "reordered" and not own_order:
-            return False  # an application may well hand records to other partitions
-        return acknowledged or name not in ("lost", "duplicated", "reordered")
-
-    return tuple(filter(measured, LOAD_METRICS))

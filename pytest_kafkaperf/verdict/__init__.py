@@ -1,4 +1,5 @@
-"""Verdicts: statistics, thresholds judged over rounds, and the baselines that they are compared with.
+"""Verdicts: statistics, thresholds evaluated over rounds, and baselines.
 
-Pure, but for `baselines`. It may import `core` and `scenario`, and knows neither clusters nor load.
+Only the subpackage `baselines` reads and writes files. The package may import `core` and `scenario`; it knows neither
+clusters nor load.
 """

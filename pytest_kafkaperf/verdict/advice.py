@@ -1,10 +1,11 @@
-"""Advice: metrics that no limit gates, but which moved beyond noise. It can never fail a test. Pure.
+"""Advice: significant changes in metrics without a threshold, which never fail a test.
 
-Nobody chose a tolerance for these metrics, and there are many of them. So a metric counts as moved when the exact
-one-sided test (see `comparison`) says that it moved by more than 10 % on top of twice what sessions of the baseline lie
-apart already, at 1 % after Holm's correction over all compared metrics and both directions. On simulated noise as that
-of fresh brokers, 1 run in 100 without any change gives advice; a plain rank test gives some in more than half of them.
-A throughput that halves is seen in 9 of 10 runs, one that falls by a third in 1 of 4.
+No tolerance is declared for these metrics, and there are many of them. So a change is reported only if the exact
+one-sided test (see `comparison`) shows a change of more than 10 % plus twice the largest distance between sessions of
+the baseline, at a significance level of 1 % after the Holm correction over all compared metrics and both directions.
+In simulations with the noise of fresh brokers, the false alarm rate is 1 in 100 unchanged runs; a plain rank test gives
+a false alarm in more than half of them. A throughput that halves is found in 9 of 10 runs, one that drops by a third in
+1 of 4.
 """
 
 from __future__ import annotations
@@ -22,74 +23,60 @@ from pytest_kafkaperf.verdict.confirmation import holm
 from pytest_kafkaperf.verdict.rank_tests import hodges_lehmann
 
 ALPHA = Fraction(1, 100)
-"""How often a run without any change may yield advice."""
+"""False alarm rate per run, over all metrics."""
 LEAST_CHANGE = 0.1
-"""Ratio; what moved by less is not worth a line."""
+"""Smallest change that is reported, as a ratio."""
 FEWEST_SESSIONS = 5
-"""Of a baseline: fewer do not tell how far sessions lie apart where nothing changed."""
-_BEYOND_SPREAD = 2.0
-"""The farthest of so few sessions is not as far as sessions can be: found by simulation, with `FEWEST_SESSIONS`."""
+"""Minimum number of baseline sessions to estimate the distance between unchanged sessions."""
+_SPREAD_FACTOR = 2.0
+"""Safety factor for the largest distance between so few sessions; found by simulation with `FEWEST_SESSIONS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A metric that moved. Figures are in its base unit."""
+    """A metric that changed. Values are in its base unit."""
 
     metric: str
     observed: float
-    """The median over the rounds."""
+    """Median over the rounds."""
     baseline: float
-    """The median over the rounds of all sessions of the baseline, or of the reference."""
+    """Median over the rounds of all sessions of the baseline, or over those of the reference."""
     change: float
-    """By the Hodges-Lehmann shift: +0.3 when the value rose by 30 %."""
+    """Hodges-Lehmann estimate of the change, as a ratio: +0.3 if the value rose by 30 %."""
     better: bool
     p: float
-    """Of a move so far in either direction by chance; not yet corrected for the number of metrics."""
+    """Two-sided p of the change, before the Holm correction."""
 
 
 def advice(session: Measured, baseline: Sequence[Rounds], *, gated: Collection[str]) -> tuple[Advice, ...]:
-    """What moved, worst first; of metrics that move together, such as quantiles of a latency, the one that did most.
+    """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
 
-    A session with a reference is compared with that, pair by pair; else with the sessions of a comparable baseline,
-    of which fewer than `FEWEST_SESSIONS` give no advice. `gated` are the metrics that have limits.
-
-    A metric that can be zero, or that is missing, not finite or not positive in any round, is not compared.
+    A session with a reference is compared with that, pair by pair, and any other with the sessions of the baseline,
+    which must be at least `FEWEST_SESSIONS`. Metrics in `gated` have thresholds and are left out. So are metrics that
+    can be zero, and metrics that are missing, not finite or not positive in some round.
     """
     subjects = (each for each in CATALOGUE.values() if each.name not in gated and not each.can_be_zero)
-    compared = [move for subject in subjects if (move := _moved(subject, session, baseline)) is not None]
-    levels = holm([move.p for move in compared], gated=len(compared), alpha=ALPHA)
-    by_family: dict[str, list[_Move]] = {}
-    for move, level in zip(compared, levels, strict=True):
-        if move.p < level:
-            by_family.setdefault(_family(move.subject), []).append(move)
-    telling = (max(moves, key=lambda move: abs(move.shift)) for moves in by_family.values())
-    return tuple(move.advice for move in sorted(telling, key=lambda move: -move.shift))
+    compared = [change for subject in subjects if (change := _change(subject, session, baseline)) is not None]
+    levels = holm([change.p for change in compared], gated=len(compared), alpha=ALPHA)
+    by_family: dict[str, list[_Change]] = {}
+    for change, level in zip(compared, levels, strict=True):
+        if change.p < level:
+            by_family.setdefault(_family(change.advice.metric), []).append(change)
+    largest = (max(changes, key=lambda change: abs(change.shift)) for changes in by_family.values())
+    return tuple(change.advice for change in sorted(largest, key=lambda change: -change.shift))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Move:
-    """One metric compared, on the scale where larger is worse."""
+class _Change:
+    """Change of a metric, with its shift on the scale where larger is worse, and its exact p."""
 
-    subject: Metric
-    observed: float
-    baseline: float
+    advice: Advice
     shift: float
     p: Fraction
 
-    @property
-    def advice(self) -> Advice:
-        return Advice(
-            metric=self.subject.name,
-            observed=self.observed,
-            baseline=self.baseline,
-            change=change_of(self.subject, self.shift),
-            better=self.shift < 0,
-            p=float(self.p),
-        )
 
-
-def _moved(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> _Move | None:
-    """How far a metric moved; None where it cannot be compared."""
+def _change(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> _Change | None:
+    """Return the change of a metric, or None if no comparison is possible."""
     comparison = compare(subject, session, baseline)
     if isinstance(comparison, str):
         return None
@@ -97,32 +84,35 @@ def _moved(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> _M
     if isinstance(comparison, Unpaired):
         if len(baseline) < FEWEST_SESSIONS:
             return None
-        tolerance += _BEYOND_SPREAD * _spread([logs(subject, rounds) for rounds in baseline])
+        tolerance += _SPREAD_FACTOR * _noise_between([logs(subject, rounds) for rounds in baseline])
     known = baseline if session.reference is None else [session.reference]
-    return _Move(
-        subject=subject,
+    shift, p = comparison.shift, _two_sided_p(comparison, tolerance)
+    found = Advice(
+        metric=subject.name,
         observed=statistics.median(one[subject.name] for one in session.rounds),
         baseline=statistics.median(one[subject.name] for rounds in known for one in rounds),
-        shift=comparison.shift,
-        p=_two_sided(comparison, tolerance),
+        change=change_of(subject, shift),
+        better=shift < 0,
+        p=float(p),
     )
+    return _Change(advice=found, shift=shift, p=p)
 
 
-def _two_sided(comparison: Comparison, tolerance: float) -> Fraction:
+def _two_sided_p(comparison: Comparison, tolerance: float) -> Fraction:
     if abs(comparison.shift) <= tolerance:
-        return Fraction(1)  # whatever the ranks say, and much faster
+        return Fraction(1)  # never significant, and the exact test is slow
     one_sided = comparison.worse_p(tolerance) if comparison.shift > 0 else comparison.better_p(tolerance)
     return min(2 * one_sided, Fraction(1))
 
 
-def _spread(sessions: Sequence[Sequence[float]]) -> float:
-    """How far the farthest session lies from all the others: so far a metric moves where nothing changed."""
+def _noise_between(sessions: Sequence[Sequence[float]]) -> float:
+    """Return the largest shift of one session against all the others: the noise between unchanged sessions."""
     return max(
         abs(hodges_lehmann(session, list(itertools.chain(*sessions[:place], *sessions[place + 1 :]))))
         for place, session in enumerate(sessions)
     )
 
 
-def _family(subject: Metric) -> str:
-    """What moves together: `produce.latency`; the bandwidth is the throughput in bytes."""
-    return ".".join(subject.name.split(".")[:2]).replace(".bandwidth", ".throughput")
+def _family(metric: str) -> str:
+    """Return the group of related metrics: `produce.latency`; bandwidth belongs to throughput."""
+    return ".".join(metric.split(".")[:2]).replace(".bandwidth", ".throughput")

@@ -1,6 +1,6 @@
-"""What unchanged sessions say of the rule: their noise, and how often it would have cried wolf. Pure.
+"""Calibration: noise and false alarm rate of the regression rule, from unchanged sessions of the same cluster.
 
-Sessions of one metric on a log scale where larger is worse, as in `comparison`, all measured on the same cluster.
+Values are those of one metric, on the scale of `comparison`, where larger is worse.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from pytest_kafkaperf.verdict.confirmation import SESSIONS, Fresh
 from pytest_kafkaperf.verdict.power import Noise, detectable
 
 _MOST_SPLITS, _FEWEST_SPLITS = 1000, 50
-"""That are tried: all of up to 10 sessions of 5 rounds."""
+"""Maximum and minimum number of evaluated splits; the maximum covers all splits of up to 10 sessions with 5 rounds."""
 _PAIRS = 1800
-"""Of a fresh round and one of the baseline. The time for an exact p grows with about their square: where there are more
-in a split, fewer are tried, so that all take a second or two."""
+"""Number of pairs of a fresh and a baseline round up to which the maximum number of splits is evaluated. The time of an
+exact test grows with about the square of the pairs, so larger splits are evaluated less often, in 1 to 2 s in total."""
 _SEED = 20_260_815
-"""Of the splits that are drawn: the same sessions give the same figures."""
+"""Seed for the choice of splits, so that the same sessions give the same result."""
 
 _Session = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """One metric under one tolerance. Changes are on the log scale."""
+    """Calibration result of one metric and one tolerance; changes are on the log scale."""
 
     noise: Noise
     tolerance: float
     sessions: int
     suspects: int
-    """Sessions that would have run again, each compared with all the others."""
+    """Number of sessions that are suspect when compared with all the others."""
     alarms: int
-    """Splits that the rule confirms as a regression, although nothing changed."""
+    """Number of splits in which the rule confirms a regression, although nothing changed (false alarms)."""
     splits: int
-    """Ways to take a first session, fresh ones and a baseline of the rest; some of them where there are many."""
+    """Number of evaluated splits of the sessions into a first session, fresh sessions and a baseline."""
     detectable: float
-    """The minimum detectable change against a baseline of these sessions, of the newest that it keeps."""
+    """Minimum detectable change against a baseline of the newest of these sessions."""
 
 
 def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: Fraction) -> Calibrated | None:
-    """Judge unchanged sessions by each other; None where there are fewer than two, or no noise can be seen.
+    """Evaluate unchanged sessions against each other; return None if there are fewer than two sessions, or no noise.
 
-    `tolerance` is on the log scale, `alpha` what a p must be below. The splits share sessions: their alarms are
-    a picture of these sessions, not as many independent trials.
+    `tolerance` is on the log scale; `alpha` is the significance level. The splits share sessions, so their false alarms
+    are not independent.
     """
     noise = Noise.of(sessions)
     if noise is None or len(sessions) <= 1:
@@ -63,13 +63,13 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: Fractio
     for first, *fresh in splits:
         rest = [sessions[place] for place in places if place != first and place not in fresh][-kept:]
         chosen = [sessions[place] for place in fresh]
-        alarms += _alarms(sessions[first], chosen, rest, tolerance=tolerance, alpha=alpha)
+        alarms += _is_alarm(sessions[first], chosen, rest, tolerance=tolerance, alpha=alpha)
     return Calibrated(
         noise=noise,
         tolerance=tolerance,
         sessions=len(sessions),
         suspects=sum(
-            exceeds(_against(sessions[place], [*sessions[:place], *sessions[place + 1 :]]).shift, tolerance)
+            exceeds(_comparison(sessions[place], [*sessions[:place], *sessions[place + 1 :]]).shift, tolerance)
             for place in places
         ),
         alarms=alarms,
@@ -86,9 +86,9 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: Fractio
 
 
 def _splits(sessions: int, kept: int, *, rounds: float) -> Iterator[tuple[int, ...]]:
-    """Places of the first session and of the fresh ones, so that at least one session is left for the baseline.
+    """Yield the indexes of the first session and of the fresh ones; at least one session remains for the baseline.
 
-    All ways there are, or a draw of them where there are too many: each session comes first equally often.
+    Yields all splits, or a random sample if there are too many. Each session comes first equally often.
     """
     if sessions <= 1 + SESSIONS:
         return
@@ -106,15 +106,15 @@ def _splits(sessions: int, kept: int, *, rounds: float) -> Iterator[tuple[int, .
         yield (first, *(others[first][place] for place in fresh))
 
 
-def _alarms(
+def _is_alarm(
     first: _Session, fresh: Sequence[_Session], rest: Sequence[_Session], *, tolerance: float, alpha: Fraction
 ) -> bool:
-    """Whether the rule calls it a regression."""
-    if not exceeds(_against(first, rest).shift, tolerance):
+    """Return True if the rule reports a regression."""
+    if not exceeds(_comparison(first, rest).shift, tolerance):
         return False
-    again = Fresh.of([_against(session, rest) for session in fresh], tolerance=tolerance)
-    return again.exceeds and again.p < alpha
+    confirmation = Fresh.of([_comparison(session, rest) for session in fresh], tolerance=tolerance)
+    return confirmation.exceeds and confirmation.p < alpha
 
 
-def _against(session: _Session, others: Sequence[_Session]) -> Unpaired:
+def _comparison(session: _Session, others: Sequence[_Session]) -> Unpaired:
     return Unpaired(current=tuple(session), baseline=tuple(itertools.chain(*others)))

@@ -1,7 +1,7 @@
-"""Rounds of one metric compared: with the rounds of a baseline, or pair by pair with those of a reference. Pure.
+"""Comparison of rounds with those of a baseline, or pair by pair with those of a reference.
 
-Values are on a scale where larger is worse: `s * log(value)` of each round, with `s` = +1 where lower is better and -1
-where higher is. A shift of `t` there is a change by `expm1(s * t)`.
+Values are on a log scale where larger is worse: `s * log(value)` of each round, where `s` is +1 if lower values are
+better and -1 if higher values are. A shift of `t` on this scale is a relative change of `expm1(s * t)`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from pytest_kafkaperf.verdict.rank_tests import (
 )
 
 Rounds = Sequence[Mapping[str, float]]
-"""Metrics by name, in base units, one mapping a round."""
+"""One mapping per round: metrics by name, in base units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one session measured."""
+    """Rounds of one session."""
 
     rounds: Rounds
     reference: Rounds | None = None
-    """Of the reference, each beside the round at its place; None where a stored baseline is compared with."""
+    """Rounds of the reference, in pairs with `rounds`; None if a stored baseline is used instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpaired:
-    """Rounds of now, and rounds of another time."""
+    """Current rounds and baseline rounds, measured at different times."""
 
     current: tuple[float, ...]
     baseline: tuple[float, ...]
@@ -48,57 +48,57 @@ class Unpaired:
 
     @property
     def shift(self) -> float:
-        """How much worse: the Hodges-Lehmann estimate."""
+        """Hodges-Lehmann estimate of the shift; positive if the current rounds are worse."""
         return hodges_lehmann(self.current, self.baseline)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Between what it lies, at 95 % or the nearest attainable; None of too few rounds (see `ranks`)."""
+        """Confidence interval of the shift at 95 %, or the nearest attainable level; None for too few rounds."""
         return shift_interval(self.current, self.baseline)
 
     def worse_p(self, tolerance: float) -> Fraction:
-        """The p of "worse by more than the tolerance": exact one-sided Mann-Whitney test."""
+        """Return the p of the exact one-sided Mann-Whitney test that the shift exceeds the tolerance."""
         return mann_whitney_p(*ranked([value - tolerance for value in self.current], self.baseline))
 
     def better_p(self, tolerance: float) -> Fraction:
-        """The mirror image."""
+        """Return the p of the same test in the other direction."""
         return mann_whitney_p(*ranked([value - tolerance for value in self.baseline], self.current))
 
     @property
     def sizes(self) -> str:
-        """What p rests on: `5 against 25 rounds`."""
+        """Sample sizes for users: `5 against 25 rounds`."""
         return f"{len(self.current)} against {counted(len(self.baseline), 'round')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """Rounds in pairs, each beside one of the reference: what the machine did meanwhile, it did to both."""
+    """Rounds in pairs with those of a reference, measured at the same time, so that disturbances affect both sides."""
 
     differences: tuple[float, ...]
-    """The current minus the reference's, pair by pair."""
+    """Current value minus reference value of each pair."""
     against = "the reference"
 
     @property
     def shift(self) -> float:
-        """How much worse: the Hodges-Lehmann estimate of one sample."""
+        """One-sample Hodges-Lehmann estimate of the shift; positive if the current rounds are worse."""
         return pseudomedian(self.differences)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Between what it lies, at 95 % or the nearest attainable; None of too few pairs (see `ranks`)."""
+        """Confidence interval of the shift at 95 %, or the nearest attainable level; None for too few pairs."""
         return pairs_interval(self.differences)
 
     def worse_p(self, tolerance: float) -> Fraction:
-        """The p of "worse by more than the tolerance": exact one-sided Wilcoxon signed-rank test."""
+        """Return the p of the exact one-sided Wilcoxon signed-rank test that the shift exceeds the tolerance."""
         return signed_rank_p([value - tolerance for value in self.differences])
 
     def better_p(self, tolerance: float) -> Fraction:
-        """The mirror image."""
+        """Return the p of the same test in the other direction."""
         return signed_rank_p([-value - tolerance for value in self.differences])
 
     @property
     def sizes(self) -> str:
-        """What p rests on: `5 pairs`."""
+        """Sample size for users: `5 pairs`."""
         return counted(len(self.differences), "pair")
 
 
@@ -106,7 +106,7 @@ Comparison = Unpaired | Paired
 
 
 def pooled(sessions: Sequence[Comparison]) -> Comparison:
-    """All rounds of some sessions, at least one, against the one baseline or all pairs."""
+    """Combine the comparisons of at least one session: all rounds against the common baseline, or all pairs."""
     match sessions[0]:
         case Unpaired(baseline=baseline):
             currents = (each.current for each in sessions if isinstance(each, Unpaired))
@@ -117,59 +117,64 @@ def pooled(sessions: Sequence[Comparison]) -> Comparison:
 
 
 def compare(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> Comparison | str:
-    """One session against the pooled sessions of the baseline, or against its reference; or why that cannot be."""
+    """Compare a session with its reference, or else with the pooled sessions of the baseline.
+
+    Returns the reason as text if no comparison is possible.
+    """
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
     if session.reference is None and not baseline:
         return "no baseline"
-    flaw = flaw_of(subject, session.rounds, ratio=True)
-    if flaw:
-        return flaw
+    problem = flaw_of(subject, session.rounds, ratio=True)
     if session.reference is None:
-        flaw = no_ratio(subject, baseline)
-        known = [one for rounds in baseline for one in rounds]
-        return flaw or Unpaired(current=logs(subject, session.rounds), baseline=logs(subject, known))
-    flaw = flaw_of(subject, session.reference, ratio=True, of=" of the reference")
-    if flaw or len(session.rounds) != len(session.reference):
+        problem = problem or no_ratio(subject, baseline)
+        known = list(itertools.chain(*baseline))
+        return problem or Unpaired(current=logs(subject, session.rounds), baseline=logs(subject, known))
+    problem = problem or flaw_of(subject, session.reference, ratio=True, of=" of the reference")
+    if problem:
+        return problem
+    if len(session.rounds) != len(session.reference):
         return (
-            flaw or f"{counted(len(session.rounds), 'round')} and {len(session.reference)} of the reference: no pairs"
+            f"{counted(len(session.rounds), 'round')} and {len(session.reference)} of the reference do not form pairs"
         )
     sides = zip(logs(subject, session.rounds), logs(subject, session.reference), strict=True)
     return Paired(differences=tuple(candidate - reference for candidate, reference in sides))
 
 
-_ZERO = "{} can be zero and so has no ratio to a baseline"
+_ZERO = "{} can be zero, so it has no ratio to a baseline"
 
 
 def exceeds(shift: float, tolerance: float) -> bool:
-    """Whether it is worse by more than that; figures that differ as log() rounds are the same."""
+    """Return True if the shift is larger than the tolerance, apart from rounding errors of log()."""
     return shift - tolerance > SAME
 
 
 def logs(subject: Metric, rounds: Rounds) -> tuple[float, ...]:
-    """The rounds on the scale where larger is worse; they must have the metric, above 0."""
+    """Return the values on the log scale where larger is worse; all rounds must have the metric, above 0."""
     sign = sign_of(subject)
     return tuple(sign * math.log(one[subject.name]) for one in rounds)
 
 
 def sign_of(subject: Metric) -> int:
-    """Which way that scale runs: +1 where lower is better."""
+    """Return the direction of the log scale: +1 if lower values are better, else -1."""
     return 1 if subject.better == "lower" else -1
 
 
 def no_ratio(subject: Metric, sessions: Sequence[Rounds]) -> str | None:
-    """Why there is no ratio to sessions of a baseline."""
+    """Explain that the sessions of a baseline allow no ratio; return None if they do."""
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
-    flaws = (
-        flaw_of(subject, session, ratio=True, of=f" of the baseline's session {number}")
-        for number, session in enumerate(sessions, 1)
-    )
-    return next((flaw for flaw in flaws if flaw), None)
+    for number, session in enumerate(sessions, 1):
+        if problem := flaw_of(subject, session, ratio=True, of=f" of the baseline's session {number}"):
+            return problem
+    return None
 
 
 def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:
-    """What keeps these rounds from deciding; a median without the rounds that lack a value would be another one."""
+    """Explain why a metric of these rounds cannot be used: missing or invalid values; return None if it can.
+
+    With `ratio`, zero is invalid, too. `of` names the origin of the rounds in the text.
+    """
     if not rounds:
         return f"no round{of} was measured"
     for number, one in enumerate(rounds, 1):
@@ -177,22 +182,21 @@ def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "
         value = one.get(subject.name)
         if value is None:
             return f"{subject.name} is missing {where}"
-        if not math.isfinite(value) or value < 0:
-            return f"{subject.name} is {format_quantity(value, subject.unit)} {where}"
-        if ratio and value == 0:
-            return f"{subject.name} is {format_quantity(value, subject.unit)} {where} and so has no ratio"
+        if not math.isfinite(value) or value < 0 or (ratio and value == 0):
+            reason = ", so it has no ratio" if value == 0 else ""
+            return f"{subject.name} is {format_quantity(value, subject.unit)} {where}{reason}"
     return None
 
 
 def ratio_of(shift: float) -> float:
-    """A shift of logarithms as a change: +0.3 for 30 % more. One that no figures can have counts as `_MOST_SHIFT`."""
+    """Convert a shift of logarithms to a relative change: +0.3 for 30 % more. Shifts are capped at `_MOST_SHIFT`."""
     return math.expm1(min(shift, _MOST_SHIFT))
 
 
 def change_of(subject: Metric, shift: float) -> float:
-    """A shift on the scale where larger is worse, as a ratio of the metric itself: +0.3 when the value rose by 30 %."""
+    """Convert a shift on the scale where larger is worse to a change of the metric: +0.3 if the value rose by 30 %."""
     return ratio_of(sign_of(subject) * shift)
 
 
 _MOST_SHIFT = 200.0
-"""A factor of 10**86: a floating-point number still, as its multiples are."""
+"""Cap that avoids overflows: a factor of about 10**86."""

@@ -1,12 +1,13 @@
-"""Whether fresh sessions confirm what one session made suspect. Pure.
+"""Confirmation of a suspected regression by fresh sessions.
 
-Noise between sessions is as large as the regressions that people care about, and more rounds of one session do not help
-against it. So a suspect runs again, on up to three fresh sessions, and these alone decide: it is confirmed when the
-median of their shifts exceeds the tolerance and the exact one-sided Mann-Whitney test of all their rounds, the
-tolerance taken off, gives p < ALPHA after Holm's correction over the gated limits (S. Holm, "A simple sequentially
-rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979)). Two sessions within the tolerance
-clear it: the median of three cannot exceed it any more. Beside a reference the test is Wilcoxon's of the pairs. Values
-are on the scale of `comparison`, where larger is worse.
+The noise between sessions is as large as typical regressions, and more rounds in one session do not reduce it. So the
+plugin runs a suspect test again in up to three fresh sessions, and these alone decide. They confirm the regression if
+the median of their shifts exceeds the tolerance, and the exact one-sided Mann-Whitney test of all their rounds, shifted
+by the tolerance, gives p < ALPHA after the Holm correction over the relative thresholds. With a reference, the test is
+Wilcoxon's signed-rank test of the pairs. Two sessions within the tolerance clear the suspect, because then the median
+of three cannot exceed it. Values are on the scale of `comparison`, where larger is worse.
+
+Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979).
 """
 
 from __future__ import annotations
@@ -20,62 +21,67 @@ from pytest_kafkaperf.verdict.comparison import Comparison, exceeds, pooled
 from pytest_kafkaperf.verdict.rank_tests import least_p, least_signed_p
 
 SESSIONS = 3
-"""Fresh ones that decide, at most."""
+"""Maximum number of fresh sessions."""
 _ENOUGH_TO_CLEAR = SESSIONS // 2 + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
-    """What the fresh sessions so far say of one limit."""
+    """Evaluation of one threshold over the fresh sessions so far."""
 
     shifts: tuple[float, ...]
-    """Of each session over the baseline."""
+    """Shift of each session against the baseline."""
     tolerance: float
     p: Fraction
-    """Of all their rounds together, the tolerance taken off; 1 where their shifts alone say that nothing is wrong, or
-    nothing yet."""
+    """p of all their rounds together, shifted by the tolerance; 1 if the shifts alone rule out a regression, or if
+    sessions are missing."""
 
     @classmethod
     def of(cls, sessions: Sequence[Comparison], *, tolerance: float) -> Fresh:
-        """Look at sessions that were compared each, and together."""
-        seen = cls(shifts=tuple(session.shift for session in sessions), tolerance=tolerance, p=Fraction(1))
-        if not (seen.settled and seen.exceeds):
-            return seen
-        return replace(seen, p=pooled(sessions).worse_p(tolerance))  # takes most of the time
+        """Evaluate the comparisons of the fresh sessions."""
+        fresh = cls(shifts=tuple(session.shift for session in sessions), tolerance=tolerance, p=Fraction(1))
+        if not (fresh.settled and fresh.exceeds):
+            return fresh
+        return replace(fresh, p=pooled(sessions).worse_p(tolerance))  # the slowest step, so only on demand
 
     @property
     def cleared(self) -> bool:
-        """Whether no further session could confirm it."""
+        """True if further sessions could not confirm the regression."""
         return sum(not exceeds(shift, self.tolerance) for shift in self.shifts) >= _ENOUGH_TO_CLEAR
 
     @property
     def settled(self) -> bool:
-        """Whether no further session is needed."""
+        """True if no further session is needed."""
         return self.cleared or len(self.shifts) >= SESSIONS
 
     @property
     def exceeds(self) -> bool:
-        """Whether the typical session is worse by more than the tolerance."""
+        """True if the median shift of the sessions exceeds the tolerance."""
         return bool(self.shifts) and exceeds(statistics.median(self.shifts), self.tolerance)
 
 
 def can_decide(rounds: int, baseline: int | None, *, gated: int, confirmed: bool, alpha: Fraction) -> bool:
-    """Whether so many rounds a session could fail a limit at all, however bad they are.
+    """Return True if this number of rounds per session could fail a threshold at all.
 
-    Against so many rounds of the baseline; None: each beside one of a reference. `gated` limits could fail the test,
-    and with `confirmed` fresh sessions decide over all of them.
+    Args:
+        rounds: rounds of a session.
+        baseline: rounds of the baseline; None if each round forms a pair with one of a reference.
+        gated: number of relative thresholds, for the Holm correction.
+        confirmed: True if fresh sessions decide.
+        alpha: significance level.
+
     """
     every, level = (SESSIONS * rounds, alpha / gated) if confirmed else (rounds, alpha)
     if baseline is None:
         return least_signed_p(every) < level
-    # One session is looked at first, and says nothing where it cannot differ.
+    # The first session must be able to make a suspect.
     return least_p(rounds, baseline) < alpha and least_p(every, baseline) < level
 
 
 def holm(ps: Sequence[Fraction], *, gated: int, alpha: Fraction) -> list[Fraction]:
-    """Below what each p is significant, where `gated` limits in all could have failed the test.
+    """Return the significance level of each p after the Holm correction over `gated` thresholds.
 
-    Those that are not among `ps` count as p = 1. From the first that is not significant on it is 0.
+    Thresholds that are missing in `ps` count as p = 1. From the first p that is not significant on, the level is 0.
     """
     levels = [Fraction(0)] * len(ps)
     for rank, place in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):

@@ -1,4 +1,4 @@
-"""What can be found of a limit, and of a test. Pure."""
+"""Possible outcomes of a threshold and of a test."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What was found, of one limit or of a test; the later outranks the earlier."""
+    """Outcome of a threshold or of a test. If outcomes differ, the one that is defined last here takes precedence."""
 
     PASSED = "PASSED"
     IMPROVED = "IMPROVED"
-    """Better than the baseline by more than the tolerance, beyond noise."""
+    """Significantly better than the baseline by more than the tolerance."""
     INCONCLUSIVE = "INCONCLUSIVE"
-    """Could not be compared: neither passed nor failed."""
+    """No comparison was possible: neither passed nor failed."""
     REGRESSED = "REGRESSED"
-    """Worse than the baseline by more than the tolerance, beyond noise."""
+    """Significantly worse than the baseline by more than the tolerance."""
     VIOLATED = "VIOLATED"
-    """An absolute limit is broken."""
+    """An absolute threshold is not met."""
     INVALID = "INVALID"
-    """The run itself cannot be trusted."""
+    """The measurement is not trustworthy."""
 
     @property
     def fails(self) -> bool:
-        """Whether such a test fails; INCONCLUSIVE fails under `--kafka-strict` only."""
+        """True if the test fails. INCONCLUSIVE fails only with `--kafka-strict`."""
         return self in (Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The outcome of a limit, or of one part of it."""
+    """Outcome of a threshold, or of one part of it."""
 
     outcome: Verdict
     reason: str
     unsettled: bool = False
-    """Whether another fresh session is needed."""
+    """True if another fresh session is needed."""

@@ -1,17 +1,17 @@
-"""Whether a metric is worse than the baseline by more than a tolerance: suspect, confirmed, cleared. Pure.
+"""Evaluation of thresholds relative to a baseline.
 
-A session whose Hodges-Lehmann shift over the baseline (or over the reference, in pairs) exceeds the tolerance is
-suspect, and fresh sessions alone decide then (see `confirmation`). Where there are none, it is broken when the exact
-one-sided test of the shift beyond the tolerance (see `comparison`) gives p < 0.01.
+A session whose Hodges-Lehmann shift against the baseline (or, in pairs, against the reference) exceeds the tolerance is
+suspect. Then fresh sessions alone decide (see `confirmation`). If the run has no fresh sessions, the first session
+decides: it is a regression if the exact one-sided test of the shift beyond the tolerance (see `comparison`) gives
+p < 0.01.
 
-A baseline that was imported from another tool has no noise to test against: there the shifts alone decide, of the first
-session, or of the fresh ones.
+The noise of a baseline that was imported from another tool is unknown. Then the shifts alone decide, without a test.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,25 +23,26 @@ from pytest_kafkaperf.verdict.confirmation import Fresh, can_decide
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 
 ALPHA = Fraction(1, 100)
-"""A difference is beyond noise when its p is below this.
+"""Significance level: a difference is significant if its p is below this.
 
-Not divided over the gated metrics (Holm) where one session decides alone: 5 against 5 rounds give 1/252 at best, so
-three metrics at ALPHA / 3 could never fail, and a gate would sleep. Fresh sessions give more rounds.
+If the first session decides alone, the level is not divided by the number of thresholds (Holm correction): 5 against 5
+rounds give p >= 1/252, so three thresholds at ALPHA / 3 could never fail. Fresh sessions provide enough rounds for the
+correction.
 """
 _FEWEST_ROUNDS = 4
-"""Current rounds that 5 of the baseline can decide with, and the other way round."""
+"""Minimum number of current rounds against 5 of the baseline, and the other way round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """How far a suspect has got."""
+    """State of the confirmation of suspects."""
 
     gated: int
-    """Limits relative to the baseline, any of which could fail the test."""
+    """Number of thresholds relative to the baseline; each of them could fail the test."""
     fresh: Fresh | None = None
-    """What the sessions looked at say, where they are fresh ones, which decide alone."""
+    """Evaluation of the fresh sessions so far; None for the first session."""
     level: Fraction = Fraction(0)
-    """Below what their p is significant."""
+    """Significance level for the p of the fresh sessions, after the Holm correction."""
 
 
 def judge_relative(
@@ -52,133 +53,87 @@ def judge_relative(
     *,
     imported: str | None = None,
 ) -> Finding:
-    """Judge the sessions that were compared; `<` is `<=`, noise has no edges.
+    """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`.
 
-    With a `stage` that has fresh sessions the comparisons are theirs; without any, one session decides alone.
-    `imported` is the tool that measured the baseline, where it was another.
+    `comparisons` holds one comparison per session: of the fresh sessions if `stage` has any, else of the first session.
+    Without a `stage`, the first session decides alone. `imported` is the tool that measured an imported baseline.
     """
-    if imported is not None:
-        return _by_ratio(limit, subject, comparisons, stage, tool=imported)
-    flaw = _too_few(comparisons[0], stage)
-    if flaw:
-        # Whatever the values are: a limit that could never fail must not pass.
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=flaw)
+    if imported is None and (problem := _too_few(comparisons[0], stage)):
+        # A threshold that could never fail must not pass, whatever the values are.
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=problem)
     if stage is not None and stage.fresh is not None:
-        return _decide_afresh(limit, subject, stage.fresh, stage.level, pooled(comparisons).sizes)
+        return _judge_fresh(limit, subject, stage.fresh, stage.level, pooled(comparisons).sizes, imported=imported)
     (comparison,) = comparisons
-    suspicion = None if stage is None else _suspect(limit, subject, comparison)
-    return suspicion or _decide(limit, subject, comparison)
+    return _judge_first(limit, subject, comparison, imported, confirmed=stage is not None)
 
 
-def _by_ratio(
-    limit: Relative, subject: Metric, comparisons: Sequence[Comparison], stage: Stage | None, *, tool: str
+def _judge_first(
+    limit: Relative, subject: Metric, comparison: Comparison, imported: str | None, *, confirmed: bool
 ) -> Finding:
-    """By the shifts alone, of any number of rounds: there is no noise to ask how likely they are by chance."""
-    alone = (
-        f"against a baseline imported from {tool} (by ratio alone: it was measured by another tool, and its noise is "
-        f"not known); {_allowed(limit)}"
-    )
-    if stage is not None and stage.fresh is not None:
-        shown = f"{_on_fresh(subject, stage.fresh)}, {alone}"
-        if stage.fresh.cleared:
-            return Finding(outcome=Verdict.PASSED, reason=f"suspect at first, and not confirmed {shown}")
-        if not stage.fresh.settled:
-            return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"suspect, {shown}", unsettled=True)
-        return Finding(outcome=Verdict.REGRESSED, reason=f"confirmed {shown}")
-    (comparison,) = comparisons
-    shown = f"{format_ratio(change_of(subject, comparison.shift))} {alone}"
-    if exceeds(comparison.shift, limit.log_tolerance):
-        if stage is None:
-            return Finding(outcome=Verdict.REGRESSED, reason=shown)
-        reason = f"{shown}; suspect, and no fresh session has run"
+    shift, tolerance = comparison.shift, limit.log_tolerance
+    worse, better = exceeds(shift, tolerance), exceeds(-shift, tolerance)
+    against = comparison.against if imported is None else _imported_from(imported)
+    reason = f"{format_ratio(change_of(subject, shift))} against {against}, {_threshold(limit)}"
+    if worse and confirmed:
+        reason += "; suspected regression, not yet confirmed by fresh sessions"
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=True)
-    better = exceeds(-comparison.shift, limit.log_tolerance)
-    return Finding(outcome=Verdict.IMPROVED if better else Verdict.PASSED, reason=shown)
+    if not (worse or better):
+        return Finding(outcome=Verdict.PASSED, reason=reason)
+    if imported is None:
+        p = comparison.worse_p(tolerance) if worse else comparison.better_p(tolerance)
+        if p >= ALPHA:
+            reason += f"; not significant (p = {float(p):.3g}, not below {float(ALPHA)}; {comparison.sizes})"
+            return Finding(outcome=Verdict.PASSED, reason=reason)
+        reason += f"; significant (p = {float(p):.3g}, {comparison.sizes})"
+    return Finding(outcome=Verdict.REGRESSED if worse else Verdict.IMPROVED, reason=reason)
 
 
-def _suspect(limit: Relative, subject: Metric, comparison: Comparison) -> Finding | None:
-    """What fresh sessions are to settle; None where there is nothing."""
-    if not exceeds(comparison.shift, limit.log_tolerance):
-        return None
-    return Finding(
-        outcome=Verdict.INCONCLUSIVE,
-        reason=f"{_told(subject, comparison)}, {_allowed(limit)}; suspect, and no fresh session has run",
-        unsettled=True,
-    )
-
-
-def _decide_afresh(limit: Relative, subject: Metric, fresh: Fresh, level: Fraction, sizes: str) -> Finding:
-    """By the fresh sessions alone."""
-    on = _on_fresh(subject, fresh)
+def _judge_fresh(
+    limit: Relative, subject: Metric, fresh: Fresh, level: Fraction, sizes: str, *, imported: str | None
+) -> Finding:
+    changes = ", ".join(format_ratio(change_of(subject, shift)) for shift in fresh.shifts)
+    against = "" if imported is None else f" against {_imported_from(imported)}"
+    sessions = f"{counted(len(fresh.shifts), 'fresh session')}: {changes}{against}; {_threshold(limit)}"
     if fresh.cleared:
-        return Finding(outcome=Verdict.PASSED, reason=f"suspect at first, and not confirmed {on}; {_allowed(limit)}")
+        return Finding(outcome=Verdict.PASSED, reason=f"suspected regression, not confirmed by {sessions}")
     if not fresh.settled:
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"suspect, {on}; {_allowed(limit)}", unsettled=True)
-    told = f"p = {float(fresh.p):.3g}, {sizes}"
+        reason = f"suspected regression, after {sessions}"
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=True)
+    if imported is not None:
+        return Finding(outcome=Verdict.REGRESSED, reason=f"confirmed by {sessions}")
+    statistics = f"(p = {float(fresh.p):.3g}, {sizes})"
     if fresh.exceeds and fresh.p < level:
-        return Finding(outcome=Verdict.REGRESSED, reason=f"confirmed {on}; {_allowed(limit)}; beyond noise ({told})")
-    reason = f"suspect at first, and not beyond noise {on}; {_allowed(limit)} ({told})"
+        return Finding(outcome=Verdict.REGRESSED, reason=f"confirmed by {sessions}; significant {statistics}")
+    reason = f"suspected regression, not confirmed by {sessions}; not significant {statistics}"
     return Finding(outcome=Verdict.PASSED, reason=reason)
 
 
-def _on_fresh(subject: Metric, fresh: Fresh) -> str:
-    shown = ", ".join(format_ratio(change_of(subject, shift)) for shift in fresh.shifts)
-    return f"on {counted(len(fresh.shifts), 'fresh session')}: {shown}"
+def _imported_from(tool: str) -> str:
+    return f"a baseline imported from {tool} (by ratio alone, because the noise of imported results is unknown)"
 
 
-def _decide(limit: Relative, subject: Metric, comparison: Comparison) -> Finding:
-    tolerance, shift = limit.log_tolerance, comparison.shift
-    change, allowed, sizes = _told(subject, comparison), _allowed(limit), comparison.sizes
-    if exceeds(shift, tolerance):
-        p = comparison.worse_p(tolerance)
-        if p < ALPHA:
-            reason = f"{change}, {allowed}; beyond noise (p = {float(p):.3g}, {sizes})"
-            return Finding(outcome=Verdict.REGRESSED, reason=reason)
-        reason = f"{change}, {allowed}; but not beyond noise (p = {float(p):.3g}, not < {float(ALPHA)}; {sizes})"
-        return Finding(outcome=Verdict.PASSED, reason=reason)
-    if exceeds(-shift, tolerance):
-        p = comparison.better_p(tolerance)
-        if p < ALPHA:
-            reason = f"{change}, better by more than the tolerance; beyond noise (p = {float(p):.3g}, {sizes})"
-            return Finding(outcome=Verdict.IMPROVED, reason=reason)
-    return Finding(outcome=Verdict.PASSED, reason=f"{change}, {allowed}")
-
-
-def _told(subject: Metric, comparison: Comparison) -> str:
-    return f"{format_ratio(change_of(subject, comparison.shift))} against {comparison.against}"
-
-
-def _allowed(limit: Relative) -> str:
-    return f"the limit is {format_ratio(limit.factor - 1)}"
+def _threshold(limit: Relative) -> str:
+    return f"the threshold is {format_ratio(limit.factor - 1)}"
 
 
 def _too_few(comparison: Comparison, stage: Stage | None) -> str | None:
-    """Why so many rounds cannot decide, and what would do; None where they can."""
+    """Explain that there are too few rounds to fail a test, and suggest a number; return None if there are enough."""
 
     def decides(rounds: int, baseline: int | None) -> bool:
         gated = 1 if stage is None else stage.gated
         return can_decide(rounds, baseline, gated=gated, confirmed=stage is not None, alpha=ALPHA)
 
     match comparison:
-        case Unpaired(current=current, baseline=baseline):
-            return None if decides(len(current), len(baseline)) else _too_few_rounds(current, baseline, decides)
         case Paired(differences=differences):
-            pairs = len(differences)
-            enough = next(number for number in itertools.count(pairs) if decides(number, None))
-            return None if enough == pairs else _too_few_pairs(pairs, enough)
-
-
-def _too_few_pairs(pairs: int, enough: int) -> str:
-    return f"too few rounds: {counted(pairs, 'pair')} cannot decide; {enough} can: use rounds={enough} or more"
-
-
-def _too_few_rounds(
-    current: Sequence[float], baseline: Sequence[float], decides: Callable[[int, int | None], bool]
-) -> str:
-    now, before = len(current), len(baseline)
-    enough = next(number for number in itertools.count(now) if decides(number, max(before, _FEWEST_ROUNDS)))
-    enough_before = next(number for number in itertools.count(before) if decides(enough, number))
-    advice = f"use rounds={enough} or more" if enough > now else ""
-    if enough_before > before:
-        advice += f"{' and ' if advice else ''}make the baseline anew with {enough_before} rounds or more"
-    return f"too few rounds: {now} against {before} cannot decide; {enough} against {enough_before} can: {advice}"
+            rounds, before, sizes = len(differences), None, counted(len(differences), "pair")
+        case Unpaired(current=current, baseline=baseline):
+            rounds, before, sizes = len(current), len(baseline), f"{len(current)} against {len(baseline)}"
+    if decides(rounds, before):
+        return None
+    assumed = None if before is None else max(before, _FEWEST_ROUNDS)
+    enough = next(number for number in itertools.count(rounds) if decides(number, assumed))
+    advice = [f"use rounds={enough} or more"] if enough > rounds else []
+    if before is not None:
+        needed = next(number for number in itertools.count(before) if decides(enough, number))
+        advice += [f"make a new baseline with {needed} rounds or more"] if needed > before else []
+    return f"too few rounds to prove a regression: {sizes}; {' and '.join(advice)}"

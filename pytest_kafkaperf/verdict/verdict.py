@@ -1,7 +1,7 @@
-"""The verdict of a test: its limits judged over its rounds. Pure.
+"""Verdict of a test: its thresholds, evaluated over its rounds.
 
-A limit relative to the baseline asks "worse by more than N %, beyond noise" (see `relative`), an absolute one what the
-median of the rounds is.
+A threshold relative to the baseline fails if the metric is significantly worse by more than the tolerance (see
+`regression`), an absolute one if the median of the rounds does not meet it.
 """
 
 from __future__ import annotations
@@ -49,53 +49,53 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One limit and what was found. Figures are in the metric's base unit; None where there is none."""
+    """Result of one threshold. Values are in the metric's base unit; None if there is no value."""
 
     expression: str
     metric: str
     observed: float | None
-    """The median over the rounds; of counts such as `errors` the sum."""
+    """Median over the rounds; for counts such as `errors` the sum."""
     limit: str
-    """The right-hand side for people: `baseline + 20 %`."""
+    """Right-hand side of the threshold for users: `baseline + 20 %`."""
     limit_value: float | None
     baseline: float | None
-    """The median over the rounds of all sessions of the baseline."""
+    """Median over the rounds of all sessions of the baseline."""
     change: float | None
-    """Current against baseline, by the Hodges-Lehmann shift: +0.3 when the value rose by 30 %."""
+    """Hodges-Lehmann estimate of the change against the baseline: +0.3 if the value rose by 30 %."""
     detectable: float | None
-    """The minimum detectable change (see `noise`): -0.12 when a throughput that fell by 12 % is found in 4 of 5 cases.
+    """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
 
-    Of a limit that speaks of the baseline, against the baseline; of an absolute one, against the limit.
+    For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
     """
     outcome: Verdict
     reason: str
     rerun: bool = False
-    """Whether the first session made it suspect, so that fresh ones decided."""
+    """True if the first session made the threshold a suspect, so that fresh sessions decided."""
     interval: tuple[float, float] | None = None
-    """Between what `change` lies: its distribution-free confidence interval, at 95 % or the nearest attainable.
+    """Distribution-free confidence interval of `change`, at 95 % or the nearest attainable level.
 
-    None of too few rounds (see `ranks`). It rests on the rounds that `change` rests on, and takes them as independent:
-    what sessions have of their own is not in it.
+    None for too few rounds (see `rank_tests`). The interval treats rounds as independent, so it does not include the
+    noise between sessions.
     """
     spread: tuple[float, float] | None = None
-    """The least and the most over the rounds that `observed` rests on."""
+    """Minimum and maximum of the rounds that `observed` summarizes."""
 
     @property
     def is_relative(self) -> bool:
-        """Whether the limit speaks of the baseline."""
+        """True if the threshold refers to the baseline."""
         return "baseline" in self.expression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict of a test and what it rests on."""
+    """Verdict of a test with the result of each threshold."""
 
     verdict: Verdict
     checks: tuple[Check, ...]
     problems: tuple[Problem, ...]
-    """Why the verdict is INVALID; empty otherwise."""
+    """Reasons for the verdict INVALID; empty otherwise."""
     unsettled: bool = False
-    """Whether another fresh session is to run, which can change the verdict."""
+    """True if another fresh session must run, because it can change the verdict."""
 
 
 def judge(
@@ -108,39 +108,45 @@ def judge(
     at_least: Sequence[str] = (),
     ungated: str | None = None,
 ) -> Judgement:
-    """Judge the limits of a test.
+    """Evaluate the thresholds of a test.
 
-    `baseline` counts where `session` has no reference beside it.
-    `fresh` are further sessions, each on a fresh cluster: limits that the first session makes suspect are judged by
-    these alone. None: there will be none, and the first session decides.
-    `problems` say why the run cannot be trusted: the verdict is INVALID then, and the checks are for information.
-    `at_least` are metrics whose figures are lower bounds: a limit on such a one can be kept by it, and not be broken.
-    With `ungated`, limits relative to the baseline pass for that reason.
+    Args:
+        thresholds: the thresholds of the test.
+        session: the first session.
+        baseline: the baseline, which counts only if `session` has no reference.
+        fresh: further sessions on fresh clusters, which alone decide about suspects of the first session. None if there
+            will be no such sessions, so that the first session decides.
+        problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
+            checks are for information only.
+        at_least: metrics whose values are lower bounds. Such a value can meet a threshold, but cannot violate it.
+        ungated: reason for which thresholds relative to the baseline pass, or None to evaluate them.
+
     """
     number = count_gated(thresholds)
     stage = None if fresh is None else Stage(gated=number)
-    found = [_look(threshold, [session], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
+    found = [_evaluate(threshold, [session], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
     if fresh and not problems:
-        found = _judged_afresh(found, fresh, baseline, gated=number)
-    checks = tuple(look.check for look in found)
-    problems = (*problems, *(_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails))
+        found = _confirm(found, fresh, baseline, gated=number)
+    checks = tuple(one.check for one in found)
+    bounded = [_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails]
+    problems = (*problems, *bounded)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
     return Judgement(
         verdict=verdict,
         checks=checks,
         problems=problems,
-        unsettled=not verdict.fails and any(look.unsettled for look in found),
+        unsettled=not verdict.fails and any(one.unsettled for one in found),
     )
 
 
 def _bounded(check: Check) -> Problem:
-    text = f"{check.expression}: {check.metric} is a lower bound here, and may keep the limit; see the warnings"
-    return Problem(ProblemKind.CAPACITY_LOWER_BOUND, text)
+    text = f"{check.expression}: {check.metric} is a lower bound here, so the true value may meet the threshold; see "
+    return Problem(ProblemKind.CAPACITY_LOWER_BOUND, f"{text}the warnings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
-    """A limit, and what was found of it."""
+class _Result:
+    """Threshold with its result."""
 
     threshold: Threshold
     check: Check
@@ -149,61 +155,61 @@ class _Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
-    """What the limits on one metric are judged by."""
+    """Measurements that decide about the thresholds of one metric."""
 
     subject: Metric
     rounds: Rounds
-    """Of all sessions looked at."""
+    """Rounds of all sessions that count."""
     comparisons: tuple[Comparison, ...] | str
-    """One a session; or why there are none."""
+    """One comparison per session, or the reason why there is none."""
     obstacle: str | None
-    """Why the comparison must not decide."""
+    """Reason why the comparison does not count, or None."""
     ungated: str | None
     stage: Stage | None
-    """None: one session decides alone."""
+    """State of the confirmation; None if the first session decides alone."""
     imported: str | None
-    """The tool that measured the baseline; None: this plugin did."""
+    """Tool that measured an imported baseline; None if this plugin measured it."""
 
 
 def worst(outcomes: Sequence[Verdict]) -> Verdict:
-    """The outcome that outranks the others; PASSED where there is none."""
+    """Return the outcome that takes precedence; PASSED if there is none."""
     ranks = list(Verdict)
     return max(outcomes, key=ranks.index, default=Verdict.PASSED)
 
 
-def _judged_afresh(
-    found: Sequence[_Look], fresh: Sequence[Measured], baseline: BaselineRounds, *, gated: int
-) -> list[_Look]:
-    """The same, with the suspects judged by the fresh sessions alone."""
-    suspects = [_afresh(look.threshold, fresh, baseline) for look in found if look.unsettled]
+def _confirm(
+    found: Sequence[_Result], fresh: Sequence[Measured], baseline: BaselineRounds, *, gated: int
+) -> list[_Result]:
+    """Evaluate the suspects again, by the fresh sessions alone."""
+    suspects = [_fresh(one.threshold, fresh, baseline) for one in found if one.unsettled]
     levels = holm([each.p for each in suspects], gated=gated, alpha=ALPHA)
     stages = (Stage(gated=gated, fresh=each, level=level) for each, level in zip(suspects, levels, strict=True))
     return [
-        _look(look.threshold, fresh, baseline, ungated=None, stage=next(stages)) if look.unsettled else look
-        for look in found
+        _evaluate(one.threshold, fresh, baseline, ungated=None, stage=next(stages)) if one.unsettled else one
+        for one in found
     ]
 
 
-def _afresh(threshold: Threshold, fresh: Sequence[Measured], baseline: BaselineRounds) -> Fresh:
-    """What the sessions say of the relative part of a limit; as none at all where one of them cannot be compared."""
+def _fresh(threshold: Threshold, fresh: Sequence[Measured], baseline: BaselineRounds) -> Fresh:
+    """Evaluate the relative part of a threshold; without any session if one of them cannot be compared."""
     compared = _compared(threshold.metric, fresh, baseline)
     tolerance = 0.0 if threshold.relative is None else threshold.relative.log_tolerance
     return Fresh.of([] if isinstance(compared, str) else compared, tolerance=tolerance)
 
 
-def _look(
+def _evaluate(
     threshold: Threshold,
     sessions: Sequence[Measured],
     baseline: BaselineRounds,
     *,
     ungated: str | None,
     stage: Stage | None,
-) -> _Look:
+) -> _Result:
     subject, limit = threshold.metric, threshold.limit
     rounds = list(itertools.chain.from_iterable(session.rounds for session in sessions))
     references = [session.reference for session in sessions if session.reference is not None]
     comparisons = _compared(subject, sessions, baseline)
-    known = _known(subject, references or baseline.sessions)
+    known = _baseline_median(subject, references or baseline.sessions)
     finding = _judge(
         limit,
         threshold.operator,
@@ -218,16 +224,17 @@ def _look(
         ),
     )
     comparison = None if isinstance(comparisons, str) else pooled(comparisons)
+    values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
     check = Check(
         expression=threshold.expression,
         metric=subject.name,
-        observed=_observed(subject, rounds),
+        observed=_summary(subject, values) if values else None,
         limit=describe_limit(limit, subject),
         limit_value=limit_value(limit, known),
         baseline=known,
         change=None if comparison is None else change_of(subject, comparison.shift),
         interval=None if comparison is None else _interval(subject, comparison),
-        spread=_spread(subject, rounds),
+        spread=(min(values), max(values)) if values else None,
         detectable=detectable_change(
             threshold,
             sessions[0],
@@ -239,7 +246,7 @@ def _look(
         reason=finding.reason,
         rerun=stage is not None and stage.fresh is not None,
     )
-    return _Look(threshold=threshold, check=check, unsettled=finding.unsettled)
+    return _Result(threshold=threshold, check=check, unsettled=finding.unsettled)
 
 
 def _compared(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds) -> tuple[Comparison, ...] | str:
@@ -251,7 +258,7 @@ def _compared(subject: Metric, sessions: Sequence[Measured], baseline: BaselineR
 
 
 def _interval(subject: Metric, comparison: Comparison) -> tuple[float, float] | None:
-    """The same of the interval of the shift, the lower change first."""
+    """Convert the confidence interval of the shift to changes of the metric, the lower first."""
     ends = comparison.interval
     if ends is None:
         return None
@@ -259,21 +266,11 @@ def _interval(subject: Metric, comparison: Comparison) -> tuple[float, float] | 
     return lower, higher
 
 
-def _observed(subject: Metric, rounds: Rounds) -> float | None:
-    if flaw_of(subject, rounds):
-        return None
-    values = [one[subject.name] for one in rounds]
+def _summary(subject: Metric, values: Sequence[float]) -> float:
     return math.fsum(values) if subject.summed else statistics.median(values)
 
 
-def _spread(subject: Metric, rounds: Rounds) -> tuple[float, float] | None:
-    if flaw_of(subject, rounds):
-        return None
-    values = [one[subject.name] for one in rounds]
-    return min(values), max(values)
-
-
-def _known(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
+def _baseline_median(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
     if not sessions or no_ratio(subject, sessions):
         return None
     return statistics.median(one[subject.name] for rounds in sessions for one in rounds)
@@ -289,42 +286,41 @@ def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:
             findings = [_judge(part, operator, evidence) for part in parts]
             texts = [describe_limit(part, evidence.subject) for part in parts]
             reason = "; ".join(f"{text}: {one.reason}" for text, one in zip(texts, findings, strict=True))
-            combine = _either if limit.takes_one(operator) else worst
+            combine = _one_holds if limit.takes_one(operator) else worst
             outcome = combine([one.outcome for one in findings])
-            open_yet = any(one.unsettled for one in findings)
+            unsettled = any(one.unsettled for one in findings)
             if evidence.stage is not None and evidence.stage.fresh is not None:
-                # One session does not clear it, by its absolute part either.
-                outcome = Verdict.INCONCLUSIVE if open_yet else outcome
+                # A suspect stays open until the fresh sessions settle it, even if its absolute part passes.
+                outcome = Verdict.INCONCLUSIVE if unsettled else outcome
             elif outcome is not Verdict.INCONCLUSIVE:
-                open_yet = False  # what the other part has decided needs no confirmation
-            return Finding(outcome=outcome, reason=reason, unsettled=open_yet)
+                unsettled = False  # the other part decides, so no confirmation is needed
+            return Finding(outcome=outcome, reason=reason, unsettled=unsettled)
 
 
-def _either(outcomes: Sequence[Verdict]) -> Verdict:
-    """Of an absolute and a relative part, one has to hold."""
+def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
+    """Combine the outcomes of an absolute and a relative part, one of which must hold."""
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:
         return worst(holding)
-    # Both broken is REGRESSED: the absolute part alone would have been let off.
+    # If both fail, the outcome is REGRESSED, because the absolute part alone would not have failed the test.
     return Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in outcomes else Verdict.REGRESSED
 
 
 def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) -> Finding:
     subject, rounds = evidence.subject, evidence.rounds
-    flaw = flaw_of(subject, rounds)
+    problem = flaw_of(subject, rounds)
     values = [one[subject.name] for one in rounds if subject.name in one]
-    if flaw and not (subject.summed and _is_exceeded(values, operator, limit.value)):
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=flaw)
-    observed = math.fsum(values) if subject.summed else statistics.median(values)
+    if problem and not (subject.summed and _is_exceeded(values, operator, limit.value)):
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=problem)
     least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
     spread = f"each {least}" if least == most else f"from {least} to {most}"
     reason = f"{'sum' if subject.summed else 'median'} of {counted(len(values), 'round')}, {spread}"
-    kept = holds(observed, operator, limit.value)
-    return Finding(outcome=Verdict.PASSED if kept else Verdict.VIOLATED, reason=reason)
+    met = holds(_summary(subject, values), operator, limit.value)
+    return Finding(outcome=Verdict.PASSED if met else Verdict.VIOLATED, reason=reason)
 
 
 def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> bool:
-    """Whether the sum breaks the limit already, whatever the rounds without a value would add."""
+    """Return True if the sum violates the limit, whatever the values of the rounds without a value are."""
     if operator not in ("<=", "<", "==") or not all(0 <= value < math.inf for value in values):
         return False
     total = math.fsum(values)
@@ -334,9 +330,9 @@ def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> b
 def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:
     comparisons = evidence.comparisons
     if evidence.ungated:
-        flaw = flaw_of(evidence.subject, evidence.rounds, ratio=True)
-        outcome = Verdict.INCONCLUSIVE if flaw else Verdict.PASSED
-        return Finding(outcome=outcome, reason=flaw or evidence.ungated)
+        problem = flaw_of(evidence.subject, evidence.rounds, ratio=True)
+        outcome = Verdict.INCONCLUSIVE if problem else Verdict.PASSED
+        return Finding(outcome=outcome, reason=problem or evidence.ungated)
     if evidence.obstacle or isinstance(comparisons, str):
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparisons))
     return judge_relative(limit, evidence.subject, comparisons, evidence.stage, imported=evidence.imported)

@@ -1,1 +1,1 @@
-"""Baselines: what their files hold, and the folder that has them."""
+"""Baselines: the content of their files, and the folder that stores them."""

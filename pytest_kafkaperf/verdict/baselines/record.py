@@ -1,7 +1,7 @@
-"""A baseline: what a test gave when its figures were accepted, as its file holds it, so that a review sees the change.
+"""Baseline record: the accepted results of a test, in a text format that shows changes in a code review.
 
-Figures are written with all their digits: a rounded baseline would lie beside equal figures, always to the same side,
-and ranks would take that for a difference.
+Values are written with all digits. Rounding would shift a baseline against equal results, and rank tests would detect
+that as a difference.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pytest_kafkaperf.scenario.fields import explain, format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 _SCHEMA = 1
-"""Version of the file format; a file of a later one is refused and left as it is."""
+"""Version of the file format; files with a later version are an error and stay unchanged."""
 MAX_SESSIONS = 10
-"""Sessions that `append` keeps."""
+"""Maximum number of sessions in a baseline with `--kafka-update-baselines=append`."""
 HOW_TO_MAKE = "make one with --kafka-update-baselines"
 HOW_TO_REPAIR = "restore it from version control, or delete it and make a new one with --kafka-update-baselines"
 
@@ -40,51 +40,52 @@ HOW_TO_REPAIR = "restore it from version control, or delete it and make a new on
 def _iso_time(text: str) -> str:
     instant = datetime.datetime.fromisoformat(text)
     if instant.tzinfo is None:
-        raise ValueError("a time needs its offset, such as +00:00")
+        raise ValueError("must have a UTC offset, such as +00:00")
     return text
 
 
-def _at_least_one(items: tuple[Any, ...]) -> tuple[Any, ...]:
+def _not_empty(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Reject an empty list. `min_length` would count invalid items as missing and add misleading errors."""
     if not items:
-        raise ValueError("at least one is needed")
+        raise ValueError("must not be empty")
     return items
 
 
 MOST = 1e30
-"""No figure is larger: sums and ratios of such figures are numbers, too."""
+"""Maximum value of a metric; sums and ratios of such values stay finite."""
 _Figure = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False, strict=True)]
 
 
 class Imported(BaseModel):
-    """Where the figures of another tool came from."""
+    """Origin of results that another tool measured."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tool: str
-    """`kafka-producer-perf-test`; several are joined by `and`."""
+    """Name of the tool, such as `kafka-producer-perf-test`; several names are joined by `and`."""
     files: tuple[str, ...]
-    """Their names, without folders: those are one machine's."""
+    """File names, without folders, which differ between machines."""
 
 
 class BaselineSession(BaseModel):
-    """What one session measured on one fresh cluster."""
+    """Results of one session on one fresh cluster."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     created: Annotated[str, AfterValidator(_iso_time)]
-    """ISO 8601."""
+    """Time of the measurement (ISO 8601 with UTC offset)."""
     commit: str | None = None
-    """Of the code under test, where it is known."""
+    """Commit of the code under test, if known."""
     fingerprint: dict[str, str]
-    """What figures may depend on: versions, broker properties, machine."""
-    rounds: Annotated[tuple[dict[str, _Figure], ...], AfterValidator(_at_least_one)]
-    """Metrics by name, in base units."""
+    """Facts that results may depend on: versions, broker properties, machine."""
+    rounds: Annotated[tuple[dict[str, _Figure], ...], AfterValidator(_not_empty)]
+    """Metrics of each round by name, in base units."""
     imported: Imported | None = None
-    """None: this plugin measured it."""
+    """Origin of imported results; null if this plugin measured them."""
 
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Files of what was measured stay as they were before anything could be imported."""
+        """Omit `imported` for measured sessions, so that existing baseline files stay unchanged."""
         content: dict[str, Any] = handler(self)
         if self.imported is None:
             del content["imported"]
@@ -93,29 +94,29 @@ class BaselineSession(BaseModel):
 
 def _of_one_kind(sessions: tuple[BaselineSession, ...]) -> tuple[BaselineSession, ...]:
     if len({session.imported is None for session in sessions}) > 1:
-        raise ValueError("sessions that were measured and imported ones are no neighbours")
+        raise ValueError("must not mix measured and imported sessions")
     return sessions
 
 
 class BaselineRecord(BaseModel):
-    """The content of one file."""
+    """Content of a baseline file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     version: Literal[1] = Field(alias="schema")
-    """Of the file format."""
+    """Version of the file format."""
     nodeid: str
-    """The test, as pytest names it."""
+    """Node ID of the test, as in pytest."""
     environment: str
-    """Where it counts: the name of the folder that the file is in."""
+    """Environment in which the baseline counts: the name of the folder that contains the file."""
     scenario: dict[str, JsonValue]
-    """As `Scenario.model_dump(mode="json")` gives it; empty where it is not known, as of imported figures."""
-    sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_at_least_one), AfterValidator(_of_one_kind)]
-    """The oldest first; `--kafka-update-baselines=append` keeps the newest 10."""
+    """Output of `Scenario.model_dump(mode="json")`; empty if unknown, as for imported results."""
+    sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
+    """Sessions, the oldest first; `--kafka-update-baselines=append` keeps the newest 10."""
 
     @property
     def imported(self) -> Imported | None:
-        """Where the newest session came from; None where this plugin measured all of them."""
+        """Origin of imported results; None if this plugin measured them."""
         return self.sessions[-1].imported
 
     @classmethod
@@ -131,10 +132,10 @@ class BaselineRecord(BaseModel):
         commit: str | None = None,
         imported: Imported | None = None,
     ) -> Self:
-        """The record of one session.
+        """Create the record of one session.
 
         Raises:
-            BaselineError: there are no rounds, or a figure is not a finite number of at least 0.
+            BaselineError: there are no rounds, or a value is not a finite number of at least 0.
 
         """
         session = {
@@ -155,13 +156,13 @@ class BaselineRecord(BaseModel):
             return cls.model_validate(record)
         except ValidationError as error:
             problem = shortened(explain(error), MAX_PROBLEM)
-            raise BaselineError(f"the figures of {nodeid} cannot become a baseline: {problem}; run it again") from None
+            raise BaselineError(f"cannot make a baseline of the results of {nodeid}: {problem}; run it again") from None
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
-    """The record of one session beside those before it, the newest `MAX_SESSIONS` of them.
+    """Add the sessions of a new record to an old one, and keep the newest `MAX_SESSIONS`.
 
-    Sessions of another workload, or of another tool, are no neighbours: then the new one stands alone.
+    Returns the new record alone if the workloads differ, or if one of the records was imported.
     """
     if old is None or old.imported or new.imported or scenario_changes(old.scenario, new.scenario):
         return new
@@ -171,23 +172,25 @@ def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRounds:
-    """What a run is compared with."""
+    """Baseline rounds to compare a run with."""
 
     sessions: tuple[tuple[Mapping[str, float], ...], ...] = ()
-    """Metrics by name in base units; one mapping a round, one tuple a session."""
+    """One tuple per session with one mapping per round: metrics by name, in base units."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
-    """Where the newest of them ran; empty where that is not known."""
+    """Fingerprint of the newest session; empty if unknown."""
     obstacle: str | None = None
-    """Why the comparison does not count; None when it does."""
+    """Reason why the comparison does not count; None if it counts."""
     imported: str | None = None
-    """The tool that measured them, whose noise is not known; None: this plugin did."""
+    """Tool that measured imported rounds, whose noise is unknown; None if this plugin measured them."""
 
 
 def comparable_rounds(record: BaselineRecord, scenario: Mapping[str, Any]) -> BaselineRounds:
-    """What a run of this scenario is compared with, where this is its baseline."""
+    """Return the rounds of a record to compare a run of this scenario with."""
     changes = scenario_changes(record.scenario, scenario)
     if changes:
-        return BaselineRounds(obstacle=f"the scenario is not the baseline's ({'; '.join(changes)}); {HOW_TO_MAKE}")
+        return BaselineRounds(
+            obstacle=f"the scenario differs from the baseline's ({'; '.join(changes)}); {HOW_TO_MAKE}"
+        )
     sessions = tuple(session.rounds for session in record.sessions)
     return BaselineRounds(
         sessions=sessions,
@@ -197,10 +200,10 @@ def comparable_rounds(record: BaselineRecord, scenario: Mapping[str, Any]) -> Ba
 
 
 def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """The fields that make two workloads different: `partitions: 6 -> 12`.
+    """Return the differences between two workloads: `partitions: 6 -> 12`.
 
-    A field that one side does not name has its default there: it is from before the field existed. A side that names
-    none is not known, and nothing can be compared. `rounds` does not count: it says how often to measure, not what.
+    A field that is missing on one side has its default there, because the field may be newer than the baseline. An
+    empty side is an unknown workload, without differences. The field `rounds` is not part of the workload.
     """
     if not before or not now:
         return ()
@@ -214,10 +217,10 @@ def scenario_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple
 
 
 def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
-    """Read the content of a file; `path` is for the error.
+    """Parse the content of a baseline file; `path` appears in errors.
 
     Raises:
-        BaselineError: it is damaged or is from a newer version.
+        BaselineError: the content is damaged or was written by a newer version.
 
     """
     try:
@@ -225,12 +228,12 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
     except ValueError as error:
         raise _damaged(path, f"not JSON: {error}") from None
     if not isinstance(data, dict):
-        raise _damaged(path, f"a JSON object was expected, not {type(data).__name__}")
+        raise _damaged(path, f"must be a JSON object, not {type(data).__name__}")
     version = data.get("schema")
     if isinstance(version, int) and version > _SCHEMA:
         shown = shortened(str(version), MAX_SCHEMA)
         raise BaselineError(
-            f"baseline {path} is of schema {shown}, and this version of pytest-kafkaperf reads up to {_SCHEMA}; "
+            f"baseline {path} has schema {shown}, but this version of pytest-kafkaperf reads up to {_SCHEMA}; "
             "upgrade pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
         )
     try:
@@ -240,7 +243,7 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
 
 
 def format_baseline(record: BaselineRecord) -> bytes:
-    """The content of its file."""
+    """Format a record as the content of its file."""
     content = json.dumps(record.model_dump(by_alias=True), indent=2, allow_nan=False)
     return f"{content}\n".encode()
 
@@ -250,5 +253,5 @@ def _damaged(path: Path, problem: str) -> BaselineError:
 
 
 def _change(name: str, before: Any, now: Any) -> str:
-    told, told_now = ("none" if value is None else format_field(name, value) for value in (before, now))
-    return f"{told} -> {told_now}" if told != told_now else f"{before!r} -> {now!r}"
+    old, new = ("none" if value is None else format_field(name, value) for value in (before, now))
+    return f"{old} -> {new}" if old != new else f"{before!r} -> {now!r}"

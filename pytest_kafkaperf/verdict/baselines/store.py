@@ -1,4 +1,4 @@
-"""The folder of baselines: one file a test, `DIR/<environment>/<test file>/<test name>.json`."""
+"""Folder of baselines, with one file per test: `DIR/<environment>/<test file>/<test name>.json`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.core.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.core.errors import BaselineError
-from pytest_kafkaperf.core.files import alone_in, replace_file
+from pytest_kafkaperf.core.files import lock_folder, replace_file
 from pytest_kafkaperf.core.text import file_of, parse_document
 from pytest_kafkaperf.verdict.baselines.record import (
     HOW_TO_MAKE,
@@ -33,7 +33,7 @@ _HASHED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A baseline file, and which test's it is."""
+    """Baseline file with its environment and test."""
 
     path: Path
     environment: str
@@ -41,25 +41,25 @@ class Stored:
 
 
 def orphans(stored: Iterable[Stored], *, collected: Collection[str], files: Collection[str]) -> list[Stored]:
-    """The baselines whose tests are gone, in their order.
+    """Return the baselines whose tests no longer exist, in their order.
 
-    `collected` are the nodeids of this run; `files` are the test files that it collected whole, and those that no
-    longer exist: of any other nothing is known.
+    `collected` holds the node IDs of this run. `files` holds the test files that the run collected completely or that
+    no longer exist; baselines of other files are never orphans.
     """
     return [each for each in stored if file_of(each.nodeid) in files and each.nodeid not in collected]
 
 
 class BaselineStore:
-    """The folder of all baselines."""
+    """Folder of all baselines."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, environment: str, nodeid: str) -> Path:
-        """The file of a test: always inside the folder, and never that of another test.
+        """Return the path of a test's baseline: always inside of the folder, and different for each test.
 
         Raises:
-            UsageError: the environment is not a safe folder name.
+            UsageError: the environment name is invalid.
 
         """
         file = file_of(nodeid)
@@ -68,11 +68,11 @@ class BaselineStore:
         return self.folder.joinpath(environment_key(environment), *folders, _safe_name(name, suffix=".json"))
 
     def load(self, environment: str, nodeid: str) -> BaselineRecord | None:
-        """The baseline of a test, or None when there is none.
+        """Return the baseline of a test, or None if there is none.
 
         Raises:
-            BaselineError: the file cannot be read, is damaged, is from a newer version or belongs to another test;
-                it is left as it is.
+            BaselineError: the file cannot be read, is damaged, was written by a newer version, or belongs to another
+                test. The file stays unchanged.
 
         """
         path = self.path(environment, nodeid)
@@ -80,11 +80,8 @@ class BaselineStore:
             record = read_baseline(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        for name, given, expected in (
-            ("nodeid", record.nodeid, nodeid),
-            ("environment", record.environment, environment),
-        ):
-            if given != expected:
+        for name, expected in (("nodeid", nodeid), ("environment", environment)):
+            if (given := getattr(record, name)) != expected:
                 raise BaselineError(
                     f"baseline {path} is damaged: its {name} is {given!r}, expected {expected!r}; if it was renamed "
                     f"on purpose, correct {name!r} in the file, otherwise {HOW_TO_REPAIR}"
@@ -92,58 +89,61 @@ class BaselineStore:
         return record
 
     def save(self, record: BaselineRecord) -> Path:
-        """Write a baseline; the file is replaced as a whole or not at all.
+        """Write a baseline atomically and return its path.
 
         Raises:
-            BaselineError: it cannot be written, what is there is damaged or newer, or links lead out of the folder.
+            BaselineError: the file cannot be written, the existing file is damaged or newer, or a link leads out of the
+                folder.
 
         """
         path = self.path(record.environment, record.nodeid)
         self._refuse_outside(path, "not written", "remove the link")
-        self.load(record.environment, record.nodeid)  # what cannot be read is not overwritten
+        self.load(record.environment, record.nodeid)  # never overwrite a file that the plugin cannot read
         try:
             replace_file(path, format_baseline(record))
         except OSError as error:
             raise BaselineError(
-                f"cannot write baseline {path}: {error.strerror or error}; --kafka-baselines names another folder"
+                f"cannot write baseline {path}: {error.strerror or error}; use --kafka-baselines for another folder"
             ) from None
         return path
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other runs from writing baselines here meanwhile: what they add to one that was read would be lost.
+        """Lock the folder exclusively, so that a baseline does not change between reading and writing it.
 
         Raises:
-            BaselineError: another run holds the folder for too long.
+            BaselineError: another run holds the lock for too long.
 
         """
         with contextlib.ExitStack() as stack:
             if not self.folder.exists():
-                stack.callback(_remove_if_empty, self.folder)  # nothing may be written after all
+                stack.callback(
+                    _remove_if_empty, self.folder
+                )  # the lock creates the folder, and perhaps nothing is written
             try:
-                stack.enter_context(alone_in(self.folder))
+                stack.enter_context(lock_folder(self.folder))
             except TimeoutError as error:
                 raise BaselineError(f"cannot write a baseline: {error}; run it again") from None
             except OSError:
-                pass  # why nothing can be written there is told by `save`
+                pass  # `save` reports the problem
             yield
 
     def environments(self, nodeid: str) -> tuple[str, ...]:
-        """The environments that hold a baseline of this test, in alphabetical order."""
+        """Return the environments with a baseline of this test, in alphabetical order."""
         try:
             names = sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir())
         except OSError:
-            return ()  # no folder, no baselines; one that cannot be read is told where a file is loaded from it
+            return ()  # the folder does not exist, or `load` reports the problem
         return tuple(name for name in names if is_safe_name(name) and self.path(name, nodeid).is_file())
 
     def stored(self) -> list[Stored]:
-        """The baselines of all environments, in the order of environments, folders and files.
+        """Return the baselines of all environments, ordered by environment, folder and file.
 
-        A file that cannot be read, that names no test, or that does not lie where its test's would, is left out: it is
-        told where a test loads it. Links are not followed.
+        Leaves out files that cannot be read, name no test or have another path than their test's baseline; `load`
+        reports them. Does not follow links.
 
         Raises:
-            BaselineError: the folder itself cannot be read.
+            BaselineError: the folder cannot be read.
 
         """
         found = []
@@ -158,12 +158,11 @@ class BaselineStore:
         return found
 
     def prune(self, stored: Iterable[Stored]) -> None:
-        """Delete these baselines, and the folders that hold nothing then, except this store's own.
-
-        One that is gone already is no error.
+        """Delete baselines, and the folders below the store's own that become empty. Missing files are no error.
 
         Raises:
-            BaselineError: one does not lie in this store's folder, and nothing was deleted; or one cannot be deleted.
+            BaselineError: a file is outside of the store's folder, so that nothing was deleted, or a file cannot be
+                deleted.
 
         """
         paths = [each.path for each in stored]
@@ -179,26 +178,24 @@ class BaselineStore:
                     f"cannot delete baseline {path}: {error.strerror or error}; delete it by hand, or make its folder "
                     "writable"
                 ) from None
-            self._remove_empty(path.parent)
+            folder = path.parent
+            while folder != self.folder and _remove_if_empty(folder):
+                folder = folder.parent
 
     def _refuse_outside(self, path: Path, what: str, advice: str) -> None:
-        """Whatever a caller gives, and wherever links lead."""
+        """Raise a BaselineError if the path is outside of the folder, also through links."""
         inside = path.is_relative_to(self.folder) and ".." not in path.relative_to(self.folder).parts
         real, whole = (Path(os.path.realpath(each)) for each in (path.parent, self.folder))
         if not inside or path == self.folder or not real.is_relative_to(whole):
-            raise BaselineError(
-                f"{path} is {what}: it does not lie in the folder of baselines, {self.folder}; {advice}"
-            )
-
-    def _remove_empty(self, folder: Path) -> None:
-        while folder != self.folder and _remove_if_empty(folder):
-            folder = folder.parent
+            raise BaselineError(f"{path} was {what}: it is outside of the baseline folder {self.folder}; {advice}")
 
     def comparable(self, environment: str, nodeid: str, scenario: Mapping[str, Any]) -> BaselineRounds:
-        """What a run of this scenario is compared with: this environment's baseline, or another's for information.
+        """Return the baseline to compare a run of this scenario with.
+
+        If this environment has none, returns the baseline of another environment, for information only.
 
         Raises:
-            BaselineError: this environment's file is damaged or newer.
+            BaselineError: the file of this environment is damaged or was written by a newer version.
 
         """
         record = self.load(environment, nodeid)
@@ -207,32 +204,24 @@ class BaselineStore:
         others = [name for name in self.environments(nodeid) if name != environment]
         if not others:
             return BaselineRounds(obstacle=f"no baseline for this test; {HOW_TO_MAKE}")
-        return self._elsewhere(environment, nodeid, scenario, others)
-
-    def _elsewhere(
-        self, environment: str, nodeid: str, scenario: Mapping[str, Any], others: Sequence[str]
-    ) -> BaselineRounds:
-        known = ", ".join(map(repr, others))
-        missing = f"no baseline for environment {environment!r}"
-        try:
+        with contextlib.suppress(BaselineError):  # a damaged file of another environment is no reason to stop this run
             record = self.load(others[0], nodeid)
-        except BaselineError:
-            record = None  # not this run's file: it must not stop it
         found = comparable_rounds(record, scenario) if record is not None else BaselineRounds(obstacle="unreadable")
-        shown = "not comparable" if found.obstacle else f"the change against {others[0]!r} is shown, it never counts"
+        known = ", ".join(map(repr, others))
+        shown = "not comparable" if found.obstacle else f"the change against {others[0]!r} is for information only"
         return BaselineRounds(
             sessions=found.sessions,
-            obstacle=f"{missing} (there is one for {known}: {shown}); {HOW_TO_MAKE}",
+            obstacle=f"no baseline for environment {environment!r} (there is one for {known}: {shown}); {HOW_TO_MAKE}",
             imported=found.imported,
         )
 
 
 def read_baseline(path: Path) -> BaselineRecord:
-    """Read a baseline file, wherever it lies.
+    """Read a baseline file at any path.
 
     Raises:
-        BaselineError: it cannot be read, is damaged or is from a newer version; it is left as it is.
-        FileNotFoundError, NotADirectoryError: there is none.
+        BaselineError: the file cannot be read, is damaged or was written by a newer version.
+        FileNotFoundError, NotADirectoryError: the file does not exist.
 
     """
     try:
@@ -245,7 +234,7 @@ def read_baseline(path: Path) -> BaselineRecord:
 
 
 def _remove_if_empty(folder: Path) -> bool:
-    """Whether it is gone now; one that is in use does no harm."""
+    """Remove a folder if it is empty; return True if it was removed."""
     try:
         folder.rmdir()
     except OSError:
@@ -254,13 +243,13 @@ def _remove_if_empty(folder: Path) -> bool:
 
 
 def _folders(folder: Path) -> list[str]:
-    """The environments in a folder, without those that are links."""
+    """Return the names of the environments in a folder, without links."""
     try:
         entries = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise BaselineError(f"cannot read the folder of baselines {folder}: {error.strerror or error}") from None
+        raise BaselineError(f"cannot read the baseline folder {folder}: {error.strerror or error}") from None
     return sorted(name for name in entries if is_safe_name(name))
 
 
@@ -274,16 +263,16 @@ def _nodeid_of(path: Path) -> str | None:
 
 
 def _safe_name(text: str, *, suffix: str) -> str:
-    """A file name of its own for each text, on every system, readable where that can be.
+    """Return a unique file name for a text, valid on every system and readable if possible.
 
-    A text that is no safe name, too long, or different from another by case only gets a hash of itself; so does one
-    that looks as if it had one, and thus no two texts share a name.
+    A text that is not a safe name, is too long or contains upper case gets a hash as its suffix, because some systems
+    ignore case. A text that already looks like a name with a hash gets one, too, so that no two texts share a name.
     """
-    room = _MAX_NAME_BYTES - len(suffix)
+    max_length = _MAX_NAME_BYTES - len(suffix)
     kept = _UNSAFE.sub("_", text.replace("::", "."))
-    plain = kept == text == text.lower() and text.rstrip(".") == text != "" and len(text) <= room
+    plain = kept == text == text.lower() and text.rstrip(".") == text != "" and len(text) <= max_length
     if plain and not is_reserved(text) and not _HASHED.search(text):
         return text + suffix
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
-    stem = kept[: room - _DIGEST_LENGTH - 2].rstrip(".") or "_"
+    stem = kept[: max_length - _DIGEST_LENGTH - 2].rstrip(".") or "_"
     return f"{'_' if is_reserved(stem) else ''}{stem}-{digest}{suffix}"

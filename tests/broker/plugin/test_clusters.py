@@ -327,7 +327,7 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
         (
             "errors == 0",
             ("--kafka-brokers=0",),
-            "test_one: kafka_cluster: brokers='0': input should be greater than or equal to 1",
+            "test_one: kafka_cluster: brokers='0': must be greater than or equal to 1",
         ),
         (
             "errors == 0",

@@ -104,7 +104,7 @@ def test_two_configs_are_compared_side_by_side(project: Project) -> None:
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
     assert "kafkaperf: reference local with log.flush.interval.messages=9223372036854775807" in run.out
-    assert "confirmed on 3 fresh sessions" in run.out
+    assert "confirmed by 3 fresh sessions" in run.out
     assert "9 pairs" in " ".join(run.out.split())
     assert "changed against the reference: config.log.flush.interval.messages: " in run.out
     assert "log.flush.interval.messages" in "".join(test["changed"])

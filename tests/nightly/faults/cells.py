@@ -67,7 +67,7 @@ def cells() -> Iterable[Cell]:
 
 _invalid = functools.partial(Cell, status=FAILED, verdict="INVALID")
 _valid = functools.partial(Cell, status=PASSED, verdict="PASSED", within_s=60)
-_slow = functools.partial(Cell, status=FAILED, verdict="REGRESSED", reason="confirmed on 3 fresh sessions", within_s=90)
+_slow = functools.partial(Cell, status=FAILED, verdict="REGRESSED", reason="confirmed by 3 fresh sessions", within_s=90)
 """Slower than its baseline before the fault, and after."""
 
 

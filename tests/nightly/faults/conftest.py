@@ -12,7 +12,7 @@ import pytest
 from pytest_kafkaperf.clusters.local import distribution
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.core.files import alone_in
+from pytest_kafkaperf.core.files import lock_folder
 from tests.support.ground import Ground
 
 from .cells import DAEMON_STOPPED, ROUND, WRITINGS, Cell, cells
@@ -33,7 +33,7 @@ class Table:
             return
         order = [key_of(cell.phase, cell.fault, cell.where) for cell in cells()]
         order += [key_of(ROUND, DAEMON_STOPPED, "own"), *(key_of(*one, "foreign") for one in WRITINGS)]
-        with alone_in(Path(_TABLE).parent):
+        with lock_folder(Path(_TABLE).parent):
             write(Path(_TABLE), Row(phase=phase, fault=fault, where=where, outcome=outcome, seconds=seconds), order)
 
     def add_run(self, cell: Cell, verdict: str | None, reason: str, seconds: float) -> None:

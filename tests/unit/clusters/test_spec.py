@@ -33,7 +33,7 @@ def test_another_config_is_another_key() -> None:
         ({"versoin": "4.1.0"}, "unknown field 'versoin': did you mean 'version'?"),
         ({"version": "4.1"}, "version='4.1': a Kafka version has three numbers, such as '4.1.0'"),
         ({"heap": "1 GiB"}, "heap='1 GiB': a heap is a whole number with k, m or g, such as '512m' or '1g'"),
-        ({"brokers": 0}, "brokers=0: input should be greater than or equal to 1"),
+        ({"brokers": 0}, "brokers=0: must be greater than or equal to 1"),
         (
             {"config": {"a b": "1"}},
             "config={'a b': '1'}: not a name of a broker property: 'a b'",

@@ -108,14 +108,14 @@ def test_a_name_that_is_no_safe_folder_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         environment_key(name)
     assert str(caught.value) == (
-        f"environment {name!r} is not a safe folder name; use at most 100 letters, digits, '.', '_' and '-', "
-        "beginning with a letter or digit, for example 'ci-large'"
+        f"invalid environment name {name!r}: must be at most 100 letters, digits, '.', '_' and '-', "
+        "and begin with a letter or digit, for example 'ci-large'"
     )
 
 
 def test_a_refused_name_is_shown_in_part_when_it_is_long() -> None:
     """The message stays a message."""
-    with pytest.raises(UsageError, match=r"^environment 'a{40}\.\.\.' is not a safe folder name"):
+    with pytest.raises(UsageError, match=r"^invalid environment name 'a{40}\.\.\.': must be"):
         environment_key("a" * 5000)
 
 

@@ -13,7 +13,7 @@ import platformdirs
 import pytest
 
 from pytest_kafkaperf.core import files
-from pytest_kafkaperf.core.files import alone_in, replace_file
+from pytest_kafkaperf.core.files import lock_folder, replace_file
 
 
 def test_what_a_killed_writer_has_left_goes_with_the_next_file(tmp_path: Path) -> None:
@@ -40,10 +40,10 @@ def test_who_wants_to_be_alone_waits_for_the_others(tmp_path: Path) -> None:
     order: list[str] = []
 
     def other() -> None:
-        with alone_in(tmp_path):
+        with lock_folder(tmp_path):
             order.append("other")
 
-    with alone_in(tmp_path):
+    with lock_folder(tmp_path):
         waiting = threading.Thread(target=other)
         waiting.start()
         waiting.join(0.2)
@@ -62,14 +62,14 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     assert ours.poll(30)
     process.kill()
     process.join(10)
-    with alone_in(tmp_path):
+    with lock_folder(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
 def test_waiting_for_the_others_is_bounded_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that hangs must not make the next one hang."""
     monkeypatch.setattr(files, "_LOCK_TIMEOUT_S", 0)
-    with alone_in(tmp_path), pytest.raises(TimeoutError) as raised, alone_in(tmp_path):
+    with lock_folder(tmp_path), pytest.raises(TimeoutError) as raised, lock_folder(tmp_path):
         pass
     assert str(raised.value) == f"another run has been writing in {tmp_path} for 0 s"
     assert list(tmp_path.iterdir()) == []
@@ -80,12 +80,12 @@ def test_a_cache_that_cannot_be_written_costs_the_lock_alone(tmp_path: Path, mon
     (tmp_path / "file").touch()
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path / "file" / "cache")
     replace_file(tmp_path / "made" / "a.json", b"whole")
-    with alone_in(tmp_path / "made"), alone_in(tmp_path / "made"):
+    with lock_folder(tmp_path / "made"), lock_folder(tmp_path / "made"):
         pass
     assert [path.read_bytes() for path in (tmp_path / "made").iterdir()] == [b"whole"]
 
 
 def _hold(folder: Path, told: multiprocessing.connection.Connection) -> None:
-    with alone_in(folder):
+    with lock_folder(folder):
         told.send("held")
         told.poll(None)

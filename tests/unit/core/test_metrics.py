@@ -87,7 +87,7 @@ def test_a_metric_is_found_by_its_name() -> None:
         better="lower",
         summed=True,
         can_be_zero=True,
-        meaning="records acknowledged and not in the log; absent with acks=0",
+        meaning="acknowledged records that are missing in the log; absent with acks=0",
     )
 
 

@@ -143,11 +143,11 @@ def test_a_quantity_is_read_in_its_base_unit(text: str | float, unit: Unit, expe
             Unit.SECONDS,
             "'25' has no unit; use one of ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 min'",
         ),
-        ("-25 ms", Unit.SECONDS, "'-25 ms' is negative; use a quantity of at least 0"),
-        (-1, Unit.RECORDS, "-1 is not a quantity; use a finite number of at least 0"),
-        (math.nan, Unit.SECONDS, "nan is not a quantity; use a finite number of at least 0"),
-        (math.inf, Unit.SECONDS, "inf is not a quantity; use a finite number of at least 0"),
-        ("1e999 s", Unit.SECONDS, "'1e999 s' is too large"),
+        ("-25 ms", Unit.SECONDS, "invalid quantity '-25 ms': must be at least 0"),
+        (-1, Unit.RECORDS, "invalid quantity -1: must be a finite number of at least 0"),
+        (math.nan, Unit.SECONDS, "invalid quantity nan: must be a finite number of at least 0"),
+        (math.inf, Unit.SECONDS, "invalid quantity inf: must be a finite number of at least 0"),
+        ("1e999 s", Unit.SECONDS, "invalid quantity '1e999 s': too large"),
     ],
 )
 def test_what_is_no_quantity_is_refused_with_the_valid_units(given: object, unit: Unit, message: str) -> None:
@@ -161,7 +161,7 @@ def test_a_whole_number_beyond_floats_is_read_exactly_and_refused_as_a_float() -
     """Python's own OverflowError is no answer to a user."""
     assert parse_exact(10**400, Unit.BYTES) == Fraction(10**400)
     for digits in (400, 5000):
-        with pytest.raises(UnitError, match="is too large"):
+        with pytest.raises(UnitError, match="too large"):
             parse(10**digits, Unit.BYTES)
 
 

@@ -217,8 +217,8 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         ),
         (
             ["run.txt", "--baseline", NODEID, "--environment", "../ci"],
-            "environment '../ci' is not a safe folder name; use at most 100 letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit, for example 'ci-large'",
+            "invalid environment name '../ci': must be at most 100 letters, digits, '.', '_' and '-', "
+            "and begin with a letter or digit, for example 'ci-large'",
         ),
         (
             ["run.txt", "--baseline", NODEID, "--cluster", "lokal"],
@@ -369,8 +369,8 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
         "REGRESSED  tests/perf/test_orders.py::test_ingest\n"
         "  metric                   A      B   change  verdict\n"
         "  produce.latency.p99  10 ms  15 ms  +50.0 %  REGRESSED\n"
-        "  produce.latency.p99: +50.0 % against the baseline, the limit is +10.0 %;\n"
-        "    beyond noise (p = 0.00397, 5 against 5 rounds)\n",
+        "  produce.latency.p99: +50.0 % against the baseline, the threshold is +10.0 %;\n"
+        "    significant (p = 0.00397, 5 against 5 rounds)\n",
         "",
     )
 

@@ -15,16 +15,16 @@ from pytest_kafkaperf.reports.ci import metrics_text, write_metrics
 from tests.support.plain_results import result
 
 EXPECTED = """\
-# HELP kafka_produce_throughput_records_per_second records due in the window and acknowledged, by the window's length, \
-median over the rounds
+# HELP kafka_produce_throughput_records_per_second records due in the window and acknowledged, divided by the window's \
+length, median over the rounds
 # TYPE kafka_produce_throughput_records_per_second gauge
 kafka_produce_throughput_records_per_second{test="tests/perf/test_orders.py::test_a"} 52340.0
-# HELP kafka_produce_latency_seconds from due (closed loop: from the append) to the acknowledgement, \
+# HELP kafka_produce_latency_seconds from the due time (closed loop: from the append) to the acknowledgement, \
 median over the rounds
 # TYPE kafka_produce_latency_seconds summary
 kafka_produce_latency_seconds{quantile="0.99",test="tests/perf/test_orders.py::test_a"} 0.01235
 kafka_produce_latency_seconds{quantile="0.999",test="tests/perf/test_orders.py::test_a"} 0.025
-# HELP kafka_errors_records records whose send failed for good, sum over the rounds
+# HELP kafka_errors_records records that could not be sent, after all retries, sum over the rounds
 # TYPE kafka_errors_records gauge
 kafka_errors_records{test="tests/perf/test_orders.py::test_a"} 2.0
 # EOF

@@ -123,7 +123,7 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
         "5 rounds, a reference beside it",
         "against the baseline: kafka: 4.2.1 → 4.3.1, java: openjdk 17.0.15 → openjdk 21.0.8",
         "produce.latency.p99 &lt;= baseline + 20%",
-        "confirmed on 3 fresh sessions: ",
+        "confirmed by 3 fresh sessions: ",
         "baseline: openjdk 17.0.15",
         "pytest tests/perf/test_orders.py::test_orders_ingest --kafka-cluster=local &#39;--kafka-duration=10 s&#39;",
     ):

@@ -28,7 +28,7 @@ EXPECTED = """\
 
 #### ❌ REGRESSED: <code>tests/perf/test_orders.py::test_slow&#91;1 KiB-acks=all&#93;</code>
 
-- <code>produce.latency.p99 &#60;= baseline + 20%</code>: REGRESSED, +50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)
+- <code>produce.latency.p99 &#60;= baseline + 20%</code>: REGRESSED, +50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)
 - changed against the baseline: <code>kafka: 4.0.0 -&#62; 4.1.1</code>
 - changed against the baseline: <code>config.num.io.threads: not set -&#62; 16</code>
 - advice, not a limit: produce.latency.p50 +32.0 % (2.1 ms -&#62; 2.8 ms)

@@ -111,7 +111,7 @@ def test_what_went_wrong_in_it_is_told() -> None:
         ),
         (
             '{"publishRate": [NaN]}',
-            "this is JSON, and no result of OpenMessaging Benchmark: publishRate.0=nan: input should be a finite "
+            "this is JSON, and no result of OpenMessaging Benchmark: publishRate.0=nan: must be a finite "
             "number; give the file that the benchmark wrote, as it is",
         ),
         (

@@ -45,7 +45,9 @@ def test_a_check_has_its_figures_and_what_they_lie_between(tmp_path: Path) -> No
         "interval": pytest.approx([1.5 * 0.99 / 1.02 - 1, 1.5 * 1.02 / 0.99 - 1]),
         "detectable": pytest.approx(0.267, abs=0.001),
         "outcome": "REGRESSED",
-        "reason": "+50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)",
+        "reason": (
+            "+50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)"
+        ),
     }
 
 
@@ -98,7 +100,7 @@ def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
         ("errors", 0.0),
         ("kafka_check_1", "produce.latency.p99 <= baseline + 20%"),
         ("kafka_check_1_outcome", "PASSED"),
-        ("kafka_check_1_reason", "0.0 % against the baseline, the limit is +20.0 %"),
+        ("kafka_check_1_reason", "0.0 % against the baseline, the threshold is +20.0 %"),
         ("kafka_check_1_observed", 0.0121),
         ("kafka_check_1_limit", pytest.approx(0.01452)),
         ("kafka_check_1_baseline", 0.0121),

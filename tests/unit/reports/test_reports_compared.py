@@ -127,7 +127,7 @@ def test_tests_of_one_report_only_are_named() -> None:
         (
             report(case()),
             report(case(rounds=rounds(1.5)[:2])),
-            "too few rounds: 2 against 5 cannot decide; 4 against 5 can: use rounds=4 or more",
+            "too few rounds to prove a regression: 2 against 5; use rounds=4 or more",
         ),
     ],
 )
@@ -225,15 +225,14 @@ _NEEDED = "a report that --kafka-json has written is needed"
             {**report(), "schema": 2},
             "{path} is of schema 2, and this version of pytest-kafkaperf reads up to 1; upgrade pytest-kafkaperf",
         ),
-        ({**report(), "schema": 0}, "report {path} is damaged: schema=0: input should be 1; " + _NEEDED),
+        ({**report(), "schema": 0}, "report {path} is damaged: schema=0: must be 1; " + _NEEDED),
         (
             report(case(rounds=[{"metrics": {"errors": float("nan")}}])),
-            "report {path} is damaged: tests.0.rounds.0.metrics.errors=nan: input should be a finite number; "
-            + _NEEDED,
+            "report {path} is damaged: tests.0.rounds.0.metrics.errors=nan: must be a finite number; " + _NEEDED,
         ),
         (
             report(case(nodeid=5)),
-            "report {path} is damaged: tests.0.nodeid=5: input should be a valid string; " + _NEEDED,
+            "report {path} is damaged: tests.0.nodeid=5: must be a valid string; " + _NEEDED,
         ),
     ],
 )

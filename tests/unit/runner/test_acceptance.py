@@ -93,6 +93,6 @@ def test_a_session_with_a_gap_is_not_taken() -> None:
     holed = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={P99: 0.0, RATE: 1.0}),))
     assert chosen("append", session(), holed) == (
         1,
-        ("not written into the baseline: produce.latency.p99 is 0 s in round 1 of 1 and so has no ratio",),
+        ("not written into the baseline: produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio",),
     )
     assert chosen("all", holed)[0] == 0

@@ -19,21 +19,21 @@ _NEAR = "did you mean 'max_request_size'?"
     [
         ("producer", {"request.timeout.ms": 5000, "connections_max_idle_ms": 0, "client.id": "me"}, []),
         ("consumer", {"fetch.min.bytes": 0, "client.rack": "a", "session_timeout_ms": 6000}, []),
-        ("producer", {"acks": 1}, ["producer_config: 'acks' is decided by the field acks; set that instead"]),
+        ("producer", {"acks": 1}, ["producer_config: 'acks' is set by the field acks; use that field"]),
         (
             "producer",
             {"batch.size": 1, "linger.ms": 1},
             [
-                "producer_config: 'batch.size' is decided by the field batch_size; set that instead",
-                "producer_config: 'linger.ms' is decided by the field linger; set that instead",
+                "producer_config: 'batch.size' is set by the field batch_size; use that field",
+                "producer_config: 'linger.ms' is set by the field linger; use that field",
             ],
         ),
         (
             "consumer",
             {"isolation.level": "read_committed", "group.id": "mine"},
             [
-                "consumer_config: 'isolation.level' is decided by the field isolation_level; set that instead",
-                "consumer_config: 'group.id' is decided by the plugin; leave it out",
+                "consumer_config: 'isolation.level' is set by the field isolation_level; use that field",
+                "consumer_config: 'group.id' is set by the plugin; remove it",
             ],
         ),
         (
@@ -44,35 +44,56 @@ _NEAR = "did you mean 'max_request_size'?"
         (
             "consumer",
             {"fetch.min.bytes": "1 MiB"},
-            ["consumer_config: 'fetch.min.bytes' is '1 MiB'; use a whole number from 0 to 2147483647"],
+            [
+                (
+                    "consumer_config: invalid value '1 MiB' of 'fetch.min.bytes': must be a whole number between "
+                    "0 and 2,147,483,647"
+                )
+            ],
         ),
         (
             "consumer",
             {"rebalance_timeout_ms": True, "heartbeat_interval_ms": None},
             [
-                "consumer_config: 'rebalance_timeout_ms' is True; use a whole number from 0 to 2147483647",
-                "consumer_config: 'heartbeat_interval_ms' is None; use a whole number from 0 to 2147483647",
+                (
+                    "consumer_config: invalid value True of 'rebalance_timeout_ms': must be a whole number "
+                    "between 0 and 2,147,483,647"
+                ),
+                (
+                    "consumer_config: invalid value None of 'heartbeat_interval_ms': must be a whole number "
+                    "between 0 and 2,147,483,647"
+                ),
             ],
         ),
-        ("producer", {"client_id": 5}, ["producer_config: 'client_id' is 5; use text"]),
+        ("producer", {"client_id": 5}, ["producer_config: invalid value 5 of 'client_id': must be text"]),
         (
             "producer",
             {"max_in_flight_requests_per_connection": 0, "request_timeout_ms": 1 << 31},
             [
-                "producer_config: 'max_in_flight_requests_per_connection' is 0; use a whole number from 1 to "
-                "2147483647",
-                "producer_config: 'request_timeout_ms' is 2147483648; use a whole number from 0 to 2147483647",
+                (
+                    "producer_config: invalid value 0 of 'max_in_flight_requests_per_connection': must be a "
+                    "whole number between 1 and 2,147,483,647"
+                ),
+                (
+                    "producer_config: invalid value 2147483648 of 'request_timeout_ms': must be a whole number "
+                    "between 0 and 2,147,483,647"
+                ),
             ],
         ),
         (
             "producer",
             {"ssl.truststore.location": "x"},
-            ["producer_config: 'ssl.truststore.location' is decided by the cluster; leave it out"],
+            ["producer_config: 'ssl.truststore.location' is set by the cluster; remove it"],
         ),
         (
             "producer",
             {"max.request.size": 1, "max_request_size": 2},
-            ["producer_config: 'max_request_size' and 'max.request.size' are one parameter; give one of them"],
+            [
+                (
+                    "producer_config: 'max_request_size' and 'max.request.size' are the same parameter; give "
+                    "only one of them"
+                )
+            ],
         ),
     ],
 )
@@ -87,7 +108,7 @@ def test_a_secret_that_does_not_belong_there_is_not_repeated() -> None:
     """The text of a refusal goes into CI's log."""
     given = {"sasl_plain_password": "hunter2", "sasl.plain.username": "hunter2", "ssl_context": "hunter2"}
     told = list(problems("producer", given))
-    assert told[0] == "producer_config: 'sasl_plain_password' is decided by the cluster; leave it out"
+    assert told[0] == "producer_config: 'sasl_plain_password' is set by the cluster; remove it"
     assert "hunter2" not in "".join(told)
     with pytest.raises(Exception, match="sasl_plain_password") as caught:
         Scenario.of({"producer_config": given})

@@ -53,15 +53,17 @@ _LIKE = "for example '1k -> 50k records/s over 30 s' or '1k records/s for 10 s, 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (0, "out of range; use more than 0 and at most 1G records/s"),
+        (0, "must be above 0 and at most 1G records/s"),
         ("fast", f"cannot read 'fast' as a record rate; use one of {_RATES}"),
-        ([], f"a shape has no segment; {_LIKE}"),
-        ([1] * 101, "a shape of 101 segments; at most 100 can be"),
+        ([], f"must have at least one segment, {_LIKE}"),
+        ([1] * 101, "has 101 segments, must have at most 100"),
         ([None, 5], f"segment 1, None: cannot read None as a record rate; use one of {_RATES}"),
         (
             "1k -> 50k records/s",
-            "segment 1, '1k -> 50k records/s': a ramp has two rates and its time, for example "
-            "'1k -> 50k records/s over 30 s'",
+            (
+                "segment 1, '1k -> 50k records/s': a ramp must have two rates and a duration, for example "
+                "'1k -> 50k records/s over 30 s'"
+            ),
         ),
         ("1k -> 5k over 3 s", f"segment 1, '1k -> 5k over 3 s': '1k' has no unit; use one of {_RATES}"),
         (
@@ -71,28 +73,30 @@ _LIKE = "for example '1k -> 50k records/s over 30 s' or '1k records/s for 10 s, 
         ),
         (
             "0 -> 5k records/s over 3 s",
-            "segment 1, '0 -> 5k records/s over 3 s': 0 records/s is out of range; a shape goes from 0.001 to "
-            "1G records/s",
+            (
+                "segment 1, '0 -> 5k records/s over 3 s': invalid rate 0 records/s: must be between 0.001 "
+                "and 1G records/s"
+            ),
         ),
         (
             "1 records/s for 1 s, 2G records/s",
-            "segment 2, '2G records/s': 2G records/s is out of range; a shape goes from 0.001 to 1G records/s",
+            "segment 2, '2G records/s': invalid rate 2G records/s: must be between 0.001 and 1G records/s",
         ),
         (
             "1 records/s for 0 s, 2 records/s",
-            "segment 1, '1 records/s for 0 s': 0 s is out of range; a segment takes from 1 ms to 24 h",
+            "segment 1, '1 records/s for 0 s': invalid duration 0 s: must be between 1 ms and 24 h",
         ),
         (
             "1 records/s, 2 records/s",
-            f"segment 1, '1 records/s': only the last segment may leave out its time, {_LIKE}",
+            f"segment 1, '1 records/s': only the last segment may omit its duration, {_LIKE}",
         ),
         (
             [{"start": 1, "end": 2, "seconds": None}],
-            f"segment 1, {{'start': 1, 'end': 2, 'seconds': None}}: a ramp needs its time, {_LIKE}",
+            f"segment 1, {{'start': 1, 'end': 2, 'seconds': None}}: a ramp must have a duration, {_LIKE}",
         ),
         (
             "x" * 200 + " for 1 s",
-            f"segment 1, '{'x' * 100}': it has 208 characters, at most 100 are read; {_LIKE}",
+            (f"segment 1, '{'x' * 100}': has 208 characters, must have at most 100, {_LIKE}"),
         ),
     ],
 )
@@ -108,8 +112,8 @@ def test_a_rate_in_bytes_needs_sizes() -> None:
     with pytest.raises(UnitError) as caught:
         parse_rate("1 -> 2 MiB/s over 3 s", record_bytes=None)
     assert str(caught.value) == (
-        "segment 1, '1 -> 2 MiB/s over 3 s': '1 MiB/s' in bytes cannot be with samples, whose sizes differ; "
-        "use records/s"
+        "segment 1, '1 -> 2 MiB/s over 3 s': invalid rate '1 MiB/s': samples differ in size, so the rate must be in "
+        "records/s"
     )
 
 

@@ -154,7 +154,7 @@ def test_samples_decide_the_sizes() -> None:
     """A size beside them would be wrong; a level above that names one can be taken back."""
     scenario = Scenario.of(merge({"record_size": 5}, {"payload": "file:x", "record_size": None}))
     assert scenario.record_size is None
-    with pytest.raises(ValueError, match="the samples decide the sizes of records"):
+    with pytest.raises(ValueError, match="the samples define the sizes of records"):
         _ = scenario.mean_record_size
 
 
@@ -220,27 +220,27 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             "'transaction_size', 'warmup'; "
             "unknown field 'acs': did you mean 'acks'?",
         ),
-        ({"acks": 2}, "acks=2: input should be 0, 1 or 'all'"),
-        ({"acks": True}, "acks='True': input should be 0, 1 or 'all'"),
-        ({"compression": "zip"}, "compression='zip': input should be 'gzip', 'snappy', 'lz4' or 'zstd'"),
-        ({"producers": 0}, "producers=0: input should be greater than or equal to 1"),
-        ({"producers": True}, "producers=True: use a whole number"),
-        ({"consumers": 1001}, "consumers=1001: input should be less than or equal to 1000"),
-        ({"partitions": 1.5}, "partitions=1.5: input should be a valid integer, got a number with a fractional part"),
-        ({"record_size": "1.5 B"}, "record_size: '1.5 B' is not a whole number of bytes"),
-        ({"records": 2.5}, "records: 2.5 is not a whole number of records"),
-        ({"records": "1e999"}, "records='1e999': input should be less than or equal to 1000000000000"),
+        ({"acks": 2}, "acks=2: must be 0, 1 or 'all'"),
+        ({"acks": True}, "acks='True': must be 0, 1 or 'all'"),
+        ({"compression": "zip"}, "compression='zip': must be 'gzip', 'snappy', 'lz4' or 'zstd'"),
+        ({"producers": 0}, "producers=0: must be greater than or equal to 1"),
+        ({"producers": True}, "producers=True: must be a number, not True or False"),
+        ({"consumers": 1001}, "consumers=1001: must be less than or equal to 1000"),
+        ({"partitions": 1.5}, "partitions=1.5: must be a valid integer, got a number with a fractional part"),
+        ({"record_size": "1.5 B"}, "record_size: invalid quantity '1.5 B': must be a whole number of bytes"),
+        ({"records": 2.5}, "records: invalid quantity 2.5: must be a whole number of records"),
+        ({"records": "1e999"}, "records='1e999': must be less than or equal to 1000000000000"),
         ({"record_size": "big"}, f"record_size: cannot read 'big' as a size; use one of {_SIZES}"),
         ({"duration": "5"}, f"duration: '5' has no unit; use one of {_TIMES}"),
-        ({"duration": 0}, "duration=0: input should be greater than 0"),
-        ({"linger": -1}, "linger: -1 is not a quantity; use a finite number of at least 0"),
+        ({"duration": 0}, "duration=0: must be greater than 0"),
+        ({"linger": -1}, "linger: invalid quantity -1: must be a finite number of at least 0"),
         (
             {"rate": "5 foo", "partitions": 0},
             "rate: cannot read '5 foo' as a record rate; use one of records/s, records/sec, records/min, for example "
-            "'500 records/s', '50k records/s'; partitions=0: input should be greater than or equal to 1",
+            "'500 records/s', '50k records/s'; partitions=0: must be greater than or equal to 1",
         ),
-        ({"rate": 0}, "rate=0: out of range; use more than 0 and at most 1G records/s"),
-        ({"rate": "2G records/s"}, "rate='2G records/s': out of range; use more than 0 and at most 1G records/s"),
+        ({"rate": 0}, "rate=0: must be above 0 and at most 1G records/s"),
+        ({"rate": "2G records/s"}, "rate='2G records/s': must be above 0 and at most 1G records/s"),
         (
             {"rate": "1 MiB/s", "record_size": "big"},
             f"record_size: cannot read 'big' as a size; use one of {_SIZES}",
@@ -250,153 +250,199 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             "rate: cannot read '1 QiB/s' as a byte rate; use one of B/s, KiB/s, MiB/s, GiB/s, TiB/s, kB/s, MB/s, "
             "GB/s, TB/s, for example '500 KiB/s', '50 MiB/s'",
         ),
-        ({"topic_config": "x"}, "topic_config='x': input should be a valid dictionary"),
-        ({"topic": ""}, f"topic='': {_TOPIC_NAME}"),
-        ({"topic": ".."}, f"topic: {_TOPIC_NAME}"),
-        ({"topic": "my orders"}, f"topic='my orders': {_TOPIC_NAME}"),
-        ({"topic": "örders"}, f"topic='örders': {_TOPIC_NAME}"),
-        ({"topic": "orders\n"}, f"topic='orders\\n': {_TOPIC_NAME}"),
-        ({"topic": "x" * 250}, f"topic='{'x' * 99}...: {_TOPIC_NAME}"),
-        ({"topic": 7}, "topic=7: input should be a valid string"),
+        ({"topic_config": "x"}, "topic_config='x': must be a valid dictionary"),
+        ({"topic": ""}, "topic='': must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"),
+        ({"topic": ".."}, "topic: must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"),
+        (
+            {"topic": "my orders"},
+            ("topic='my orders': must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"),
+        ),
+        (
+            {"topic": "örders"},
+            ("topic='örders': must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"),
+        ),
+        (
+            {"topic": "orders\n"},
+            ("topic='orders\\n': must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"),
+        ),
+        (
+            {"topic": "x" * 250},
+            (
+                f"topic='{'x' * 99}...: "
+                "must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'"
+            ),
+        ),
+        ({"topic": 7}, "topic=7: must be a valid string"),
         (
             {"topic": "__consumer_offsets"},
-            "topic='__consumer_offsets': names that begin with '__' are those of internal topics; load on one would "
-            "harm the cluster",
+            (
+                "topic='__consumer_offsets': must not begin with '__': Kafka's internal topics have such "
+                "names, and load could harm them"
+            ),
         ),
         (
             {"topic": "orders", "partitions": 6},
-            "partitions with topic 'orders': a topic that exists has its own, and is never changed; leave it out, or "
-            "leave topic out for one that the run creates",
+            (
+                "partitions cannot be combined with topic 'orders': the plugin never changes existing "
+                "topics; remove it, or remove topic to use a new topic"
+            ),
         ),
         (
             {"topic": "orders", "topic_config": {}, "replication_factor": 1},
-            "replication_factor, topic_config with topic 'orders': a topic that exists has its own, and is never "
-            "changed; leave them out, or leave topic out for one that the run creates",
+            (
+                "replication_factor, topic_config cannot be combined with topic 'orders': the plugin never "
+                "changes existing topics; remove them, or remove topic to use a new topic"
+            ),
         ),
         (
             {"topic_config": {"retention.ms": None}},
-            "topic_config.retention.ms=None: input should be a valid string",
+            "topic_config.retention.ms=None: must be a valid string",
         ),
-        ({"records": 5, "duration": 3}, "give 'records' or 'duration', not both"),
+        ({"records": 5, "duration": 3}, "records and duration exclude each other; give only one of them"),
         (
             {"consumers": 1, "record_size": 4},
-            "record_size 4 B is too small with consumers: end-to-end timing writes 16 B into each value; "
-            "use at least 16 B, or consumers=0",
+            (
+                "record_size 4 B is too small for consumers: end-to-end timing writes 16 B into each value; "
+                "use at least 16 B, or consumers=0"
+            ),
         ),
         (
             {"consumers": 1, "acks": 0},
-            "acks=0 with consumers: what was lost cannot be told from what is late; use acks=1 or 'all'",
+            ("acks=0 cannot be combined with consumers: lost and late records look the same; use acks=1 or 'all'"),
         ),
-        ({"record_size": 0}, "record_size=0: out of range; use at least 1 B and at most 1 GiB"),
-        ({"record_size": {}}, f"record_size={{}}: a distribution has at least one size, {_MIX}"),
+        ({"record_size": 0}, "record_size=0: must be between 1 B and 1 GiB"),
+        ({"record_size": {}}, "record_size={}: must have at least one size, for example {'100 B': 0.9, '10 KiB': 0.1}"),
         (
             {"record_size": {"1 KiB": 1, 1024: 2}},
-            f"record_size={{'1 KiB': 1, 1024: 2}}: 1 KiB comes twice; give each size once, {_MIX}",
+            (
+                "record_size={'1 KiB': 1, 1024: 2}: size 1 KiB is given twice; give each size once, for "
+                "example {'100 B': 0.9, '10 KiB': 0.1}"
+            ),
         ),
         (
             {"record_size": {"2 GiB": 1}},
-            "record_size={'2 GiB': 1}: '2 GiB': out of range; use at least 1 B and at most 1 GiB",
+            "record_size: invalid size '2 GiB': must be between 1 B and 1 GiB",
         ),
         (
             {"record_size": {"1 B": 0}},
-            f"record_size={{'1 B': 0}}: weight 0 of '1 B': use a finite number above 0, {_MIX}",
+            (
+                "record_size: invalid weight 0 of size '1 B': must be a finite number above 0, for example "
+                "{'100 B': 0.9, '10 KiB': 0.1}"
+            ),
         ),
         (
             {"record_size": {"1 B": True}},
-            f"record_size={{'1 B': True}}: weight True of '1 B': use a finite number above 0, {_MIX}",
+            (
+                "record_size: invalid weight True of size '1 B': must be a finite number above 0, for "
+                "example {'100 B': 0.9, '10 KiB': 0.1}"
+            ),
         ),
         (
             {"record_size": {1: 1, 2: 1e-13}},
-            "record_size={1: 1, 2: 1e-13}: 2 B is less than one record in 10**12; leave it out",
+            "record_size={1: 1, 2: 1e-13}: the share of size 2 B is below 1 in 10**12; remove this size",
         ),
         (
             {"consumers": 1, "record_size": {4: 1, 100: 1}},
-            "record_size 4 B is too small with consumers: end-to-end timing writes 16 B into each value; "
-            "use at least 16 B, or consumers=0",
+            (
+                "record_size 4 B is too small for consumers: end-to-end timing writes 16 B into each value; "
+                "use at least 16 B, or consumers=0"
+            ),
         ),
         (
             {"payload": "text"},
-            "payload='text': use 'random', 'zeros', 'file:PATH' or {'file': PATH, 'delimiter': TEXT}",
+            "payload='text': must be 'random', 'zeros', 'file:PATH' or {'file': PATH, 'delimiter': TEXT}",
         ),
-        ({"payload": "file:"}, "payload='file:': file is ''; use text that is not empty, in UTF-8"),
+        ({"payload": "file:"}, "payload: invalid file '': must be non-empty text that UTF-8 can encode"),
         (
             {"payload": {"file": "a", "delimeter": ","}},
-            "payload={'file': 'a', 'delimeter': ','}: unknown 'delimeter': did you mean 'delimiter'?",
+            ("payload={'file': 'a', 'delimeter': ','}: unknown entry 'delimeter': did you mean 'delimiter'?"),
         ),
         (
             {"payload": {"file": "a", "delimiter": ""}},
-            "payload={'file': 'a', 'delimiter': ''}: delimiter is ''; use text that is not empty, in UTF-8",
+            "payload: invalid delimiter '': must be non-empty text that UTF-8 can encode",
         ),
         (
             {"payload": "file:a", "record_size": "1 KiB"},
-            "record_size 1 KiB with samples: the samples decide the size; leave record_size out, or take it back by "
-            "record_size=None",
+            (
+                "record_size 1 KiB cannot be combined with samples, which define the sizes; remove "
+                "record_size, or set record_size=None to override another marker"
+            ),
         ),
         (
             {"payload": "file:a", "rate": "1 MiB/s"},
-            "rate: '1 MiB/s' in bytes cannot be with samples, whose sizes differ; use records/s",
+            "rate: invalid rate '1 MiB/s': samples differ in size, so the rate must be in records/s",
         ),
         (
             {"key": "uniform"},
-            "key='uniform': use 'uniform:N', 'zipf:N', 'zipf:N:EXPONENT' or 'sequential', for example 'uniform:10k'",
+            (
+                "key='uniform': must be 'uniform:N', 'zipf:N', 'zipf:N:EXPONENT' or 'sequential', for "
+                "example 'uniform:10k'"
+            ),
         ),
         (
             {"key": "zipf:2M"},
-            "key='zipf:2M': '2M' keys cannot be; zipf takes a whole number from 1 to 1000000, for example '10k'",
+            ("key: invalid key count '2M': must be a whole number between 1 and 1,000,000 for zipf, for example '10k'"),
         ),
         (
             {"key": "uniform:x"},
-            "key='uniform:x': 'x' keys cannot be; uniform takes a whole number from 1 to 1000000000, for example '10k'",
+            (
+                "key: invalid key count 'x': must be a whole number between 1 and 1,000,000,000 for uniform, "
+                "for example '10k'"
+            ),
         ),
         (
             {"key": "zipf:5:nan"},
-            "key='zipf:5:nan': exponent 'nan' cannot be; use a finite number above 0, for example 'zipf:10k:1.1'",
+            "key: invalid exponent 'nan': must be a finite number above 0, for example 'zipf:10k:1.1'",
         ),
-        ({"headers": {"": "x"}}, "headers={'': 'x'}: a header's name is empty; give it one"),
+        ({"headers": {"": "x"}}, "headers={'': 'x'}: the name of a header must not be empty"),
         (
             {"headers": {"trace": "\ud800"}},
-            "headers={'trace': '\\ud800'}: header 'trace' has characters that UTF-8 does not; use others",
+            ("headers={'trace': '\\ud800'}: header 'trace' contains characters that UTF-8 cannot encode; remove them"),
         ),
-        ({"headers": {"trace": None}}, "headers.trace=None: input should be a valid string"),
-        ({"client": "java"}, "client='java': input should be 'batch' or 'record'"),
-        ({"idempotence": 1}, "idempotence=1: use True or False"),
-        ({"idempotence": True, "acks": 1}, "idempotence with acks=1: it needs acks='all'; leave one of them out"),
+        ({"headers": {"trace": None}}, "headers.trace=None: must be a valid string"),
+        ({"client": "java"}, "client='java': must be 'batch' or 'record'"),
+        ({"idempotence": 1}, "idempotence=1: must be True or False"),
+        ({"idempotence": True, "acks": 1}, "idempotence needs acks='all', not acks=1; remove one of them"),
         (
             {"transaction_size": 5, "acks": 0},
-            "transaction_size with acks=0: it needs acks='all'; leave one of them out",
+            "transaction_size needs acks='all', not acks=0; remove one of them",
         ),
         (
             {"transaction_size": 5, "idempotence": False},
-            "transaction_size with idempotence=False: transactions need it; leave idempotence out",
+            "transaction_size needs idempotence, not idempotence=False; remove idempotence",
         ),
-        ({"transaction_size": 0}, "transaction_size=0: input should be greater than or equal to 1"),
+        ({"transaction_size": 0}, "transaction_size=0: must be greater than or equal to 1"),
         (
             {"abort_ratio": 0.1},
-            "abort_ratio without transactions: give transaction_size, for example transaction_size=100",
+            "abort_ratio needs transactions; set transaction_size, for example transaction_size=100",
         ),
-        ({"transaction_size": 5, "abort_ratio": 1}, "abort_ratio=1: input should be less than 1"),
-        ({"transaction_size": 5, "abort_ratio": False}, "abort_ratio=False: use a number from 0 to below 1"),
+        ({"transaction_size": 5, "abort_ratio": 1}, "abort_ratio=1: must be less than 1"),
+        ({"transaction_size": 5, "abort_ratio": False}, "abort_ratio=False: must be a number, not True or False"),
         (
             {"producer_config": {"transaction.timeout.ms": 5}},
-            "producer_config: 'transaction.timeout.ms' without transactions; give transaction_size, or leave it out",
+            ("producer_config: 'transaction.timeout.ms' needs transactions; set transaction_size, or remove it"),
         ),
         (
             {"producer_config": {"acks": 1}, "consumers": 1, "consumer_config": {"topics": "x"}},
-            "producer_config: 'acks' is decided by the field acks; set that instead; "
-            "consumer_config: 'topics' is decided by the plugin; leave it out",
+            (
+                "producer_config: 'acks' is set by the field acks; use that field; consumer_config: 'topics' "
+                "is set by the plugin; remove it"
+            ),
         ),
         (
             {"consumer_groups": 2, "consume": "backlog"},
-            "consumer_groups without consumers: nobody reads; give consumers=1 or more, or leave consumer_groups out; "
-            "consume without consumers: nobody reads; give consumers=1 or more, or leave consume out",
+            (
+                "consumer_groups needs consumers; set consumers=1 or more, or remove consumer_groups; "
+                "consume needs consumers; set consumers=1 or more, or remove consume"
+            ),
         ),
         (
             {"isolation_level": "read_committed"},
-            "isolation_level without consumers: nobody reads; give consumers=1 or more, or leave isolation_level out",
+            "isolation_level needs consumers; set consumers=1 or more, or remove isolation_level",
         ),
         (
             {"consumers": 600, "consumer_groups": 2},
-            "2 groups of 600 consumers are 1200 clients; at most 1000 can be",
+            "2 groups of 600 consumers are 1200 clients; use at most 1000",
         ),
     ],
 )
@@ -411,7 +457,7 @@ def test_a_refused_value_is_shown_in_part_when_it_is_long() -> None:
     """A message of a megabyte helps nobody."""
     with pytest.raises(ScenarioError) as caught:
         Scenario.of({"compression": "z" * 10**6})
-    assert str(caught.value) == f"compression='{'z' * 99}...: input should be 'gzip', 'snappy', 'lz4' or 'zstd'"
+    assert str(caught.value) == f"compression='{'z' * 99}...: must be 'gzip', 'snappy', 'lz4' or 'zstd'"
 
 
 _VALUES = st.one_of(
@@ -554,16 +600,19 @@ def test_the_tag_is_the_last_header_of_what_goes_through_an_application() -> Non
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"topic": None}, "output_topic 'orders-enriched' without topic: name the topic that the application reads"),
-        ({"topic": "orders-enriched"}, "output_topic 'orders-enriched' is topic, too"),
-        ({"consumers": 0}, "output_topic 'orders-enriched' without consumers: nobody reads it"),
-        ({"consume": "backlog"}, "output_topic 'orders-enriched' with consume='backlog'"),
-        ({"transaction_size": 10, "abort_ratio": 0.1}, "output_topic 'orders-enriched' with abort_ratio"),
-        ({"headers": {"kafkaperf-tag": "1"}}, "'kafkaperf-tag' is the one that carries the tag"),
-        ({"output_topic": None, "correlate": wrapped_tag}, "correlate without output_topic"),
-        ({"correlate": "header"}, "correlate='header': give a function that takes a record"),
+        ({"topic": None}, "output_topic 'orders-enriched' needs topic; set it to the topic that the application reads"),
+        ({"topic": "orders-enriched"}, "output_topic 'orders-enriched' is the same as topic"),
+        ({"consumers": 0}, "output_topic 'orders-enriched' needs consumers; set consumers=1 or more"),
+        ({"consume": "backlog"}, "output_topic 'orders-enriched' needs consume='live', not consume='backlog'"),
+        (
+            {"transaction_size": 10, "abort_ratio": 0.1},
+            "output_topic 'orders-enriched' cannot be combined with abort_ratio",
+        ),
+        ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the tag"),
+        ({"output_topic": None, "correlate": wrapped_tag}, "correlate needs output_topic"),
+        ({"correlate": "header"}, "correlate='header': must be a function that takes a record"),
         ({"correlate": lambda record: record.value}, "must be a function at the top of a module"),
-        ({"correlate": wrapped_tag, "record_size": 5}, "record_size 5 B is too small with consumers"),
+        ({"correlate": wrapped_tag, "record_size": 5}, "record_size 5 B is too small for consumers"),
     ],
 )
 def test_what_cannot_go_through_an_application_is_refused(fields: dict[str, Any], told: str) -> None:
@@ -577,5 +626,7 @@ def test_a_function_that_workers_cannot_import_is_refused(monkeypatch: pytest.Mo
     module = types.ModuleType("test_nowhere")
     exec("def tag(record): return record.value[:16]", module.__dict__)  # noqa: S102 - a module without a file
     monkeypatch.setitem(sys.modules, "test_nowhere", module)
-    with pytest.raises(ScenarioError, match="workers cannot import test_nowhere, where tag is: it is not on Python's"):
+    with pytest.raises(
+        ScenarioError, match="workers cannot import tag from test_nowhere: the module is not on Python's"
+    ):
         Scenario.of({**THROUGH, "correlate": module.tag})

@@ -124,82 +124,111 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("", f"cannot read threshold '': {_FORM}, {_EXAMPLE}"),
-        (_P99, f"cannot read threshold '{_P99}': {_FORM}, {_EXAMPLE}"),
-        (f"{_P99} = 5 ms", f"threshold '{_P99} = 5 ms': '=' is no operator; use one of <= < >= > =="),
-        (f"{_P99} =< 5 ms", f"threshold '{_P99} =< 5 ms': '=<' is no operator; use one of <= < >= > =="),
-        (f"1 ms < {_P99} < 5 ms", f"cannot read threshold '1 ms < {_P99} < 5 ms': {_FORM}, {_EXAMPLE}"),
-        (5, f"cannot read threshold 5: expected text, {_EXAMPLE}"),
+        ("", f"invalid threshold '': must be METRIC OP LIMIT with one of <= < >= > ==, {_EXAMPLE}"),
+        (_P99, f"invalid threshold '{_P99}': must be METRIC OP LIMIT with one of <= < >= > ==, {_EXAMPLE}"),
+        (f"{_P99} = 5 ms", f"invalid threshold '{_P99} = 5 ms': unknown operator '='; use one of <= < >= > =="),
+        (f"{_P99} =< 5 ms", f"invalid threshold '{_P99} =< 5 ms': unknown operator '=<'; use one of <= < >= > =="),
+        (
+            f"1 ms < {_P99} < 5 ms",
+            f"invalid threshold '1 ms < {_P99} < 5 ms': must be METRIC OP LIMIT with one of <= < >= > ==, {_EXAMPLE}",
+        ),
+        (5, f"invalid threshold 5: must be text, {_EXAMPLE}"),
         (
             f"{_P99} <= " + "0" * 300,
-            f"cannot read threshold '{_P99} <= {'0' * 17}'...: it has 323 characters, at most 300 are read; "
-            f"expected METRIC OP LIMIT, {_EXAMPLE}",
+            (
+                f"invalid threshold '{_P99} <= 00000000000000000'...: has 323 characters, must have at most 300 "
+                f"and the form METRIC OP LIMIT, {_EXAMPLE}"
+            ),
         ),
         (
             "produce.latency.p98 <= 5 ms",
-            "threshold 'produce.latency.p98 <= 5 ms': unknown metric 'produce.latency.p98'; "
-            "did you mean 'produce.latency.p99', 'produce.latency.p95' or 'produce.latency.p90'?",
+            (
+                "invalid threshold 'produce.latency.p98 <= 5 ms': unknown metric 'produce.latency.p98'; did "
+                f"you mean '{_P99}', 'produce.latency.p95' or 'produce.latency.p90'?"
+            ),
         ),
-        (f"{_P99} <= 5", f"threshold '{_P99} <= 5': '5' has no unit; use one of {_TIMES}"),
+        (f"{_P99} <= 5", f"invalid threshold '{_P99} <= 5': '5' has no unit; use one of {_TIMES}"),
         (
             f"{_P99} <= 5 MiB",
-            f"threshold '{_P99} <= 5 MiB': cannot read '5 MiB' as a time; use one of {_TIMES}",
+            f"invalid threshold '{_P99} <= 5 MiB': cannot read '5 MiB' as a time; use one of {_TIMES}",
         ),
-        (f"{_P99} <= ", f"threshold '{_P99} <= ': cannot read '' as a time; use one of {_TIMES}"),
+        (f"{_P99} <= ", f"invalid threshold '{_P99} <= ': cannot read '' as a time; use one of {_TIMES}"),
         (
             f"{_P99} <= baseline + 20",
-            f"threshold '{_P99} <= baseline + 20': cannot read 'baseline + 20'; "
-            "use 'baseline', 'baseline + N%' or 'baseline - N%'",
+            (
+                f"invalid threshold '{_P99} <= baseline + 20': cannot read 'baseline + 20'; use 'baseline', "
+                "'baseline + N%' or 'baseline - N%'"
+            ),
         ),
         (
             f"{_P99} <= baseline + \u0663%",
-            f"threshold '{_P99} <= baseline + \u0663%': cannot read 'baseline + \u0663%'; "
-            "use 'baseline', 'baseline + N%' or 'baseline - N%'",
+            (
+                f"invalid threshold '{_P99} <= baseline + ٣%': cannot read 'baseline + ٣%'; use 'baseline', "
+                "'baseline + N%' or 'baseline - N%'"
+            ),
         ),
         (
             "produce.throughput >= baseline + 5%",
-            "threshold 'produce.throughput >= baseline + 5%': for produce.throughput higher is better, "
-            "so a baseline limit is 'produce.throughput >= baseline - N%'",
+            (
+                "invalid threshold 'produce.throughput >= baseline + 5%': higher values of "
+                "produce.throughput are better; use 'produce.throughput >= baseline - N%'"
+            ),
         ),
         (
             "produce.throughput >= baseline - 100%",
-            "threshold 'produce.throughput >= baseline - 100%': 'baseline - 100%' leaves nothing of the baseline; "
-            "use less than 100%",
+            (
+                "invalid threshold 'produce.throughput >= baseline - 100%': invalid limit 'baseline - 100%': "
+                "must subtract less than 100%"
+            ),
         ),
         (
             f"{_P99} <= max(5 ms)",
-            f"threshold '{_P99} <= max(5 ms)': 'max(5 ms)': max takes two limits, "
-            "for example 'max(baseline + 20%, 5 ms)'",
+            (
+                f"invalid threshold '{_P99} <= max(5 ms)': 'max(5 ms)': max must have two limits, for example "
+                "'max(baseline + 20%, 5 ms)'"
+            ),
         ),
         (
             f"{_P99} <= max(1 ms, 2 ms, 3 ms)",
-            f"threshold '{_P99} <= max(1 ms, 2 ms, 3 ms)': 'max(1 ms, 2 ms, 3 ms)': max takes two limits, "
-            "for example 'max(baseline + 20%, 5 ms)'",
+            (
+                f"invalid threshold '{_P99} <= max(1 ms, 2 ms, 3 ms)': 'max(1 ms, 2 ms, 3 ms)': max must have "
+                "two limits, for example 'max(baseline + 20%, 5 ms)'"
+            ),
         ),
         (
             "errors <= baseline",
-            "threshold 'errors <= baseline': errors can be zero and so has no ratio to a baseline; "
-            "use an absolute limit, for example 'errors == 0'",
+            (
+                "invalid threshold 'errors <= baseline': errors can be zero, so it has no ratio to a "
+                "baseline; use an absolute limit, for example 'errors == 0'"
+            ),
         ),
         (
             f"{_P99} >= baseline",
-            f"threshold '{_P99} >= baseline': for {_P99} lower is better, so a baseline limit is "
-            f"'{_P99} <= baseline + N%'",
+            (
+                f"invalid threshold '{_P99} >= baseline': lower values of {_P99} are better; use '{_P99} <= baseline + "
+                "N%'"
+            ),
         ),
         (
             f"{_P99} <= baseline - 5%",
-            f"threshold '{_P99} <= baseline - 5%': for {_P99} lower is better, so a baseline limit is "
-            f"'{_P99} <= baseline + N%'",
+            (
+                f"invalid threshold '{_P99} <= baseline - 5%': lower values of {_P99} are better; use '{_P99} <= "
+                "baseline + N%'"
+            ),
         ),
         (
             "produce.throughput <= max(baseline, 5k records/s)",
-            "threshold 'produce.throughput <= max(baseline, 5k records/s)': for produce.throughput higher is better, "
-            "so a baseline limit is 'produce.throughput >= baseline - N%'",
+            (
+                "invalid threshold 'produce.throughput <= max(baseline, 5k records/s)': higher values of "
+                "produce.throughput are better; use 'produce.throughput >= baseline - N%'"
+            ),
         ),
         (
             f"{_P99} == baseline",
-            f"threshold '{_P99} == baseline': for {_P99} lower is better, so a baseline limit is "
-            f"'{_P99} <= baseline + N%'",
+            (
+                f"invalid threshold '{_P99} == baseline': lower values of {_P99} are better; use '{_P99} <= baseline + "
+                "N%'"
+            ),
         ),
     ],
 )

@@ -190,7 +190,7 @@ def test_thousands_of_characters_become_one_short_name(tmp_path: Path) -> None:
 
 def test_an_environment_that_is_no_folder_name_is_refused(tmp_path: Path) -> None:
     """The path must hold whatever the caller forgot to check."""
-    with pytest.raises(UsageError, match="is not a safe folder name"):
+    with pytest.raises(UsageError, match="invalid environment name"):
         BaselineStore(tmp_path).path("../elsewhere", _NODEID)
 
 
@@ -210,44 +210,44 @@ def _session(**changes: Any) -> dict[str, Any]:
         ("", "not JSON: Expecting value: line 1 column 1 (char 0)"),
         ("<<<<<<< HEAD\n{}", "not JSON: Expecting value: line 1 column 1 (char 0)"),
         ("\udcff", "not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
-        ("[]", "a JSON object was expected, not list"),
+        ("[]", "must be a JSON object, not list"),
         (
             "{}",
             "schema={}: field required; nodeid={}: field required; environment={}: field required; "
             "scenario={}: field required; sessions={}: field required",
         ),
-        (_written(schema=0), "schema=0: input should be 1"),
-        (_written(schema="1"), "schema='1': input should be 1"),
-        (_written(sessions=[]), "sessions=[]: at least one is needed"),
+        (_written(schema=0), "schema=0: must be 1"),
+        (_written(schema="1"), "schema='1': must be 1"),
+        (_written(sessions=[]), "sessions=[]: must not be empty"),
         (_written(extra=1), "extra=1: extra inputs are not permitted"),
-        (_written(nodeid=5), "nodeid=5: input should be a valid string"),
+        (_written(nodeid=5), "nodeid=5: must be a valid string"),
         (
             _written(sessions=[_session(rounds=[])]),
-            "sessions.0.rounds=[]: at least one is needed",
+            "sessions.0.rounds=[]: must not be empty",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": float("nan")}])]),
-            "sessions.0.rounds.0.errors=nan: input should be a finite number",
+            "sessions.0.rounds.0.errors=nan: must be a finite number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": float("inf")}])]),
-            "sessions.0.rounds.0.errors=inf: input should be a finite number",
+            "sessions.0.rounds.0.errors=inf: must be a finite number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": -1}])]),
-            "sessions.0.rounds.0.errors=-1: input should be greater than or equal to 0",
+            "sessions.0.rounds.0.errors=-1: must be greater than or equal to 0",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": "1"}])]),
-            "sessions.0.rounds.0.errors='1': input should be a valid number",
+            "sessions.0.rounds.0.errors='1': must be a valid number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": True}])]),
-            "sessions.0.rounds.0.errors=True: input should be a valid number",
+            "sessions.0.rounds.0.errors=True: must be a valid number",
         ),
         (
             _written(sessions=[_session(rounds=[{"errors": 1e31}])]),
-            f"sessions.0.rounds.0.errors=1e+31: input should be less than or equal to {10**30}",
+            f"sessions.0.rounds.0.errors=1e+31: must be less than or equal to {10**30}",
         ),
         (_written(sessions=[_session(extra=1)]), "sessions.0.extra=1: extra inputs are not permitted"),
         (
@@ -260,7 +260,7 @@ def _session(**changes: Any) -> dict[str, Any]:
         ),
         (
             _written(sessions=[_session(created="2025-01-31T12:00:00")]),
-            "sessions.0.created='2025-01-31T12:00:00': a time needs its offset, such as +00:00",
+            "sessions.0.created='2025-01-31T12:00:00': must have a UTC offset, such as +00:00",
         ),
     ],
 )
@@ -313,7 +313,7 @@ def test_a_newer_file_is_refused_and_left_untouched(tmp_path: Path) -> None:
         with pytest.raises(BaselineError) as caught:
             touch()
         assert str(caught.value) == (
-            f"baseline {path} is of schema 2, and this version of pytest-kafkaperf reads up to 1; upgrade "
+            f"baseline {path} has schema 2, but this version of pytest-kafkaperf reads up to 1; upgrade "
             "pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
         )
     assert path.read_text() == '{"schema": 2, "unknown": "shape"}'
@@ -355,7 +355,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(BaselineError) as caught:
         store.save(_record())
     assert str(caught.value) == (
-        f"cannot write baseline {store.path('ci', _NODEID)}: Not a directory; --kafka-baselines names another folder"
+        f"cannot write baseline {store.path('ci', _NODEID)}: Not a directory; use --kafka-baselines for another folder"
     )
 
 
@@ -380,21 +380,21 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
 @pytest.mark.parametrize(
     ("rounds", "problem"),
     [
-        ([], "sessions.0.rounds=[]: at least one is needed"),
-        ([{"errors": float("nan")}], "sessions.0.rounds.0.errors=nan: input should be a finite number"),
-        ([{"errors": -1}], "sessions.0.rounds.0.errors=-1.0: input should be greater than or equal to 0"),
+        ([], "sessions.0.rounds=[]: must not be empty"),
+        ([{"errors": float("nan")}], "sessions.0.rounds.0.errors=nan: must be a finite number"),
+        ([{"errors": -1}], "sessions.0.rounds.0.errors=-1.0: must be greater than or equal to 0"),
     ],
 )
 def test_figures_that_cannot_be_are_never_written(rounds: Any, problem: str) -> None:
     """The next run would find its baseline damaged."""
     with pytest.raises(BaselineError) as caught:
         _record(rounds=rounds)
-    assert str(caught.value) == f"the figures of {_NODEID} cannot become a baseline: {problem}; run it again"
+    assert str(caught.value) == f"cannot make a baseline of the results of {_NODEID}: {problem}; run it again"
 
 
 def test_what_json_has_no_word_for_is_never_written() -> None:
     """Other tools could not read the file, and neither could this one."""
-    with pytest.raises(BaselineError, match=r"scenario\.rate\.float=nan: input should be a finite number"):
+    with pytest.raises(BaselineError, match=r"scenario\.rate\.float=nan: must be a finite number"):
         _record(scenario={"rate": float("nan")})
 
 
@@ -426,7 +426,7 @@ def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path)
     assert store.comparable("new", _NODEID, _SCENARIO) == BaselineRounds(
         sessions=(_ROUNDS,),
         obstacle="no baseline for environment 'new' (there is one for 'ci', 'laptop': the change against 'ci' is "
-        f"shown, it never counts); {_MAKE}",
+        f"for information only); {_MAKE}",
     )
 
 
@@ -445,8 +445,8 @@ def test_a_changed_scenario_is_not_compared_and_named_field_by_field(tmp_path: P
     store.save(_record())
     now = Scenario.of({"rate": 10_000, "linger": "10 ms", "records": 1000, "acks": 1}).model_dump(mode="json")
     assert store.comparable("ci", _NODEID, now) == BaselineRounds(
-        obstacle="the scenario is not the baseline's (acks: all -> 1; duration: 5 s -> none; linger: 5 ms -> 10 ms; "
-        f"rate: 5k records/s -> 10k records/s; records: none -> 1k records); {_MAKE}"
+        obstacle="the scenario differs from the baseline's (acks: all -> 1; duration: 5 s -> none; "
+        f"linger: 5 ms -> 10 ms; rate: 5k records/s -> 10k records/s; records: none -> 1k records); {_MAKE}"
     )
 
 
@@ -570,7 +570,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     within = Stored(
         path=store.folder / "laptop" / path.relative_to(store.folder / "ci"), environment="laptop", nodeid=_NODEID
     )
-    with pytest.raises(BaselineError, match="does not lie in the folder of baselines"):
+    with pytest.raises(BaselineError, match="is outside of the baseline folder"):
         store.prune([within])
     assert original.path.exists()
 
@@ -614,8 +614,7 @@ def test_nothing_outside_the_folder_is_ever_deleted(tmp_path: Path, where: str) 
     with pytest.raises(BaselineError) as caught:
         store.prune([kept, wrong])
     assert str(caught.value) == (
-        f"{tmp_path / where} is not deleted: it does not lie in the folder of baselines, {store.folder}; "
-        "delete it by hand"
+        f"{tmp_path / where} was not deleted: it is outside of the baseline folder {store.folder}; delete it by hand"
     )
     assert kept.path.exists()
     assert (tmp_path / "other" / "a.json").exists()
@@ -686,7 +685,5 @@ def test_measured_and_imported_sessions_are_never_mixed(tmp_path: Path) -> None:
     path = BaselineStore(tmp_path).path("ci", _NODEID)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(content))
-    with pytest.raises(
-        BaselineError, match=": sessions that were measured and imported ones are no neighbours; restore"
-    ):
+    with pytest.raises(BaselineError, match=": must not mix measured and imported sessions; restore"):
         BaselineStore(tmp_path).load("ci", _NODEID)

@@ -75,7 +75,7 @@ def test_a_reference_counts_and_the_baseline_does_not() -> None:
         (
             Measured(rounds=rounds(P99.name, 1.0), reference=rounds(P99.name, 1.0, 2.0)),
             [],
-            "1 round and 2 of the reference: no pairs",
+            "1 round and 2 of the reference do not form pairs",
         ),
     ],
 )

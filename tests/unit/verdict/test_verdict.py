@@ -172,7 +172,7 @@ def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> Non
         change=approx(0.5),
         detectable=approx(0.267, abs=0.001),
         outcome=Verdict.REGRESSED,
-        reason="+50.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)",
+        reason="+50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)",
         interval=approx((1.5 * 0.0099 / 0.0102 - 1, 1.5 * 0.0102 / 0.0099 - 1)),
         spread=approx((0.0147, 0.0153)),
     )
@@ -185,7 +185,7 @@ def test_less_throughput_is_worse() -> None:
     assert check.change == approx(-0.5)
     assert check.interval == approx((0.5 * 0.0099 / 0.0102 - 1, 0.5 * 0.0102 / 0.0099 - 1))
     assert check.reason == (
-        "-50.0 % against the baseline, the limit is -10.0 %; beyond noise (p = 0.00397, 5 against 5 rounds)"
+        "-50.0 % against the baseline, the threshold is -10.0 %; significant (p = 0.00397, 5 against 5 rounds)"
     )
 
 
@@ -194,7 +194,7 @@ def test_within_the_tolerance_passes() -> None:
     check = _judge(f"{_P99} <= baseline + 20%", _times(1.15), _TEN_MS)
     assert (check.outcome, check.reason) == (
         Verdict.PASSED,
-        "+15.0 % against the baseline, the limit is +20.0 %",
+        "+15.0 % against the baseline, the threshold is +20.0 %",
     )
 
 
@@ -203,8 +203,8 @@ def test_worse_but_not_beyond_noise_passes_and_says_so() -> None:
     check = _judge(f"{_P99} <= baseline + 20%", [0.008, 0.013, 0.0131, 0.0132, 0.0133], _TEN_MS)
     assert check.outcome is Verdict.PASSED
     assert check.reason == (
-        "+30.7 % against the baseline, the limit is +20.0 %; but not beyond noise "
-        "(p = 0.0754, not < 0.01; 5 against 5 rounds)"
+        "+30.7 % against the baseline, the threshold is +20.0 %; not significant "
+        "(p = 0.0754, not below 0.01; 5 against 5 rounds)"
     )
 
 
@@ -213,8 +213,7 @@ def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> Non
     check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
     assert (check.outcome, check.change) == (Verdict.IMPROVED, approx(-0.5))
     assert check.reason == (
-        "-50.0 % against the baseline, better by more than the tolerance; "
-        "beyond noise (p = 0.00397, 5 against 5 rounds)"
+        "-50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)"
     )
     assert _judge(f"{_RATE} >= baseline - 10%", _times(1.5), _TEN_MS).outcome is Verdict.IMPROVED
 
@@ -254,15 +253,14 @@ def test_the_rounds_of_all_sessions_are_compared_with() -> None:
 @pytest.mark.parametrize(
     ("current", "baseline", "reason"),
     [
-        (3, 5, "3 against 5 cannot decide; 4 against 5 can: use rounds=4 or more"),
-        (1, 5, "1 against 5 cannot decide; 4 against 5 can: use rounds=4 or more"),
-        (4, 4, "4 against 4 cannot decide; 5 against 4 can: use rounds=5 or more"),
-        (5, 3, "5 against 3 cannot decide; 5 against 4 can: make the baseline anew with 4 rounds or more"),
+        (3, 5, "3 against 5; use rounds=4 or more"),
+        (1, 5, "1 against 5; use rounds=4 or more"),
+        (4, 4, "4 against 4; use rounds=5 or more"),
+        (5, 3, "5 against 3; make a new baseline with 4 rounds or more"),
         (
             2,
             1,
-            "2 against 1 cannot decide; 5 against 4 can: use rounds=5 or more and make the baseline anew with "
-            "4 rounds or more",
+            "2 against 1; use rounds=5 or more and make a new baseline with 4 rounds or more",
         ),
     ],
 )
@@ -272,7 +270,7 @@ def test_too_few_rounds_cannot_decide_whatever_their_values(
 ) -> None:
     """A limit that could never fail must not pass: it would be a gate that sleeps."""
     check = _judge(f"{_P99} <= baseline + 20%", [0.01 * factor] * current, [0.01] * baseline)
-    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, f"too few rounds: {reason}")
+    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, f"too few rounds to prove a regression: {reason}")
     assert check.change == approx(factor - 1)
 
 
@@ -310,7 +308,7 @@ def test_another_environments_baseline_is_shown_and_never_gates() -> None:
 @pytest.mark.parametrize(
     ("values", "flaw"),
     [
-        ([0.01, 0.0], "is 0 s in round 2 of 2 of the baseline's session 1 and so has no ratio"),
+        ([0.01, 0.0], "is 0 s in round 2 of 2 of the baseline's session 1, so it has no ratio"),
         ([0.01, math.nan], "is nan s in round 2 of 2 of the baseline's session 1"),
     ],
 )
@@ -325,7 +323,7 @@ def test_a_current_zero_never_decides_against_a_baseline() -> None:
     """It has no logarithm; an absolute limit judges it."""
     check = _judge(f"{_RATE} >= baseline", [5.0, 0.0], _TEN_MS)
     assert check.outcome is Verdict.INCONCLUSIVE
-    assert check.reason == "produce.throughput is 0 records/s in round 2 of 2 and so has no ratio"
+    assert check.reason == "produce.throughput is 0 records/s in round 2 of 2, so it has no ratio"
 
 
 def test_a_baseline_from_before_the_metric_never_decides() -> None:
@@ -397,7 +395,7 @@ def test_a_composed_limit_gives_both_reasons_and_the_figure_that_counts() -> Non
     check = _judge(f"{_P99} <= max(baseline + 20%, 5 ms)", _WORSE, _TEN_MS)
     assert (check.limit, check.limit_value) == ("max(baseline + 20 %, 5 ms)", approx(0.012))
     assert check.reason == (
-        "baseline + 20 %: +100.0 % against the baseline, the limit is +20.0 %; beyond noise (p = 0.00397, "
+        "baseline + 20 %: +100.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, "
         "5 against 5 rounds); 5 ms: median of 5 rounds, from 19.6 ms to 20.4 ms"
     )
 
@@ -588,8 +586,8 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
 VIOLATED: 2 of 3 limits not met
   expression                                 observed         limit  baseline   change
   produce.latency.p99 <= baseline + 20%         15 ms         12 ms     10 ms  +50.0 %
-    REGRESSED: +50.0 % against the baseline, the limit is +20.0 %; beyond noise
-    (p = 0.00397, 5 against 5 rounds)
+    REGRESSED: +50.0 % against the baseline, the threshold is +20.0 %;
+    significant (p = 0.00397, 5 against 5 rounds)
   produce.throughput >= 5k records/s     4k records/s  5k records/s         -        -
     VIOLATED: median of 5 rounds, each 4k records/s"""
     )
@@ -669,6 +667,9 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Ver
         at_least=["capacity"],
     )
     assert judgement.verdict is verdict
-    told = "capacity >= 50k records/s: capacity is a lower bound here, and may keep the limit; see the warnings"
+    told = (
+        "capacity >= 50k records/s: capacity is a lower bound here, so the true value may meet the threshold; "
+        "see the warnings"
+    )
     problem = Problem(ProblemKind.CAPACITY_LOWER_BOUND, told)
     assert judgement.problems == ((problem,) if verdict is Verdict.INVALID else ())

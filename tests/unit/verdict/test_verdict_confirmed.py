@@ -46,7 +46,8 @@ def test_a_suspect_is_not_yet_a_regression() -> None:
     judgement = judged()
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
     assert judgement.checks[0].reason == (
-        "+30.0 % against the baseline, the limit is +10.0 %; suspect, and no fresh session has run"
+        "+30.0 % against the baseline, the threshold is +10.0 %; suspected regression, not yet confirmed by "
+        "fresh sessions"
     )
 
 
@@ -74,7 +75,7 @@ def test_a_confirmed_regression_shows_each_session() -> None:
     """The reader sees what it rests on, and by how much."""
     (check,) = judged(1.3, 1.25, 1.35).checks
     assert check.reason.startswith(
-        "confirmed on 3 fresh sessions: +30.0 %, +25.0 %, +35.0 %; the limit is +10.0 %; beyond noise (p = "
+        "confirmed by 3 fresh sessions: +30.0 %, +25.0 %, +35.0 %; the threshold is +10.0 %; significant (p = "
     )
     assert check.reason.endswith(", 15 against 25 rounds)")
     assert check.change == pytest.approx(0.3, abs=0.01)
@@ -85,7 +86,7 @@ def test_a_suspect_that_is_cleared_says_so() -> None:
     """Somebody has seen the reruns and wonders."""
     (check,) = judged(1.02, 0.99).checks
     assert check.reason == (
-        "suspect at first, and not confirmed on 2 fresh sessions: +2.0 %, -1.0 %; the limit is +10.0 %"
+        "suspected regression, not confirmed by 2 fresh sessions: +2.0 %, -1.0 %; the threshold is +10.0 %"
     )
 
 

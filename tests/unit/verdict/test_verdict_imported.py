@@ -16,9 +16,10 @@ from pytest_kafkaperf.verdict.verdict import Judgement, judge
 P99 = "produce.latency.p99"
 ONE_ROUND = BaselineRounds(sessions=(({P99: 0.010},),), imported="kafka-producer-perf-test")
 ALONE = (
-    "against a baseline imported from kafka-producer-perf-test (by ratio alone: it was measured by another tool, and "
-    "its noise is not known); the limit is +10.0 %"
+    "against a baseline imported from kafka-producer-perf-test (by ratio alone, because the noise of imported results "
+    "is unknown)"
 )
+THRESHOLD = "the threshold is +10.0 %"
 
 
 def judged(
@@ -44,10 +45,10 @@ def judged(
 @pytest.mark.parametrize(
     ("first", "verdict", "reason"),
     [
-        (1.5, Verdict.REGRESSED, f"+50.0 % {ALONE}"),
-        (1.05, Verdict.PASSED, f"+5.0 % {ALONE}"),
-        (1.1, Verdict.PASSED, f"+10.0 % {ALONE}"),
-        (0.5, Verdict.IMPROVED, f"-50.0 % {ALONE}"),
+        (1.5, Verdict.REGRESSED, f"+50.0 % {ALONE}, {THRESHOLD}"),
+        (1.05, Verdict.PASSED, f"+5.0 % {ALONE}, {THRESHOLD}"),
+        (1.1, Verdict.PASSED, f"+10.0 % {ALONE}, {THRESHOLD}"),
+        (0.5, Verdict.IMPROVED, f"-50.0 % {ALONE}, {THRESHOLD}"),
     ],
 )
 def test_one_session_against_a_single_round_is_judged_by_its_ratio(first: float, verdict: Verdict, reason: str) -> None:
@@ -59,20 +60,35 @@ def test_one_session_against_a_single_round_is_judged_by_its_ratio(first: float,
 @pytest.mark.parametrize(
     ("fresh", "verdict", "unsettled", "reason"),
     [
-        ((), Verdict.INCONCLUSIVE, True, f"+50.0 % {ALONE}; suspect, and no fresh session has run"),
-        ((1.5,), Verdict.INCONCLUSIVE, True, f"suspect, on 1 fresh session: +50.0 %, {ALONE}"),
+        (
+            (),
+            Verdict.INCONCLUSIVE,
+            True,
+            f"+50.0 % {ALONE}, {THRESHOLD}; suspected regression, not yet confirmed by fresh sessions",
+        ),
+        (
+            (1.5,),
+            Verdict.INCONCLUSIVE,
+            True,
+            f"suspected regression, after 1 fresh session: +50.0 % {ALONE}; {THRESHOLD}",
+        ),
         (
             (1.0, 1.05),
             Verdict.PASSED,
             False,
-            f"suspect at first, and not confirmed on 2 fresh sessions: 0.0 %, +5.0 %, {ALONE}",
+            f"suspected regression, not confirmed by 2 fresh sessions: 0.0 %, +5.0 % {ALONE}; {THRESHOLD}",
         ),
-        ((1.5, 1.5), Verdict.INCONCLUSIVE, True, f"suspect, on 2 fresh sessions: +50.0 %, +50.0 %, {ALONE}"),
+        (
+            (1.5, 1.5),
+            Verdict.INCONCLUSIVE,
+            True,
+            f"suspected regression, after 2 fresh sessions: +50.0 %, +50.0 % {ALONE}; {THRESHOLD}",
+        ),
         (
             (1.5, 1.0, 1.2),
             Verdict.REGRESSED,
             False,
-            f"confirmed on 3 fresh sessions: +50.0 %, 0.0 %, +20.0 %, {ALONE}",
+            f"confirmed by 3 fresh sessions: +50.0 %, 0.0 %, +20.0 % {ALONE}; {THRESHOLD}",
         ),
     ],
 )
@@ -118,4 +134,4 @@ def test_a_reference_counts_and_what_was_imported_does_not() -> None:
         session=Measured(rounds=pairs, reference=pairs),
         baseline=ONE_ROUND,
     )
-    assert judgement.checks[0].reason == "0.0 % against the reference, the limit is +10.0 %"
+    assert judgement.checks[0].reason == "0.0 % against the reference, the threshold is +10.0 %"

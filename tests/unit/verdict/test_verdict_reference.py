@@ -52,7 +52,7 @@ def test_pairs_see_through_what_the_machine_did_to_both() -> None:
     assert check.change == approx(-0.2, abs=0.005)
     assert check.baseline == 1e6
     assert check.reason == (
-        "confirmed on 3 fresh sessions: -20.0 %, -20.0 %, -20.0 %; the limit is -10.0 %; beyond noise "
+        "confirmed by 3 fresh sessions: -20.0 %, -20.0 %, -20.0 %; the threshold is -10.0 %; significant "
         "(p = 3.05e-05, 15 pairs)"
     )
 
@@ -61,7 +61,7 @@ def test_a_pair_of_equals_passes() -> None:
     """The same broker twice."""
     judgement = judged(beside(1.0))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
-    assert judgement.checks[0].reason == "0.0 % against the reference, the limit is -10.0 %"
+    assert judgement.checks[0].reason == "0.0 % against the reference, the threshold is -10.0 %"
 
 
 def test_beside_a_reference_a_stored_baseline_is_no_obstacle() -> None:
@@ -85,11 +85,11 @@ def test_five_pairs_alone_cannot_decide_and_say_what_can() -> None:
     (check,) = judged(beside(0.5), confirm=False).checks
     assert (check.outcome, check.reason) == (
         Verdict.INCONCLUSIVE,
-        "too few rounds: 5 pairs cannot decide; 7 can: use rounds=7 or more",
+        "too few rounds to prove a regression: 5 pairs; use rounds=7 or more",
     )
     assert judged(beside(0.5, pairs=7), confirm=False).verdict is Verdict.REGRESSED
     (check,) = judged(beside(0.5, pairs=2)).checks
-    assert check.reason == "too few rounds: 2 pairs cannot decide; 3 can: use rounds=3 or more"
+    assert check.reason == "too few rounds to prove a regression: 2 pairs; use rounds=3 or more"
 
 
 def test_limits_that_share_an_error_need_rounds_for_it() -> None:
@@ -102,7 +102,7 @@ def test_limits_that_share_an_error_need_rounds_for_it() -> None:
     limits = [parse_threshold(f"{name} <= baseline + 10%") for name in metrics]
     (check, *others) = judge(thresholds=limits, session=worse, baseline=BaselineRounds(), fresh=[worse] * 3).checks
     assert {each.outcome for each in (check, *others)} == {Verdict.INCONCLUSIVE}
-    assert check.reason == "too few rounds: 3 pairs cannot decide; 4 can: use rounds=4 or more"
+    assert check.reason == "too few rounds to prove a regression: 3 pairs; use rounds=4 or more"
     assert (
         judge(thresholds=limits[:5], session=worse, baseline=BaselineRounds(), fresh=[worse] * 3).verdict
         is Verdict.REGRESSED
@@ -134,7 +134,7 @@ def test_what_has_no_ratio_on_either_side_decides_nothing(value: float) -> None:
 def test_rounds_without_their_pairs_decide_nothing() -> None:
     """Never a pair of two rounds that did not run side by side."""
     (check,) = judged(Measured(rounds=rounds([1e6] * 5), reference=rounds([1e6] * 4))).checks
-    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "5 rounds and 4 of the reference: no pairs")
+    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "5 rounds and 4 of the reference do not form pairs")
 
 
 def test_absolute_limits_judge_the_test_alone() -> None:
