@@ -28,7 +28,7 @@ from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, stan
 from pytest_kafkaperf.reports.html.load_charts import capacity_chart, percentiles_chart, rounds_chart
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
-from pytest_kafkaperf.reports.latency_curve import described_search
+from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
 from pytest_kafkaperf.reports.table import calibration_cells, names_of, row_of
 from pytest_kafkaperf.runner.result import Result, standard_of
@@ -265,7 +265,7 @@ def _scenario(result: Result) -> list[tuple[str, str, str]]:
         for name, source in result.sources.items()
         if name in Scenario.model_fields
     ]
-    return fields if result.plan is None else [*fields, ("rate", described_search(result.plan), "search")]
+    return fields if result.plan is None else [*fields, ("rate", describe_search(result.plan), "search")]
 
 
 def _defaults(result: Result) -> str:
