@@ -216,11 +216,15 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
         ("kafka_verdict", str(result.verdict)),
         *(("kafka_problem", problem) for problem in result.problems),
         *result.metrics.items(),
-        *(each for number, check in enumerate(result.checks, 1) for each in _of_check(f"kafka_check_{number}", check)),
+        *(
+            each
+            for number, check in enumerate(result.checks, 1)
+            for each in _check_properties(f"kafka_check_{number}", check)
+        ),
     ]
 
 
-def _of_check(prefix: str, check: Check) -> Iterator[tuple[str, object]]:
+def _check_properties(prefix: str, check: Check) -> Iterator[tuple[str, object]]:
     yield prefix, check.expression
     yield f"{prefix}_outcome", str(check.outcome)
     yield f"{prefix}_reason", check.reason

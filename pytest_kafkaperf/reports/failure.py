@@ -53,7 +53,7 @@ def failure_text(checks: Sequence[Check], problems: Sequence[str] = (), *, stric
     if broken:
         count = f"{len(broken)} of {len(checks)} thresholds not met"
         verdict = worst([check.outcome for check in broken])
-        lines.append(f"{count}, as far as this run can tell" if problems else f"{verdict}: {count}")
+        lines.append(f"{count} in this run" if problems else f"{verdict}: {count}")
         head, *rows = _table(broken)
         lines.append(head)
         for row, check in zip(rows, broken, strict=True):
@@ -67,6 +67,18 @@ def digits_of(check: Check) -> int:
     unit, observed, limit = metric(check.metric).unit, check.observed, check.limit_value
     close = observed != limit and _shown(observed, unit) == _shown(limit, unit)
     return _CLOSE_DIGITS if close else _DIGITS
+
+
+def wrap_text(text: str, width: int = 80, *, indent: str = "", hanging: str = "") -> list[str]:
+    """Wrap a text at `width` columns; `hanging` is the further indent of continuation lines."""
+    return textwrap.wrap(
+        printable(text, keep="\t\n"),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 _HEAD = ("expression", "observed", "limit", "baseline", "change")
@@ -102,15 +114,3 @@ _CLOSE_DIGITS = 6
 
 def _shown(value: float | None, unit: Unit, digits: int = _DIGITS) -> str:
     return "-" if value is None else format_quantity(value, unit, digits=digits)
-
-
-def wrap_text(text: str, width: int = 80, *, indent: str = "", hanging: str = "") -> list[str]:
-    """Wrap a text at `width` columns; `hanging` is the further indent of continuation lines."""
-    return textwrap.wrap(
-        printable(text, keep="\t\n"),
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

@@ -30,7 +30,7 @@ class LatencyPoint:
     """Median of the higher quantile, in seconds; None if it was not measured."""
     outcome: StepOutcome
     """The most frequent outcome."""
-    tries: int
+    attempts: int
     """Number of attempts."""
     reason: str | None
     """Reason why the last unsuccessful attempt did not hold; None if all attempts held."""
@@ -63,7 +63,9 @@ def latency_curve(result: Result, rounds: Sequence[Round] | None = None) -> Late
     return LatencyCurve(
         names=names,
         limit=limit,
-        points=tuple(_point(rate, [*tries], names) for rate, tries in itertools.groupby(by_rate, lambda one: one.rate)),
+        points=tuple(
+            _point(rate, [*attempts], names) for rate, attempts in itertools.groupby(by_rate, lambda one: one.rate)
+        ),
         capacities=tuple(one.metrics["capacity"] for one in rounds if "capacity" in one.metrics),
         at_least=any(one.at_least for one in rounds),
     )
@@ -90,17 +92,17 @@ def _latency(plan: SearchPlan, steps: Sequence[Step]) -> tuple[tuple[str, str], 
     return (f"{family}.p50", f"{family}.p99"), None
 
 
-def _point(rate: float, tries: Sequence[Step], names: tuple[str, str]) -> LatencyPoint:
-    low, high = (_median([step.metrics for step in tries], name) for name in names)
-    counting = [step for step in tries if step.outcome is not StepOutcome.DISTURBED]
-    outcomes = Counter(step.outcome for step in counting or tries)
+def _point(rate: float, attempts: Sequence[Step], names: tuple[str, str]) -> LatencyPoint:
+    low, high = (_median([step.metrics for step in attempts], name) for name in names)
+    counting = [step for step in attempts if step.outcome is not StepOutcome.DISTURBED]
+    outcomes = Counter(step.outcome for step in counting or attempts)
     return LatencyPoint(
         rate=rate,
         low=low,
         high=high,
         outcome=outcomes.most_common(1)[0][0],
-        tries=len(tries),
-        reason=next((step.reason for step in reversed(tries) if step.reason is not None), None),
+        attempts=len(attempts),
+        reason=next((step.reason for step in reversed(attempts) if step.reason is not None), None),
     )
 
 

@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.units import format_quantity, format_ratio
 from pytest_kafkaperf.reports.compare import Compared
 from pytest_kafkaperf.reports.failure import wrap_text
 from pytest_kafkaperf.reports.terminal import new_table, render
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, Imported
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.verdict import Check
 
@@ -65,7 +65,11 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
         sessions.add_row(
             printable(session.created), str(len(session.rounds)), commit, "imported" if session.imported else "measured"
         )
-    imports = dict.fromkeys(_origin(session.imported) for session in record.sessions if session.imported)
+    imports = dict.fromkeys(
+        f"imported from {session.imported.tool}: {', '.join(session.imported.files)}"
+        for session in record.sessions
+        if session.imported
+    )
     rounds = [one for session in record.sessions for one in session.rounds]
     known = [name for name in HEADLINES if any(name in one for one in rounds)]
     return [
@@ -83,7 +87,9 @@ def render_compared(test: Compared, paper: Paper) -> list[str]:
     table = new_table("metric", right=("A", "B", "change"))
     table.add_column("verdict", no_wrap=True)
     for check in test.checks:
-        table.add_row(*_cells(check), _verdict(check.outcome))
+        change = "-" if check.change is None else format_ratio(check.change)
+        figures = (_figure(check.metric, value) for value in (check.baseline, check.observed))
+        table.add_row(check.metric, *figures, change, _verdict(check.outcome))
     notes = [*test.notes, *(f"{', '.join(names)}: {reason}" for reason, names in _reasons(test.checks).items())]
     return [
         render(head, width=max(paper.width, head.cell_len), colour=paper.colour, ascii_only=paper.ascii_only),
@@ -112,15 +118,6 @@ def _figure(name: str, value: float | None) -> str:
         return "-"
     found = CATALOGUE.get(name)
     return f"{value:.6g}" if found is None else format_quantity(value, found.unit)
-
-
-def _origin(imported: Imported) -> str:
-    return f"imported from {imported.tool}: {', '.join(imported.files)}"
-
-
-def _cells(check: Check) -> tuple[str, str, str, str]:
-    change = "-" if check.change is None else format_ratio(check.change)
-    return check.metric, _figure(check.metric, check.baseline), _figure(check.metric, check.observed), change
 
 
 def _reasons(checks: Sequence[Check]) -> dict[str, list[str]]:

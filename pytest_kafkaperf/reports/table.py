@@ -53,7 +53,7 @@ def rows_of(result: Result) -> list[Row]:
     """Return one row for each threshold, after the headline metrics if all thresholds are on counts."""
     rows = [row_of(check) for check in result.checks]
     if all(CATALOGUE[check.metric].summed for check in result.checks):
-        rows = [_of_metric(name, values) for name, values in result.values().items() if name in HEADLINES] + rows
+        rows = [_headline_row(name, values) for name, values in result.values().items() if name in HEADLINES] + rows
     return rows
 
 
@@ -119,7 +119,7 @@ def _detectable(check: Check, unit: Unit) -> str:
     return short(check.limit_value * (1 + check.detectable), unit)
 
 
-def _of_metric(name: str, values: Sequence[float]) -> Row:
+def _headline_row(name: str, values: Sequence[float]) -> Row:
     middle = statistics.median(values)
     spread = _spread(middle, (min(values), max(values)))
     return Row(metric=name, median=short(middle, metric(name).unit), spread=spread)
@@ -140,7 +140,7 @@ def _end(change: float) -> str:
 
 
 _MOST_NAMED = 5
-"""Maximum number of tests without code that are listed by name."""
+"""Maximum number of baselines without a test that are listed by name."""
 
 
 def render_notes(session: Session, *, verbose: bool) -> list[str]:

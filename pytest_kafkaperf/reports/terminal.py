@@ -175,12 +175,12 @@ def render_latency_curve(curve: LatencyCurve, *, width: int, colour: bool, ascii
     known = [point.high for point in curve.points if point.high]
     for point in curve.points:
         style = _STEP_STYLES[point.outcome]
-        tries = f" ({point.tries} tries)" if point.tries > 1 else ""
+        attempts = f" ({point.attempts} attempts)" if point.attempts > 1 else ""
         table.add_row(
             format_quantity(point.rate, Unit.RECORD_RATE),
             *("-" if value is None else format_quantity(value, Unit.SECONDS) for value in (point.low, point.high)),
             Text(_bar(point.high, known, ascii_only=ascii_only), style=style),
-            Text(f"{point.outcome}{tries}", style=style),
+            Text(f"{point.outcome}{attempts}", style=style),
         )
     reasons = [
         Text(f"{format_quantity(point.rate, Unit.RECORD_RATE)}: {printable(str(point.reason))}")

@@ -38,7 +38,7 @@ NOW_SOFT = "var(--now-soft)"
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 """Colours of lines of the same kind, such as one line for each broker."""
 
-ROUNDS_AND_MEDIAN = "thin lines: single rounds; thick line: median"
+ROUNDS_AND_MEDIAN = "thin: single rounds; thick: median"
 """Note on charts that show both."""
 
 FAMILIES = {"produce.latency": "Produce latency", "e2e.latency": "End-to-end latency"}

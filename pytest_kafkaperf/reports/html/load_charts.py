@@ -328,9 +328,9 @@ def _line(
 
 def _hover(point: LatencyPoint, name: str, value: float | None) -> str:
     figure = "not measured" if value is None else shown(name, value)
-    tries = "" if point.tries == 1 else f", most of {point.tries} tries"
+    attempts = "" if point.attempts == 1 else f", most frequent of {point.attempts} attempts"
     lines = [
-        f"{format_quantity(point.rate, Unit.RECORD_RATE)}: {point.outcome}{tries}",
+        f"{format_quantity(point.rate, Unit.RECORD_RATE)}: {point.outcome}{attempts}",
         f"{name}: {figure}",
         literal(point.reason or ""),
     ]

@@ -48,10 +48,7 @@ def throughput_chart(result: Result) -> Chart | None:
         _Curve(kind="produce", column="count", name="produced", colour=NOW),
         _Curve(kind="consume", column="count", name="received", colour=SERIES[1]),
     ]
-    figure = _over_time(result, curves, Unit.RECORD_RATE)
-    if figure is None:
-        return None
-    return Chart(title="Throughput over time", note=ROUNDS_AND_MEDIAN, figure=figure, height_px=240, wide=True)
+    return _over_time(result, curves, Unit.RECORD_RATE, title="Throughput over time", height_px=240, wide=True)
 
 
 def latency_chart(result: Result, family: str) -> Chart | None:
@@ -61,10 +58,7 @@ def latency_chart(result: Result, family: str) -> Chart | None:
         _Curve(kind=kind, column="p99", name="p99", colour=NOW),
         _Curve(kind=kind, column="p50", name="p50", colour=NOW_SOFT),
     ]
-    figure = _over_time(result, curves, Unit.SECONDS)
-    if figure is None:
-        return None
-    return Chart(title=f"{FAMILIES[family]} over time", note=ROUNDS_AND_MEDIAN, figure=figure)
+    return _over_time(result, curves, Unit.SECONDS, title=f"{FAMILIES[family]} over time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +93,7 @@ def _full_intervals(values: Mapping[float, float], step: float, scenario: Scenar
     return kept or dict(values)
 
 
-def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit) -> Figure | None:
+def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit, *, title: str, **size: Any) -> Chart | None:
     known = [[curve.of(one, result.scenario) for one in result.rounds] for curve in curves]
     values = [value for rounds in known for one in rounds for value in one.values()]
     if not values:
@@ -121,7 +115,8 @@ def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit) -> Figure |
         "yaxis": value_axis(shown, scale.name),
         **_marks(result, first_s - 0.5, at_top=curves[0].column != "count"),
     }
-    return {"data": [*data, *_events(result)], "layout": layout}
+    figure = {"data": [*data, *_events(result)], "layout": layout}
+    return Chart(title=title, note=ROUNDS_AND_MEDIAN, figure=figure, **size)
 
 
 def _round_lines(rounds: Sequence[Mapping[float, float]], scale: Scale, curve: _Curve) -> list[dict[str, Any]]:

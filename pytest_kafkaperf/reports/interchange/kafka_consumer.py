@@ -166,7 +166,7 @@ def _single(row: _Row, tool: str) -> ToolRun:
         notes.append(f"{_JOINING}: {defect or _NO_OTHER}")
     if row.timeout_ms is not None:
         notes.append(_WAITED.format(row.timeout_ms))
-    metrics, zeros = _of_records(row.figure("data.consumed.in.nMsg"), figures)
+    metrics, zeros = _record_metrics(row.figure("data.consumed.in.nMsg"), figures)
     return ToolRun(tool=tool, line=row.line, metrics=metrics, notes=(*notes, *zeros))
 
 
@@ -176,7 +176,7 @@ def _defect(rows: Sequence[_Row]) -> str | None:
     return next((f"fetch.time.ms is {time}, a bug of that version" for time in times if time.startswith("-")), None)
 
 
-def _of_records(records: Fraction, figures: Mapping[str, Fraction]) -> tuple[dict[str, float], tuple[str, ...]]:
+def _record_metrics(records: Fraction, figures: Mapping[str, Fraction]) -> tuple[dict[str, float], tuple[str, ...]]:
     """Return the figures and notes on them; if no record was read, a figure of 0 is exact and is kept."""
     if records:
         return without_zeros(figures)
@@ -218,7 +218,7 @@ def _detailed(rows: Sequence[_Row], table: _Table) -> ToolRun:
         note = f"totals of the last row divided by the time of all rows; {_JOINING}: {defect or _NO_OTHER}"
     if not elapsed_s:
         raise UsageError(f"line {last.line}: these rows took no time; remove this run")
-    metrics, zeros = _of_records(
+    metrics, zeros = _record_metrics(
         records, {"consume.throughput": records / elapsed_s, "consume.bandwidth": mb * MB / elapsed_s}
     )
     # The tool reports a timeout after the rows, which include those of the time that it waited.

@@ -93,9 +93,9 @@ def _rates(found: dict[str, Any]) -> dict[str, float]:
 
 def _latencies(found: dict[str, Any]) -> dict[str, float]:
     return {
-        f"{name}.{ours}": float(Fraction(str(found[f"{family}{part}"])) / to_seconds)
+        f"{name}.{suffix}": float(Fraction(str(found[f"{family}{part}"])) / to_seconds)
         for family, (name, to_seconds) in _FAMILIES.items()
-        for part, ours in _PARTS.items()
+        for part, suffix in _PARTS.items()
         if found[f"{family}{part}"]
     }
 

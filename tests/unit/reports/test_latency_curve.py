@@ -40,7 +40,7 @@ SEARCHED = searched(
 def test_each_rate_is_one_point_however_often_it_was_tried() -> None:
     curve = latency_curve(SEARCHED)
     assert curve is not None
-    assert [(point.rate, point.high, point.tries) for point in curve.points] == [
+    assert [(point.rate, point.high, point.attempts) for point in curve.points] == [
         (1000, 0.002, 1),
         (2000, 0.007, 2),
         (4000, 0.3, 1),
@@ -69,7 +69,7 @@ def test_the_terminal_has_a_row_a_rate_and_says_what_broke() -> None:
     assert render_latency_curve(curve, width=80, colour=False, ascii_only=True).splitlines() == [
         "        rate      p50     p99",
         "1k records/s   500 us    2 ms  #                         held",
-        "2k records/s  1.75 ms    7 ms  #######                   held (2 tries)",
+        "2k records/s  1.75 ms    7 ms  #######                   held (2 attempts)",
         "4k records/s    75 ms  300 ms  ########################  broken",
         "4k records/s: produce.latency.p99 300 ms (limit <= 20 ms)",
     ]

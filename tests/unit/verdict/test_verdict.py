@@ -624,7 +624,7 @@ INVALID: the run cannot be trusted
     round 1: generator too slow: 1500 of 50000 records were sent more than 100
     ms after they could have been
     broker lost
-1 of 1 thresholds not met, as far as this run can tell
+1 of 1 thresholds not met in this run
   expression   observed      limit
   lost == 0   2 records  0 records
     VIOLATED: sum of 1 round, each 2 records"""
