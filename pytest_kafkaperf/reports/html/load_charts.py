@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,25 +54,30 @@ def rounds_chart(result: Result) -> Chart | None:
     names = _compared(result)
     if not names:
         return None
+    rounds = [one.metrics for one in result.rounds]
+    fresh = [one for session in fresh_sessions(result) for one in session]
     sides = standard(result)
-    centre = sides[0].rounds if sides else [one.metrics for one in result.rounds]
-    rows = [_row(result, sides, name, centre) for name in names]
-    ratios = [ratio for row in rows for lane in row if lane.colour != LIMIT for ratio, _ in lane.points]
+    before = medians(sides[0].rounds, names) if sides else {}
+    centre = medians(rounds, names) | {name: value for name, value in before.items() if 0 < value < math.inf}
+    lanes = [
+        *(_round_lane(side.name, side.colour, -0.24, side.rounds, centre) for side in sides),
+        _round_lane("this run", NOW, 0.12, rounds, centre),
+        _round_lane("fresh sessions", FRESH, -0.06, fresh, centre),
+    ]
+    ratios = [ratio for lane in lanes for _, ratio, _ in lane.points]
     farthest = max(_MIN_SPAN, *ratios, *(1 / ratio for ratio in ratios))
-    rows = [[lane.within(1 / farthest, farthest) for lane in row] for row in rows]
-    ratios = [ratio for row in rows for lane in row for ratio, _ in lane.points]
+    # A threshold that is farther away than all rounds would squeeze them together; the table shows it.
+    limits = [
+        (row, check.limit_value / centre[name], literal(f"threshold {check.limit}: {shown(name, check.limit_value)}"))
+        for row, name in enumerate(names)
+        for check in result.checks
+        if check.metric == name and check.limit_value
+        if 1 / farthest <= check.limit_value / centre[name] <= farthest
+    ]
+    lanes.append(_Lane(name="threshold", colour=LIMIT, offset=-0.06, points=limits, symbol="line-ns"))
+    ratios += [ratio for _, ratio, _ in limits]
     percent = _PERCENT_RANGE[0] <= min(ratios) and max(ratios) <= _PERCENT_RANGE[1]
-    place: Callable[[float], float] = (lambda ratio: rounded((ratio - 1) * 100)) if percent else rounded
-    lanes: dict[str, list[tuple[float, float, str]]] = {}
-    colours: dict[str, tuple[str, str]] = {}
-    for number, row in enumerate(rows):
-        for lane in row:
-            colours[lane.name] = lane.colour, lane.symbol
-            lanes.setdefault(lane.name, []).extend(
-                (place(ratio), lane.offset - number, text) for ratio, text in lane.points
-            )
     against = f"{sides[0].name}'s median" if sides else "median of the rounds"
-    data = [_lane_trace(name, points, *colours[name]) for name, points in lanes.items() if points]
     layout = {
         "xaxis": _ratio_axis(ratios, percent=percent) | {"title": {"text": f"relative to the {against}"}},
         "yaxis": {"range": [0.62 - len(names), 0.7], "visible": False, "fixedrange": True},
@@ -84,7 +88,7 @@ def rounds_chart(result: Result) -> Chart | None:
     return Chart(
         title="Rounds" if sides else "Rounds, no baseline",
         note="each point is one round",
-        figure={"data": data, "layout": layout},
+        figure={"data": [_lane_trace(lane, percent=percent) for lane in lanes if lane.points], "layout": layout},
         height_px=90 + _ROW_PX * len(names),
         wide=True,
     )
@@ -92,18 +96,15 @@ def rounds_chart(result: Result) -> Chart | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lane:
-    """The points of one kind in the row of one metric."""
+    """The points of one kind in the rows of all metrics."""
 
     name: str
     colour: str
     offset: float
-    points: list[tuple[float, str]]
-    """Ratio and hover text of each point."""
+    """Distance above the middle of the row, in rows."""
+    points: list[tuple[int, float, str]]
+    """Row, ratio and hover text of each point."""
     symbol: str = "circle"
-
-    def within(self, least: float, most: float) -> _Lane:
-        """Return the lane without thresholds that are too far away; they would squeeze the rounds together."""
-        return dataclasses.replace(self, points=[one for one in self.points if least <= one[0] <= most])
 
 
 def _compared(result: Result) -> list[str]:
@@ -113,45 +114,31 @@ def _compared(result: Result) -> list[str]:
     return [name for name in wanted if name in known and all(0 < value < math.inf for value in known[name])]
 
 
-def _row(result: Result, sides: Sequence[Side], name: str, centre: Rounds) -> list[_Lane]:
-    values = [one[name] for one in centre if one.get(name, 0) > 0]
-    middle = statistics.median(values or result.values()[name])
-
-    def points(rounds: Rounds, label: str) -> list[tuple[float, str]]:
-        return [
-            (one[name] / middle, f"{label} {number}: {shown(name, one[name])}, {format_ratio(one[name] / middle - 1)}")
-            for number, one in enumerate(rounds, 1)
-            if one.get(name, 0) > 0
-        ]
-
-    limits = [
-        (check.limit_value / middle, literal(f"threshold {check.limit}: {shown(name, check.limit_value)}"))
-        for check in result.checks
-        if check.metric == name and check.limit_value
+def _round_lane(name: str, colour: str, offset: float, rounds: Rounds, centre: Mapping[str, float]) -> _Lane:
+    """Return the points of rounds relative to `centre`, which has a value for each row."""
+    points = [
+        (
+            row,
+            one[metric] / middle,
+            f"{name}, round {n}: {shown(metric, one[metric])}, {format_ratio(one[metric] / middle - 1)}",
+        )
+        for row, (metric, middle) in enumerate(centre.items())
+        for n, one in enumerate(rounds, 1)
+        if 0 < one.get(metric, 0) < math.inf
     ]
-    fresh = [one for session in fresh_sessions(result) for one in session]
-    lanes = [
-        *(
-            _Lane(name=side.name, colour=side.colour, offset=-0.24, points=points(side.rounds, f"{side.name}, round"))
-            for side in sides
-        ),
-        _Lane(name="this run", colour=NOW, offset=0.12, points=points([one.metrics for one in result.rounds], "round")),
-        _Lane(name="fresh sessions", colour=FRESH, offset=-0.06, points=points(fresh, "fresh sessions, round")),
-        _Lane(name="threshold", colour=LIMIT, offset=-0.06, points=limits, symbol="line-ns"),
-    ]
-    return [lane for lane in lanes if lane.points]
+    return _Lane(name=name, colour=colour, offset=offset, points=points)
 
 
-def _lane_trace(name: str, points: Sequence[tuple[float, float, str]], colour: str, symbol: str) -> dict[str, Any]:
-    marker: dict[str, Any] = {"color": colour, "size": 8, "symbol": symbol, "opacity": 0.7}
-    if symbol == "line-ns":  # a line is drawn by its outline alone
-        marker |= {"size": 12, "line": {"width": 2, "color": colour}, "opacity": 1}
+def _lane_trace(lane: _Lane, *, percent: bool) -> dict[str, Any]:
+    marker: dict[str, Any] = {"color": lane.colour, "size": 8, "symbol": lane.symbol, "opacity": 0.7}
+    if lane.symbol == "line-ns":  # a line is drawn by its outline alone
+        marker |= {"size": 12, "line": {"width": 2, "color": lane.colour}, "opacity": 1}
     return {
         "mode": "markers",
-        "name": name,
-        "x": [x for x, _, _ in points],
-        "y": [rounded(y) for _, y, _ in points],
-        "hovertext": [text for _, _, text in points],
+        "name": lane.name,
+        "x": [rounded((ratio - 1) * 100 if percent else ratio) for _, ratio, _ in lane.points],
+        "y": [rounded(lane.offset - row) for row, _, _ in lane.points],
+        "hovertext": [text for _, _, text in lane.points],
         "marker": marker,
     }
 

@@ -132,15 +132,17 @@ def _round_lines(rounds: Sequence[Mapping[float, float]], scale: Scale, curve: _
     return [thin, _line(_median(rounds), scale, curve.colour, curve.name, width=2.5)]
 
 
-def _line(values: Mapping[float, float], scale: Scale, colour: str, name: str, *, width: float) -> dict[str, Any]:
+def _line(
+    values: Mapping[float, float], scale: Scale, colour: str, name: str, *, width: float, dash: str = "solid"
+) -> dict[str, Any]:
     return {
         "mode": "lines" if len(values) > 1 else "markers",
         "x": [rounded(at_s) for at_s in values],
         "y": [scale.of(value) for value in values.values()],
         "name": name,
-        "line": {"color": colour, "width": width},
+        "line": {"color": colour, "width": width, "dash": dash},
         "marker": {"color": colour, "size": 9},
-        "hovertemplate": f"%{{x:.1f}} s: %{{y:,.3~r}} {scale.name}<extra>{name}</extra>",
+        "hovertemplate": f"%{{x:.1f}} s: %{{y:,.3~r}} {scale.name}<extra>%{{fullData.name}}</extra>",
     }
 
 
@@ -241,23 +243,24 @@ def _broker_line_chart(result: Result, title: str, figures: Sequence[tuple[str, 
         return None
     unit = CATALOGUE[f"broker.{figures[0][0]}"].unit
     scale = scale_for([value for *_, curve in lines for value in curve.values()], unit)
-    axis_title = "partitions" if unit is Unit.COUNT else scale.name
+    if unit is Unit.COUNT:
+        scale = Scale(name="partitions", step=1.0)
     brokers = list(dict.fromkeys(broker for broker, *_ in lines))
-    data: list[dict[str, Any]] = [
-        {
-            "mode": "lines" if len(curve) > 1 else "markers",
-            "x": [rounded(at_s) for at_s in curve],
-            "y": [scale.of(value) for value in curve.values()],
-            "name": f"{shortened(_broker(broker))}{f', {label}' if label else ''}",
-            "line": {"color": SERIES[brokers.index(broker) % len(SERIES)], "width": 2, "dash": dash},
-            "hovertemplate": f"%{{x:.1f}} s: %{{y:,.3~r}} {axis_title}<extra>%{{fullData.name}}</extra>",
-        }
+    data = [
+        _line(
+            curve,
+            scale,
+            SERIES[brokers.index(broker) % len(SERIES)],
+            ", ".join(filter(None, (shortened(_broker(broker)), label))),
+            width=2,
+            dash=dash,
+        )
         for broker, label, dash, curve in lines
     ]
     shown = [value for trace in data for value in trace["y"]]
     layout = {
         "xaxis": {"title": {"text": "seconds"}},
-        "yaxis": {**value_axis(shown, axis_title), **({"range": [0, 105]} if unit is Unit.RATIO else {})},
+        "yaxis": {**value_axis(shown, scale.name), **({"range": [0, 105]} if unit is Unit.RATIO else {})},
         "shapes": [warm_up(min(at_s for *_, curve in lines for at_s in curve) - 0.5)],
     }
     note = f"median of the rounds{'' if len(data) > 1 else f', {_broker(brokers[0])}'}"
