@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -234,7 +235,7 @@ def broker_charts(result: Result) -> tuple[Chart, ...]:
 
 def _broker_line_chart(result: Result, title: str, figures: Sequence[tuple[str, str, str]]) -> Chart | None:
     lines = [
-        (broker, label, dash, curve)
+        (broker, ", ".join(filter(None, (shortened(_broker(broker)), label))), dash, curve)
         for name, label, dash in figures
         for broker, curve in _broker_medians(result, name).items()
         if name not in _UNLESS_ZERO or any(curve.values())
@@ -245,25 +246,15 @@ def _broker_line_chart(result: Result, title: str, figures: Sequence[tuple[str, 
     scale = scale_for([value for *_, curve in lines for value in curve.values()], unit)
     if unit is Unit.COUNT:
         scale = Scale(name="partitions", step=1.0)
-    brokers = list(dict.fromkeys(broker for broker, *_ in lines))
-    data = [
-        _line(
-            curve,
-            scale,
-            SERIES[brokers.index(broker) % len(SERIES)],
-            ", ".join(filter(None, (shortened(_broker(broker)), label))),
-            width=2,
-            dash=dash,
-        )
-        for broker, label, dash, curve in lines
-    ]
+    colours = dict(zip(dict.fromkeys(broker for broker, *_ in lines), itertools.cycle(SERIES), strict=False))
+    data = [_line(curve, scale, colours[broker], name, width=2, dash=dash) for broker, name, dash, curve in lines]
     shown = [value for trace in data for value in trace["y"]]
     layout = {
         "xaxis": {"title": {"text": "seconds"}},
         "yaxis": {**value_axis(shown, scale.name), **({"range": [0, 105]} if unit is Unit.RATIO else {})},
         "shapes": [warm_up(min(at_s for *_, curve in lines for at_s in curve) - 0.5)],
     }
-    note = f"median of the rounds{'' if len(data) > 1 else f', {_broker(brokers[0])}'}"
+    note = f"median of the rounds{'' if len(data) > 1 else f', {_broker(lines[0][0])}'}"
     return Chart(title=title, note=note, figure={"data": data, "layout": layout}, height_px=_HEIGHT_PX)
 
 
