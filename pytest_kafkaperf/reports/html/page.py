@@ -37,7 +37,7 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.verdict import Check
 
 MAX_OPEN = 5
-"""Maximum number of failing tests that are expanded at first; more would make the page hard to overlook."""
+"""Maximum number of failing tests that are expanded when the page opens; more would make it too long to scan."""
 
 _COMMIT = 12
 """Number of characters of a commit that are shown."""
@@ -84,7 +84,7 @@ def _scripts() -> tuple[markupsafe.Markup, markupsafe.Markup]:
 
 
 def _printable(value: Any) -> Any:
-    """Replace invisible characters in plain texts; `Markup`, a subclass of str, comes from this package."""
+    """Replace invisible characters in texts, but not in `Markup`, a subclass of str that only this package creates."""
     return printable(value, keep="\t\n") if type(value) is str else value
 
 
