@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.errors import KafkaPerfError
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin.console import progress
 from pytest_kafkaperf.reports.failure import failure_of
-from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, tell
+from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, record_rounds
 from pytest_kafkaperf.reports.writing import add_to_history
 from pytest_kafkaperf.runner.actions import planned
 from pytest_kafkaperf.runner.case import Case
@@ -100,7 +100,7 @@ class KafkaPerf:
             self._plugin.add_properties(node)
         self._finished = True
         if self._benchmark is not None:
-            tell(result, *self._benchmark)
+            record_rounds(result, *self._benchmark)
         conclude(result, session)
         return result
 

@@ -18,7 +18,7 @@ from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
 from pytest_kafkaperf.plugin.fixtures import KafkaPerf, conclude, failure
 from pytest_kafkaperf.reports.ci import junit_properties
-from pytest_kafkaperf.reports.writing import append_history, tell_github, write_reports
+from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.session import Session
@@ -200,7 +200,7 @@ class PerfPlugin:
             status = int(session.exitstatus)
             self._errors += write_reports(perf, self._endings, exit_status=status, errors=[*self._errors])
             if perf.results or self._endings:
-                self._annotations = tell_github(perf, self._endings, os.environ)
+                self._annotations = report_to_github(perf, self._endings, os.environ)
             if not self._config.pluginmanager.has_plugin("terminalreporter"):
                 print_annotations(self._config, self._annotations)
         if self._errors and session.exitstatus == pytest.ExitCode.OK:

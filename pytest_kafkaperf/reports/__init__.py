@@ -1,4 +1,4 @@
 """Results as text and files: terminal, HTML, JSON, Markdown, CI systems.
 
-It reads results and decides nothing. It may import every package but `plugin`.
+This package only shows results; it decides nothing. It may import every package but `plugin`.
 """

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
 
-MOST = 10
-"""Errors of one step that are shown, and as many warnings."""
+MAX_ANNOTATIONS = 10
+"""Maximum number of errors, and of warnings, that GitHub shows for one step."""
 
-_LEAST_ROOM_BYTES = 4096
-"""Of a summary: less holds nothing worth reading."""
+_MIN_SUMMARY_BYTES = 4096
+"""Minimum size of a summary that is worth writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One remark at a line of a file."""
+    """One message at a line of a file."""
 
     level: Literal["error", "warning"]
     title: str
@@ -41,11 +42,11 @@ class Annotation:
     file: str
     """Relative to the repository's root."""
     line: int | None
-    """From 1."""
+    """Line number from 1; None if it is unknown."""
 
     @property
     def command(self) -> str:
-        """The line that the runner reads."""
+        """The workflow command that creates the annotation."""
         where = f",line={self.line}" if self.line is not None else ""
         return f"::{self.level} file={_property(self.file)}{where},title={_property(self.title)}::{_data(self.message)}"
 
@@ -53,10 +54,10 @@ class Annotation:
 def annotate(
     results: Sequence[Result], endings: Mapping[str, Ending], *, root: Path, workspace: Path | None
 ) -> list[Annotation]:
-    """One for each test that failed, was not decided, or has warnings; the gravest first, errors before warnings.
+    """Return one annotation for each test that failed, is undecided, or has warnings; errors and worst verdicts first.
 
     `endings` are those of all perf tests that pytest ran, by nodeid; their files are relative to `root`. `workspace`
-    is where the repository lies.
+    is the folder of the repository.
     """
     by_nodeid = {result.nodeid: result for result in results}
     found: list[tuple[tuple[bool, int], Annotation]] = []
@@ -66,8 +67,8 @@ def annotate(
         if message is None:
             continue
         verdict = None if result is None else result.verdict
-        # Of a test that measured nothing, nothing is known: that is graver than a bad figure.
-        gravity = len(Verdict) if verdict is None else list(Verdict).index(verdict)
+        # A test that measured nothing ranks before every verdict, because nothing is known about it.
+        rank = len(Verdict) if verdict is None else list(Verdict).index(verdict)
         annotation = Annotation(
             level="error" if ending.fails else "warning",
             title=f"{without_folders(ending.nodeid)}: {verdict or 'not measured'}",
@@ -75,36 +76,39 @@ def annotate(
             file=_file(ending.file, root=root, workspace=workspace),
             line=ending.line,
         )
-        found.append(((not ending.fails, -gravity), annotation))
+        found.append(((not ending.fails, -rank), annotation))
     return [annotation for _, annotation in sorted(found, key=lambda each: each[0])]
 
 
 def commands(found: Sequence[Annotation], problem: str | None) -> list[str]:
-    """The lines to print: what GitHub shows, and how many more there are; before them what went wrong here."""
+    """Return the lines to print: `problem` as a warning, then the annotations, then the number of omitted ones."""
     lines = [] if problem is None else [f"::warning title=kafkaperf::{_data(problem)}"]
     for level in ("error", "warning"):
         chosen = [each for each in found if each.level == level]
-        lines += [each.command for each in chosen[:MOST]]
-        if len(chosen) > MOST:
-            lines.append(f"kafkaperf: {len(chosen) - MOST} more {level}s: GitHub shows {MOST} of a step")
+        lines += [each.command for each in chosen[:MAX_ANNOTATIONS]]
+        if len(chosen) > MAX_ANNOTATIONS:
+            lines.append(
+                f"kafkaperf: {len(chosen) - MAX_ANNOTATIONS} more {level}s are not annotated, because GitHub shows at "
+                f"most {MAX_ANNOTATIONS} of each step"
+            )
     return lines
 
 
 def append_summary(path: Path, results: Sequence[Result], endings: Mapping[str, Ending]) -> str | None:
-    """Add the summary to what the step's summary holds already; what went wrong: a warning, and never the verdict."""
+    """Append to the job summary of the step; return a problem for a warning, which never changes a verdict."""
     try:
         with path.open("ab") as file:
-            room_bytes = LIMIT_BYTES - file.tell() - 1
-            if room_bytes < _LEAST_ROOM_BYTES:
-                return f"the job summary has no room left: {file.tell():,} of {LIMIT_BYTES:,} bytes are taken"
-            file.write(b"\n" + markdown(results, endings, limit_bytes=room_bytes).encode())
+            free_bytes = LIMIT_BYTES - file.tell() - 1
+            if free_bytes < _MIN_SUMMARY_BYTES:
+                return f"cannot add to the job summary: {file.tell():,} of {LIMIT_BYTES:,} bytes are in use"
+            file.write(b"\n" + markdown(results, endings, limit_bytes=free_bytes).encode())
     except OSError as error:
         return f"cannot write the job summary {path}: {error.strerror or error}"
     return None
 
 
 def _message(result: Result | None, ending: Ending) -> str | None:
-    """What is told at the test's line; None where there is nothing."""
+    """Return the text of a test's annotation; None if it needs no annotation."""
     if ending.fails:
         return ending.reason or ending.outcome
     if result is None:
@@ -118,7 +122,7 @@ def _message(result: Result | None, ending: Ending) -> str | None:
 
 
 def _file(file: str, *, root: Path, workspace: Path | None) -> str:
-    """As GitHub knows it; of a file elsewhere, as short as it can be."""
+    """Return the path of a file relative to the workspace, or else relative to `root`, or else absolute."""
     path = Path(os.path.normpath(root / file))
     folder = next((each for each in (workspace, root) if each is not None and path.is_relative_to(each)), None)
     return (path if folder is None else path.relative_to(folder)).as_posix()
@@ -143,57 +147,44 @@ _SUFFIXES = {
     Unit.RATIO: "ratio",
     Unit.COUNT: "",
 }
-"""What names end in: the base unit."""
+"""Suffixes of metric names by base unit."""
 
-_ENDING = re.compile(f"[%#]|{UNSEEN.pattern}")
+_QUOTED = re.compile(f"[%#]|{UNSEEN.pattern}")
 
 _DIGITS = 4
-"""GitLab compares texts, and shows them as they are: more digits are noise."""
+"""Significant digits of a value; GitLab compares and shows values as text, and further digits are noise."""
 
 
 def write_metrics(path: Path, results: Sequence[Result]) -> None:
-    """Write the metrics whole or not at all.
+    """Write the metrics for GitLab; on an error, no partial file is left.
 
     Raises:
-        UsageError: the file cannot be written; names it and the reason.
+        UsageError: The file cannot be written; the text names it and the reason.
 
     """
     write_report(path, metrics_text(results).encode(), option="gitlab-metrics", what="metrics")
 
 
 def metrics_text(results: Sequence[Result]) -> str:
-    """Every metric of every test, in its base unit: `kafka_produce_throughput_records_per_second{test="..."} 5003`.
+    """Return all metrics as OpenMetrics, such as `kafka_produce_throughput_records_per_second{test="..."} 5003`.
 
     Quantiles of a latency are one metric with a label: `kafka_produce_latency_seconds{test="...",quantile="0.99"}`.
     """
-    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - slow, and only GitLab's metrics need it
-    from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415 - the same
+    from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415 - slow to import
 
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(results))
-    content: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    families: dict[str, Family] = {}
+    for result in {each.nodeid: each for each in results}.values():  # the last result of a test that was run again
+        for name, value in result.metrics.items():
+            family, labels = _family(CATALOGUE[name])
+            known = families.setdefault(family.name, family)
+            known.add_sample(family.name, {"test": _label(result.nodeid), **labels}, float(f"{value:.{_DIGITS}g}"))
+    content: bytes = generate_latest(SimpleNamespace(collect=families.values))  # type: ignore[no-untyped-call]
     return content.decode()
 
 
-class _Families:
-    """What prometheus_client takes for a collector."""
-
-    def __init__(self, results: Sequence[Result]) -> None:
-        self._results = results
-
-    def collect(self) -> Iterable[Family]:
-        families: dict[str, Family] = {}
-        for result in {each.nodeid: each for each in self._results}.values():  # of one that was run again the last
-            for name, value in result.metrics.items():
-                family, labels = _family(CATALOGUE[name])
-                known = families.setdefault(family.name, family)
-                known.add_sample(family.name, {"test": _label(result.nodeid), **labels}, float(f"{value:.{_DIGITS}g}"))
-        return families.values()
-
-
 def _family(subject: Metric) -> tuple[Family, dict[str, str]]:
-    """The metric family of a metric, and what labels tell it from others of the same."""
-    from prometheus_client.core import Metric as Family  # noqa: PLC0415 - as above
+    """Return the metric family of a metric, and the labels of its samples."""
+    from prometheus_client.core import Metric as Family  # noqa: PLC0415 - slow to import
 
     part = next((part for part in QUANTILES if subject.name.endswith(f".{part}")), None)
     if part is not None:
@@ -209,27 +200,31 @@ def _name(name: str, unit: Unit) -> str:
 
 
 def _label(nodeid: str) -> str:
-    """By number, as in addresses, what cannot be seen, and what GitLab takes for the beginning of a comment: `#`.
+    """Quote invisible characters and `#`, which GitLab takes for the start of a comment, as in URLs.
 
-    The per cent sign, too, so that no two tests get the same label.
+    The per cent sign is quoted, too, so that the labels of two tests always differ.
     """
-    return _ENDING.sub(lambda found: quote(found[0], errors="surrogatepass"), nodeid)
+    return _QUOTED.sub(lambda found: quote(found[0], errors="surrogatepass"), nodeid)
 
 
 def junit_properties(result: Result) -> list[tuple[str, object]]:
-    """The verdict, why it is INVALID, each metric, and what was found of each limit, numbered from 1.
+    """Return the verdict, the problems, the metrics, and the results of the thresholds, numbered from 1.
 
-    Figures are in the metric's base unit, changes are ratios; what is not known is left out.
+    Values are in base units and changes are ratios. Unknown values are left out.
     """
     return [
         ("kafka_verdict", str(result.verdict)),
         *(("kafka_problem", problem.text) for problem in result.problems),
         *result.metrics.items(),
-        *(each for number, check in enumerate(result.checks, 1) for each in _of_check(f"kafka_check_{number}", check)),
+        *(
+            each
+            for number, check in enumerate(result.checks, 1)
+            for each in _check_properties(f"kafka_check_{number}", check)
+        ),
     ]
 
 
-def _of_check(prefix: str, check: Check) -> Iterator[tuple[str, object]]:
+def _check_properties(prefix: str, check: Check) -> Iterator[tuple[str, object]]:
     yield prefix, check.expression
     yield f"{prefix}_outcome", str(check.outcome)
     yield f"{prefix}_reason", check.reason

@@ -1,7 +1,7 @@
-"""Two reports compared by the rule that judges a test against its baseline. Pure.
+"""The comparison of two reports by the rule that judges a test against its baseline. Pure.
 
-The sessions of the first report are the baseline. Of the second, the first session is judged, and its further ones are
-the fresh ones that confirm or clear a suspect; where there are none, the first decides alone.
+The sessions of the first report are the baseline. The first session of the second report is judged; its further
+sessions confirm or clear a suspect. Without further sessions, the first one decides.
 """
 
 from __future__ import annotations
@@ -21,47 +21,50 @@ from pytest_kafkaperf.verdict.verdict import Check, judge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One test of both reports."""
+    """A test that both reports contain."""
 
     nodeid: str
     verdict: Verdict
     checks: tuple[Check, ...]
     notes: tuple[str, ...]
-    """Why it is INVALID, or why there is no check."""
+    """Reasons why the verdict is INVALID or the test has no checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportComparison:
-    """What two reports say of each other."""
+    """The comparison of two reports."""
 
     tests: tuple[Compared, ...]
-    """In the order of the second report."""
+    """Tests of both reports, in the order of the second one."""
     gone: tuple[str, ...]
-    """Tests of the first report only."""
+    """Tests that only the first report contains."""
     new: tuple[str, ...]
-    """Tests of the second report only."""
+    """Tests that only the second report contains."""
 
     @property
     def fails(self) -> bool:
-        """Whether a test regressed, or cannot be trusted."""
+        """True if the verdict of a test fails."""
         return any(test.verdict.fails for test in self.tests)
 
 
 def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) -> ReportComparison:
-    """Compare the tests that both have.
+    """Compare the tests that both reports contain.
 
-    Limits are those of the second report that speak of a baseline; a test without any has `HEADLINES`, each within the
-    tolerance.
+    The thresholds are those of the second report that are relative to a baseline. A test without such a threshold is
+    judged by the headline metrics, each with the given tolerance.
 
     Raises:
-        ScenarioError: the second report has a limit that cannot be read.
+        ScenarioError: A threshold of the second report cannot be read.
 
     """
     earlier = {test.nodeid: test for test in before.tests}
     later = {test.nodeid for test in after.tests}
     elsewhere = None
     if before.key != after.key:
-        elsewhere = f"of environment {before.key!r}, not {after.key!r}: the change is shown, it never counts"
+        elsewhere = (
+            f"the first report is from environment {before.key!r}, not {after.key!r}; "
+            "the change is shown but not judged"
+        )
     return ReportComparison(
         tests=tuple(
             _compared(earlier[test.nodeid], test, elsewhere, tolerance_ratio)
@@ -74,32 +77,34 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
 
 
 def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, tolerance_ratio: float) -> Compared:
-    limits = [limit for limit in (parse_threshold(each.expression) for each in after.checks) if limit.needs_baseline]
-    limits = limits or _headlines(before, after, tolerance_ratio)
+    thresholds = [each for each in (parse_threshold(check.expression) for check in after.checks) if each.needs_baseline]
+    thresholds = thresholds or _headlines(before, after, tolerance_ratio)
+    if not thresholds:
+        verdict = Verdict.INVALID if after.problems else Verdict.INCONCLUSIVE
+        notes = (*after.problems, "the two reports have no metric in common")
+        return Compared(nodeid=after.nodeid, verdict=verdict, checks=(), notes=notes)
     judgement = judge(
-        thresholds=limits,
+        thresholds=thresholds,
         session=Measured(rounds=_figures(after.rounds)),
         baseline=_baseline(before, after, elsewhere),
         fresh=[Measured(rounds=one) for one in _further(after)[:SESSIONS]] or None,
     )
-    verdict = judgement.verdict if limits else Verdict.INCONCLUSIVE
-    notes = after.problems if limits else (*after.problems, "there is no figure that both reports have")
-    verdict = Verdict.INVALID if after.problems else verdict
-    return Compared(nodeid=after.nodeid, verdict=verdict, checks=judgement.checks, notes=notes)
+    verdict = Verdict.INVALID if after.problems else judgement.verdict
+    return Compared(nodeid=after.nodeid, verdict=verdict, checks=judgement.checks, notes=tuple(after.problems))
 
 
 def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: str | None) -> BaselineRounds:
     if before.problems:
-        return BaselineRounds(obstacle=f"the first report's run cannot be trusted: {before.problems[0]}")
+        return BaselineRounds(obstacle=f"the first report's run is INVALID: {before.problems[0]}")
     changes = scenario_changes(before.scenario, after.scenario)
     if changes:
-        return BaselineRounds(obstacle=f"the scenario is not the first report's ({'; '.join(changes)})")
+        return BaselineRounds(obstacle=f"the scenario differs from that of the first report ({'; '.join(changes)})")
     sessions = [one for one in (_figures(before.rounds), *_further(before)) if one]
     return BaselineRounds(sessions=tuple(sessions), obstacle=elsewhere)
 
 
 def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
-    """The further sessions that count: one with problems was measured again, or has made the whole test INVALID."""
+    """Return the further sessions without problems; one with problems was repeated, or the test is INVALID."""
     return [_figures(one.rounds) for one in test.further_sessions if not one.problems]
 
 
@@ -111,11 +116,11 @@ def _headlines(before: ReportedTest, after: ReportedTest, tolerance_ratio: float
     def measures(test: ReportedTest, name: str) -> bool:
         return any(name in one.metrics for one in test.rounds)
 
-    return [_limit(name, tolerance_ratio) for name in HEADLINES if measures(before, name) and measures(after, name)]
+    return [_threshold(name, tolerance_ratio) for name in HEADLINES if measures(before, name) and measures(after, name)]
 
 
-def _limit(name: str, tolerance_ratio: float) -> Threshold:
-    """`NAME <= baseline + 10%`, or `>= baseline - 10%` where higher is better."""
+def _threshold(name: str, tolerance_ratio: float) -> Threshold:
+    """Return `NAME <= baseline + 10%`, or `>= baseline - 10%` if higher values are better."""
     subject = metric(name)
     lower = subject.better == "lower"
     percent = f"{tolerance_ratio * 100:g}"

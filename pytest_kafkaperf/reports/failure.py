@@ -1,4 +1,4 @@
-"""The message of a failing test."""
+"""The message of a failed test."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from pytest_kafkaperf.verdict.verdict import Check, worst
 
 
 def failure_of(result: Result, *, strict: bool) -> str | None:
-    """Why a test fails, for its user; None when it passes. With `strict`, what could not be decided fails, too."""
+    """Return the message with which a test fails, or None if it passes. With `strict`, INCONCLUSIVE fails, too."""
     undecided = strict and result.verdict is Verdict.INCONCLUSIVE
     if not result.verdict.fails and not undecided:
         return None
     changed = [f"changed against the {standard_of(result)}: {', '.join(result.changed)}"] if result.changed else []
-    advice = [f"{describe_advice(one)} (advice, not a limit)" for one in result.advice if not one.better]
+    advice = [f"{describe_advice(one)} (advice, no threshold)" for one in result.advice if not one.better]
     rounds = [one for session in result.sessions for one in session.all_rounds]
     busy = dict.fromkeys(one.busy_warning for one in rounds if one.busy_warning is not None)
     text = failure_text(result.checks, result.problems, strict=undecided)
     if undecided:
-        notes = (line for note in result.notes for line in _wrapped(note, indent=2))
-        return "\n".join([text or f"{result.verdict} (--kafka-strict)", *notes])
-    if result.verdict is not Verdict.REGRESSED:
-        return text
-    return "\n".join([text, *(line for told in (*changed, *busy, *advice) for line in _wrapped(told, indent=2))])
+        text, notes = text or f"{result.verdict} (--kafka-strict)", list(result.notes)
+    else:
+        notes = [*changed, *busy, *advice] if result.verdict is Verdict.REGRESSED else []
+    return "\n".join([text, *(line for note in notes for line in wrap_text(note, indent="  "))])
 
 
 def describe_advice(advice: Advice) -> str:
-    """`e2e.latency.p50 +32.0 % (2.1 ms -> 2.8 ms)`."""
+    """Return a text such as `e2e.latency.p50 +32.0 % (2.1 ms -> 2.8 ms)`."""
     unit = metric(advice.metric).unit
     return (
         f"{advice.metric} {format_ratio(advice.change)} "
@@ -43,40 +42,52 @@ def describe_advice(advice: Advice) -> str:
 
 
 def failure_text(checks: Sequence[Check], problems: Sequence[Problem] = (), *, strict: bool = False) -> str:
-    """The message of a failing test: its problems, then each limit not met, one a line, with the reason below.
+    """Return the problems of a run, then one line for each threshold that is not met, with the reason below it.
 
-    With `strict`, what could not be decided is not met.
+    With `strict`, an INCONCLUSIVE threshold counts as not met.
     """
     broken = [check for check in checks if check.outcome.fails or (strict and check.outcome is Verdict.INCONCLUSIVE)]
     lines = []
     if problems:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
-        lines += [line for problem in problems for line in _wrapped(problem.text)]
+        lines += [line for problem in problems for line in wrap_text(problem.text, indent=_MARGIN)]
     if broken:
-        count = f"{len(broken)} of {len(checks)} limits not met"
+        count = f"{len(broken)} of {len(checks)} thresholds not met"
         verdict = worst([check.outcome for check in broken])
-        lines.append(f"{count}, as far as this run can tell" if problems else f"{verdict}: {count}")
+        lines.append(f"{count} in this run" if problems else f"{verdict}: {count}")
         head, *rows = _table(broken)
         lines.append(head)
         for row, check in zip(rows, broken, strict=True):
             needs = " (--kafka-strict)" if check.outcome is Verdict.INCONCLUSIVE else ""
-            lines += [row, *_wrapped(f"{check.outcome}{needs}: {check.reason}")]
+            lines += [row, *wrap_text(f"{check.outcome}{needs}: {check.reason}", indent=_MARGIN)]
     return "\n".join(lines)
 
 
 def digits_of(check: Check) -> int:
-    """Of what was observed: 25.04 ms against 25 ms would read as 25 ms against 25 ms."""
+    """Return the number of digits that tell an observed value from its threshold, such as 25.04 ms from 25 ms."""
     unit, observed, limit = metric(check.metric).unit, check.observed, check.limit_value
     close = observed != limit and _shown(observed, unit) == _shown(limit, unit)
     return _CLOSE_DIGITS if close else _DIGITS
 
 
+def wrap_text(text: str, width: int = 80, *, indent: str = "", hanging: str = "") -> list[str]:
+    """Wrap a text at `width` columns; `hanging` is the further indent of continuation lines."""
+    return textwrap.wrap(
+        printable(text, keep="\t\n"),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 _HEAD = ("expression", "observed", "limit", "baseline", "change")
-_WIDTH = 80
+_MARGIN = "    "
 
 
 def _table(checks: Sequence[Check]) -> list[str]:
-    """Head and rows, aligned; columns that would be empty are left out."""
+    """Return the header and the rows, aligned and without empty columns."""
     rows = [_HEAD, *(_row(check) for check in checks)]
     columns = [column for column in zip(*rows, strict=True) if any(cell != "-" for cell in column[1:])]
     widths = [max(map(len, column)) for column in columns]
@@ -104,9 +115,3 @@ _CLOSE_DIGITS = 6
 
 def _shown(value: float | None, unit: Unit, digits: int = _DIGITS) -> str:
     return "-" if value is None else format_quantity(value, unit, digits=digits)
-
-
-def _wrapped(text: str, indent: int = 4) -> list[str]:
-    margin = " " * indent
-    shown = printable(text, keep="\t\n")
-    return textwrap.wrap(shown, _WIDTH, initial_indent=margin, subsequent_indent=margin, break_long_words=False)

@@ -1,4 +1,4 @@
-"""The JSON report: everything that was measured, in base units, for other programs."""
+"""The JSON report: all measurements in base units, for other programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_kafkaperf.verdict.comparison import change_of
 from pytest_kafkaperf.verdict.verdict import Check
 
 SCHEMA = 1
-"""Version of the report."""
+"""Version of the report's format."""
 
 
 def write_json(
@@ -36,13 +36,13 @@ def write_json(
     exit_status: int,
     errors: Sequence[str],
 ) -> None:
-    """Write the report whole or not at all.
+    """Write the report; on an error, no partial file is left.
 
-    `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are of other reports that could not be
-    written.
+    `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are those of the run, including other
+    reports that could not be written.
 
     Raises:
-        UsageError: the file cannot be written; names it and the reason.
+        UsageError: The file cannot be written; the text names it and the reason.
 
     """
     measured = {result.nodeid for result in results}
@@ -55,7 +55,11 @@ def write_json(
         "exit_status": exit_status,
         "errors": list(errors),
         "tests": [_test(result, endings.get(result.nodeid)) for result in results],
-        "unmeasured": [_unmeasured(each) for each in endings.values() if each.nodeid not in measured],
+        "unmeasured": [
+            {"nodeid": each.nodeid, "outcome": each.outcome, "reason": each.reason}
+            for each in endings.values()
+            if each.nodeid not in measured
+        ],
     }
     content = f"{json.dumps(document, indent=2, allow_nan=False)}\n"
     write_report(path, content.encode(), option="json", what="report")
@@ -94,12 +98,8 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
 
 
 def _search(plan: SearchPlan) -> dict[str, Any]:
-    """Rates are in records a second."""
+    """Return the search with its rates in records per second."""
     return {"limits": [limit.expression for limit in plan.limits], "low": plan.low, "high": plan.high}
-
-
-def _unmeasured(ending: Ending) -> dict[str, Any]:
-    return {"nodeid": ending.nodeid, "outcome": ending.outcome, "reason": ending.reason}
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
 
 
 def _workers(result: Result) -> dict[str, Any]:
-    """Of the first round: all have the same."""
+    """Return the workers of the first round; those of all rounds are the same."""
     shares = result.rounds[0].shares if result.rounds else ()
     return {
         "scheduler": result.allocation.scheduler,
@@ -136,7 +136,7 @@ def _session(session: MeasuredSession) -> dict[str, Any]:
 
 
 def _calibrated(name: str, found: Calibrated) -> dict[str, Any]:
-    """Deviations and changes as ratios, the changes in the metric's direction."""
+    """Return the noise and changes of a metric as ratios; a negative change is a fall."""
     subject = CATALOGUE[name]
     return {
         "sessions": found.sessions,
@@ -175,21 +175,17 @@ def _check(check: Check) -> dict[str, Any]:
         "expression": check.expression,
         "metric": check.metric,
         "observed": _number(check.observed),
-        "spread": _numbers(check.spread),
+        "spread": None if check.spread is None else [_number(value) for value in check.spread],
         "limit": _number(check.limit_value),
         "baseline": _number(check.baseline),
         "change": _number(check.change),
-        "interval": _numbers(check.interval),
+        "interval": None if check.interval is None else [_number(value) for value in check.interval],
         "detectable": _number(check.detectable),
         "outcome": str(check.outcome),
         "reason": check.reason,
     }
 
 
-def _numbers(values: Sequence[float] | None) -> list[float | None] | None:
-    return None if values is None else [_number(value) for value in values]
-
-
 def _number(value: float | None) -> float | None:
-    """JSON has no infinity and no NaN."""
+    """Replace infinity and NaN, which JSON lacks, by None."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The JSON report, read again: of what it holds, what a comparison takes."""
+"""A reader of the JSON report, limited to the fields that a comparison needs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pytest_kafkaperf.reports.json import SCHEMA
 from pytest_kafkaperf.scenario.fields import explain
 from pytest_kafkaperf.verdict.baselines.record import MOST
 
-_NEEDED = "a report that --kafka-json has written is needed"
+_NEEDED = "give a report written with --kafka-json"
 
 
 class _Part(BaseModel):
-    """Fields that a comparison does not take are passed over: later versions have more."""
+    """A part of the report; unknown fields are ignored, because later versions may have more."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -26,7 +26,7 @@ class ReportedRound(_Part):
     """One round."""
 
     metrics: dict[str, Annotated[float, Field(ge=-MOST, le=MOST, strict=True)]]
-    """By name, in base units."""
+    """Metrics by name, in base units."""
 
 
 class ReportedSession(_Part):
@@ -34,11 +34,11 @@ class ReportedSession(_Part):
 
     rounds: tuple[ReportedRound, ...]
     problems: tuple[str, ...] = ()
-    """Why it cannot be trusted."""
+    """Reasons why the session is not valid."""
 
 
 class ReportedCheck(_Part):
-    """One limit."""
+    """One threshold."""
 
     expression: str
 
@@ -49,30 +49,30 @@ class ReportedTest(_Part):
     nodeid: str
     scenario: dict[str, JsonValue]
     rounds: tuple[ReportedRound, ...]
-    """Of the first session."""
+    """Rounds of the first session."""
     further_sessions: tuple[ReportedSession, ...] = ()
     checks: tuple[ReportedCheck, ...] = ()
     problems: tuple[str, ...] = ()
-    """Why its verdict is INVALID."""
+    """Reasons why the verdict is INVALID."""
 
 
 class Report(_Part):
-    """What one run of pytest reported."""
+    """The report of one run of pytest."""
 
     version: Literal[1] = Field(alias="schema")
     created: str
     environment: dict[str, str]
-    """Its key, as `key`, and what figures may depend on."""
+    """Key of the environment (`key`), and facts that measurements may depend on."""
     tests: tuple[ReportedTest, ...]
 
     @property
     def key(self) -> str:
-        """Which baselines count there."""
+        """The key of the environment."""
         return self.environment.get("key", "")
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What figures may depend on."""
+        """The facts that measurements may depend on."""
         return {name: text for name, text in self.environment.items() if name != "key"}
 
 
@@ -80,7 +80,7 @@ def read_report(path: Path) -> Report:
     """Read a report.
 
     Raises:
-        UsageError: it cannot be read, is no report, or one of a later schema.
+        UsageError: The file cannot be read, is not a report, or has a later schema.
 
     """
     try:
@@ -88,17 +88,17 @@ def read_report(path: Path) -> Report:
     except OSError as error:
         raise UsageError(f"cannot read report {path}: {error.strerror or error}") from None
     except ValueError as error:
-        raise UsageError(f"{path} is no JSON: {error}; {_NEEDED}") from None
+        raise UsageError(f"{path} is not valid JSON: {error}; {_NEEDED}") from None
     if not isinstance(data, dict) or "tests" not in data:
-        raise UsageError(f"{path} is JSON, and no report: it has no 'tests'; {_NEEDED}")
+        raise UsageError(f"{path} is not a report, because it has no 'tests'; {_NEEDED}")
     schema = data.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         shown = shortened(str(schema), MAX_SCHEMA)
         raise UsageError(
-            f"{path} is of schema {shown}, and this version of pytest-kafkaperf reads up to {SCHEMA}; upgrade "
+            f"{path} has schema {shown}, but this version of pytest-kafkaperf supports schemas up to {SCHEMA}; upgrade "
             "pytest-kafkaperf"
         )
     try:
         return Report.model_validate(data)
     except ValidationError as error:
-        raise UsageError(f"report {path} is damaged: {shortened(explain(error), MAX_PROBLEM)}; {_NEEDED}") from None
+        raise UsageError(f"report {path} is invalid: {shortened(explain(error), MAX_PROBLEM)}; {_NEEDED}") from None

@@ -1,4 +1,4 @@
-"""The latency curve: latency against rate, as the searches for the capacity have seen it. Pure."""
+"""The latency curve of a test: latency against rate, measured by the searches for the capacity. Pure."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
 from pytest_kafkaperf.scenario.threshold import Absolute
 
 _FAMILIES = ("e2e.latency", "produce.latency")
-"""Of the way that a record has behind it, the whole first."""
+"""Families of latency metrics, the preferred one first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyPoint:
-    """One rate, and what became of it in all tries."""
+    """One rate, with the outcome of all attempts at it."""
 
     rate: float
+    """Records per second."""
     low: float | None
-    """The median of the lower quantile, in seconds; None where it was not measured."""
+    """Median of the lower quantile, in seconds; None if it was not measured."""
     high: float | None
+    """Median of the higher quantile, in seconds; None if it was not measured."""
     outcome: StepOutcome
-    """What most tries say."""
-    tries: int
+    """The most frequent outcome."""
+    attempts: int
+    """Number of attempts."""
     reason: str | None
-    """Of the last try that did not hold."""
+    """Reason why the last unsuccessful attempt did not hold; None if all attempts held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +41,19 @@ class LatencyCurve:
     """Latency against rate."""
 
     names: tuple[str, str]
-    """Metrics: the lower quantile, and the higher one."""
+    """Metrics of the lower and of the higher quantile."""
     limit: float | None
-    """On the higher one, in seconds."""
+    """Threshold of the higher quantile, in seconds; None without one."""
     points: tuple[LatencyPoint, ...]
-    """By rate, ascending."""
+    """Points in ascending order of their rates."""
     capacities: tuple[float, ...]
-    """What each search has found."""
+    """The capacity that each search found, in records per second."""
     at_least: bool
+    """True if a search reached its highest rate, so that the capacity may be higher."""
 
 
-def stick_of(result: Result, rounds: Sequence[Round] | None = None) -> LatencyCurve | None:
-    """That of the test's first session, or of these of its rounds; None where nothing was searched."""
+def latency_curve(result: Result, rounds: Sequence[Round] | None = None) -> LatencyCurve | None:
+    """Return the curve of the given rounds, by default those of the first session; None if the test ran no search."""
     rounds = result.rounds if rounds is None else rounds
     steps = [step for one in rounds for step in one.steps]
     if result.plan is None or not steps:
@@ -59,20 +63,25 @@ def stick_of(result: Result, rounds: Sequence[Round] | None = None) -> LatencyCu
     return LatencyCurve(
         names=names,
         limit=limit,
-        points=tuple(_point(rate, [*tries], names) for rate, tries in itertools.groupby(by_rate, lambda one: one.rate)),
+        points=tuple(
+            _point(rate, [*attempts], names) for rate, attempts in itertools.groupby(by_rate, lambda one: one.rate)
+        ),
         capacities=tuple(one.metrics["capacity"] for one in rounds if "capacity" in one.metrics),
         at_least=any(one.at_least for one in rounds),
     )
 
 
-def described_search(plan: SearchPlan) -> str:
-    """What was searched for: `the highest from 1k to 2M records/s with errors == 0`."""
+def describe_search(plan: SearchPlan) -> str:
+    """Return a text such as `the highest from 1k to 2M records/s with errors == 0`."""
     low, high = (format_quantity(rate, Unit.RECORD_RATE) for rate in (plan.low, plan.high))
     return f"the highest from {low.removesuffix(f' {Unit.RECORD_RATE}')} to {high} with {plan}"
 
 
 def _latency(plan: SearchPlan, steps: Sequence[Step]) -> tuple[tuple[str, str], float | None]:
-    """The latency that has a limit, else that of the whole way; the median beside it."""
+    """Return the median and the latency metric that has a threshold, with its limit in seconds.
+
+    Without such a threshold it is p99, of end-to-end latency if that was measured.
+    """
     for limit, family in itertools.product(plan.limits, _FAMILIES):
         name = limit.metric.name
         if name.startswith(f"{family}.") and isinstance(limit.limit, Absolute):
@@ -83,17 +92,17 @@ def _latency(plan: SearchPlan, steps: Sequence[Step]) -> tuple[tuple[str, str], 
     return (f"{family}.p50", f"{family}.p99"), None
 
 
-def _point(rate: float, tries: Sequence[Step], names: tuple[str, str]) -> LatencyPoint:
-    low, high = (_median([step.metrics for step in tries], name) for name in names)
-    counting = [step for step in tries if step.outcome is not StepOutcome.DISTURBED]
-    outcomes = Counter(step.outcome for step in counting or tries)
+def _point(rate: float, attempts: Sequence[Step], names: tuple[str, str]) -> LatencyPoint:
+    low, high = (_median([step.metrics for step in attempts], name) for name in names)
+    counting = [step for step in attempts if step.outcome is not StepOutcome.DISTURBED]
+    outcomes = Counter(step.outcome for step in counting or attempts)
     return LatencyPoint(
         rate=rate,
         low=low,
         high=high,
         outcome=outcomes.most_common(1)[0][0],
-        tries=len(tries),
-        reason=next((step.reason for step in reversed(tries) if step.reason is not None), None),
+        attempts=len(attempts),
+        reason=next((step.reason for step in reversed(attempts) if step.reason is not None), None),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is seen while load runs: one line that changes, or a line a round."""
+"""Progress output while load runs: one line that is updated, or one line for each round."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.scenario.scenario import Scenario
 
 _PROGRESS_S = 0.5
-"""Time between two updates of the line."""
+"""Seconds between two updates of the line."""
 _SPARKS = 12
-"""Updates that the sparkline shows: the last 6 s."""
+"""Number of updates in the sparkline, which are the last 6 s."""
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = "_.-=+*%#"
 
 
 def sparkline(values: Sequence[float], *, ascii_only: bool) -> str:
-    """Bars from zero to the largest value; nothing where all are zero.
+    """Return one bar for each value, scaled to the largest one; an empty text if all are zero.
 
     >>> sparkline([0, 1, 2, 4], ascii_only=False)
     '▁▃▅█'
@@ -37,7 +37,7 @@ def sparkline(values: Sequence[float], *, ascii_only: bool) -> str:
 
 
 class ProgressLine:
-    """One line that is written again and again while a scenario runs."""
+    """A line that is overwritten while a scenario runs."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, ascii_only: bool) -> None:
         self._name = printable(name)
@@ -49,7 +49,7 @@ class ProgressLine:
         self._rates: deque[float] = deque([0.0], maxlen=_SPARKS)
 
     def update(self, session: str, number: int, seen: Progress) -> None:
-        """Show how far round `number` is, and of which session where it is not the first."""
+        """Show the progress of round `number`; `session` is a label, or empty for the first session."""
         now_s = time.monotonic()
         if now_s - self._shown_s < _PROGRESS_S:
             return
@@ -71,7 +71,7 @@ class ProgressLine:
         self._write(f"\r\x1b[K{line}")
 
     def close(self) -> None:
-        """Leave no trace of it."""
+        """Clear the line."""
         if self._shown_s:
             self._write("\r\x1b[K")
 
@@ -87,9 +87,9 @@ def progress_text(
     width: int,
     ascii_only: bool,
 ) -> str:
-    """How far round `number` is, cut to a width: what is least missed goes first.
+    """Return the progress of round `number` in at most `width` columns; the least important parts are left out first.
 
-    `rates` are records a second, the last one the current.
+    `rates` are the last rates in records per second, the current one at the end.
     """
     size_bytes = _record_bytes(scenario)
     parts = {
@@ -105,17 +105,17 @@ def progress_text(
         "bars": sparkline(rates, ascii_only=ascii_only),
         "lag": _lag(seen),
     }
-    for given_up in ("bars", "bandwidth", "left", "lag", "p99", ""):
+    for omitted in ("bars", "bandwidth", "left", "lag", "p99", ""):
         line = "  ".join(filter(None, parts.values()))
         if len(line) <= width:
             break
-        parts.pop(given_up, None)
+        parts.pop(omitted, None)
     line = line[:width]
     return ascii_of(line) if ascii_only else line
 
 
 class RoundLines:
-    """A plain line when a round has ended: where nobody watches, and the log is read later."""
+    """One plain line after each round, for log files."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None]) -> None:
         self._name = printable(name)
@@ -126,7 +126,7 @@ class RoundLines:
         self._last: Progress | None = None
 
     def update(self, session: str, number: int, seen: Progress) -> None:
-        """See how far round `number` is."""
+        """Take note of the progress of round `number`."""
         if (session, number, seen.step) != self._round:
             self.close()
             self._round = (session, number, seen.step)
@@ -142,7 +142,7 @@ class RoundLines:
         self._round = self._first = self._last = None
 
     def _figures(self) -> list[str]:
-        """As they were seen on the way; what counts stands in the table."""
+        """Return approximate figures from the progress of the round; the table has the exact ones."""
         first, last = self._first, self._last
         if first is None or last is None or last.elapsed_s <= first.elapsed_s:
             return []
@@ -158,11 +158,11 @@ def _elapsed(scenario: Scenario, seen: Progress) -> str:
 
 
 def _left(scenario: Scenario, number: int, seen: Progress) -> str:
-    """What the rounds still take, as far as it is known; connecting and draining come on top."""
-    if scenario.duration is None or seen.step:  # how many steps are to come nobody knows
+    """Return the remaining time of all rounds without connecting and draining; an empty text if it is unknown."""
+    if scenario.duration is None or seen.step:  # the number of steps of a search is unknown
         return ""
-    begun_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0
-    left_s = max(0.0, begun_s) + (scenario.rounds - number) * (scenario.warmup + scenario.duration)
+    current_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0
+    left_s = max(0.0, current_s) + (scenario.rounds - number) * (scenario.warmup + scenario.duration)
     return f"{left_s:.0f} s left" if left_s >= 1 else ""
 
 

@@ -1,8 +1,8 @@
-"""Perf tests in pytest-benchmark's table and files, for the tools that read these.
+"""Perf tests in the table and files of pytest-benchmark, for tools that read these.
 
-Rounds are told to it after they were measured, by its public interface: a clock that it takes for its timer goes on by
-the seconds that one record took. So its OPS are records a second, and its minimum, median and deviation those of the
-rounds. It never times any load itself.
+The plugin passes rounds to pytest-benchmark after measuring them, through its public interface. pytest-benchmark uses
+a `LoadClock` as its timer, which the plugin advances by the seconds per record. So its OPS are records per second, and
+its minimum, median and deviation are those of the rounds. pytest-benchmark never times any load itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Fixture(Protocol):
-    """What is used of pytest-benchmark's `benchmark`."""
+    """The part of pytest-benchmark's fixture `benchmark` that the plugin uses."""
 
     extra_info: dict[str, Any]
 
@@ -28,34 +28,34 @@ class Fixture(Protocol):
 
 
 def is_disabled(config: pytest.Config) -> bool:
-    """Whether a user asked for no benchmarks.
+    """Return True if the user disabled benchmarks.
 
-    `Fixture.disabled` is more: with an option of pytest-xdist pytest-benchmark turns itself off, and a suite that only
-    says how tests are distributed, and runs them one by one, would gate nothing.
+    `Fixture.disabled` cannot be used, because pytest-benchmark also disables itself if any option of pytest-xdist is
+    given. Perf tests would then check nothing, even if they run one after the other.
     """
     return bool(config.getoption("benchmark_disable")) and not config.getoption("benchmark_enable")
 
 
 class LoadClock:
-    """A timer that stands still but for `advance`."""
+    """A timer that only `advance` moves forward."""
 
     def __init__(self) -> None:
         self._now_s = 0.0
         self.__name__ = "records"
 
     def __call__(self) -> float:
-        """Seconds since it was made."""
+        """Return the time in seconds."""
         return self._now_s
 
     def advance(self, seconds: float) -> None:
-        """Let it go on."""
+        """Add seconds to the time."""
         self._now_s += seconds
 
 
-def tell(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
-    """Let the benchmark have the rounds of a result, whose timer the clock is.
+def record_rounds(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
+    """Pass the rounds of a result to a benchmark that uses `clock` as its timer.
 
-    One that cannot be trusted, or has no throughput, is told as an error: it stands in no table.
+    A result that is INVALID or has no throughput is recorded as an error, so that it appears in no table.
     """
     rates = result.values().get("produce.throughput") or result.values().get("consume.throughput") or []
     seconds = [1 / rate for rate in rates if rate > 0]
@@ -64,7 +64,7 @@ def tell(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
         with contextlib.suppress(_NothingMeasuredError):
             benchmark.pedantic(_fail, rounds=1)
         return
-    following = itertools.cycle(seconds)  # with its profiler it calls once more
+    following = itertools.cycle(seconds)  # with its profiler, pytest-benchmark makes one call more
     benchmark.pedantic(lambda: clock.advance(next(following)), rounds=len(seconds))
 
 
@@ -80,7 +80,7 @@ def _extra_info(result: Result) -> dict[str, Any]:
 
 
 class _NothingMeasuredError(Exception):
-    """Says so to pytest-benchmark, and to nobody else."""
+    """Makes pytest-benchmark record an error; it never leaves this module."""
 
 
 def _fail() -> None:

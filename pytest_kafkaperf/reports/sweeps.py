@@ -1,4 +1,4 @@
-"""Sweeps: tests of one function that differ in one field or parameter, or two. Pure."""
+"""Sweeps: tests of one function that differ in one or two fields or parameters. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 DECADE = 10
-"""Numbers that span at least this factor are shown on a logarithmic axis."""
+"""Factor between smallest and largest number from which the axis is logarithmic."""
 _NOT_THE_LOAD = ("rounds",)
-"""Fields that say how often to measure, not what."""
-_MOST_FIELDS = 2
+"""Fields that do not change the load."""
+_MAX_FIELDS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,41 +22,41 @@ class SweepPoint:
 
     nodeid: str
     value: float | str
-    """Where it stands on the axis: a number in the field's base unit, or text."""
+    """Value of the field: a number in its base unit, or text."""
     label: str
-    """The value for people: `16 KiB`."""
+    """Formatted value: `16 KiB`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Tests that lie on lines over one field."""
+    """Tests of one function as lines over one field."""
 
     function: str
-    """The nodeid that they share."""
+    """Nodeid of the tests without their parameters."""
     field: str
-    """What the axis shows."""
+    """Field on the axis."""
     line_field: str | None
-    """What tells the lines apart; None where there is one line."""
+    """Field that differs between the lines; None for a single line."""
     lines: Mapping[str, tuple[SweepPoint, ...]]
-    """By the line's value for people, in the order of the axis; `""` where there is one line."""
+    """Points in the order of the axis, by the formatted value of `line_field`; the key of a single line is `""`."""
     labels: tuple[str, ...]
-    """The values on the axis for people, each once, in its order."""
+    """Formatted values on the axis without repetitions, in its order."""
 
     @property
     def is_text(self) -> bool:
-        """Whether the axis has names, not numbers."""
+        """True if the values on the axis are texts."""
         return any(isinstance(point.value, str) for line in self.lines.values() for point in line)
 
     @property
     def is_log(self) -> bool:
-        """Whether the axis is logarithmic."""
+        """True if the axis is logarithmic."""
         values = [float(point.value) for line in self.lines.values() for point in line] if not self.is_text else []
         return bool(values) and min(values) > 0 and max(values) >= DECADE * min(values)
 
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What tells one test from the others."""
+    """The fields and parameters of one test."""
 
     scenario: Scenario
     parameters: Mapping[str, Any]
@@ -68,11 +68,12 @@ class _Test:
 def find_sweeps(
     scenarios: Mapping[str, Scenario], parameters: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Sweep, ...]:
-    """The sweeps among tests, given by nodeid in the order in which they ran.
+    """Return the sweeps among tests, which are given by nodeid in the order in which they ran.
 
-    They differ in fields of their scenarios, or in `parameters` that are none, such as fields of the cluster. Of two
-    the one with more values is on the axis; of as many, numbers are before text, then the scenario's order decides. A
-    field that follows from the other (each value of that has one of this) gives no lines.
+    Tests of a sweep differ in fields of their scenarios or in `parameters`, such as fields of the cluster. Of two
+    fields, the one with more values is on the axis; if they have equally many, numbers come before text, and then the
+    order of the scenario decides. If each value on the axis belongs to one value of the other field, there is only one
+    line.
     """
     functions: dict[str, dict[str, _Test]] = {}
     for nodeid, scenario in scenarios.items():
@@ -84,7 +85,7 @@ def find_sweeps(
 
 
 def function_of(nodeid: str) -> str | None:
-    """The nodeid without its parameters; None where a test has none.
+    """Return the nodeid without its parameters; None if the test has no parameters.
 
     >>> function_of("tests/[a]/test_x.py::test_y[1-a::b]")
     'tests/[a]/test_x.py::test_y'
@@ -96,39 +97,37 @@ def function_of(nodeid: str) -> str | None:
 
 def _sweep(function: str, members: Mapping[str, _Test]) -> Sweep | None:
     fields = _varying(list(members.values()))
-    if len(fields) > _MOST_FIELDS:  # a parameter may be but a name of what the fields say
+    if len(fields) > _MAX_FIELDS:  # parameters may only be names for values of fields
         fields = [name for name in fields if name in Scenario.model_fields]
-    if not 1 <= len(fields) <= _MOST_FIELDS:
+    if not 1 <= len(fields) <= _MAX_FIELDS:
         return None
-    values = {nodeid: tuple(_plain(test, name) for name in fields) for nodeid, test in members.items()}
-    if len(set(values.values())) < len(members):
-        return None  # they differ in something that is no field, and would lie on each other
-    axis, *others = sorted(fields, key=lambda name: _rank(fields.index(name), list(values.values())))
-    follows = len({places[fields.index(axis)] for places in values.values()}) == len(members)
-    line_field = None if follows or not others else others[0]
+    columns = {name: [_plain(test, name) for test in members.values()] for name in fields}
+    if len(set(zip(*columns.values(), strict=True))) < len(members):
+        return None  # the tests differ in something else, so that their points would overlap
+    axis, *others = sorted(fields, key=lambda name: _rank(columns[name]))
+    line_field = others[0] if others and len(set(columns[axis])) < len(members) else None
     return _lines(function, members, axis, line_field)
 
 
 def _varying(tests: Sequence[_Test]) -> list[str]:
-    """The fields that somebody set and that are not the same everywhere, in the scenario's order; then parameters."""
-    # What a scenario derives by itself (idempotence of transactions, say) is not in `model_fields_set`.
+    """Return the fields that are set and differ between tests, in the order of the scenario, and then parameters."""
+    # `model_fields_set` excludes values that a scenario derives from others, such as the idempotence of transactions.
     given = set().union(*(test.scenario.model_fields_set for test in tests)).difference(_NOT_THE_LOAD)
     shared = [name for name in tests[0].parameters if all(name in test.parameters for test in tests)]
     names = [*(name for name in Scenario.model_fields if name in given), *shared]
     return [name for name in names if len({_plain(test, name) for test in tests}) > 1]
 
 
-def _rank(place: int, values: Sequence[tuple[float | str, ...]]) -> tuple[int, bool, int]:
-    own = {each[place] for each in values}
-    return -len(own), any(isinstance(value, str) for value in own), place
+def _rank(values: Sequence[float | str]) -> tuple[int, bool]:
+    return -len(set(values)), any(isinstance(value, str) for value in values)
 
 
 def _lines(function: str, members: Mapping[str, _Test], axis: str, line_field: str | None) -> Sweep:
     values = {nodeid: _plain(test, axis) for nodeid, test in members.items()}
     numbers = all(isinstance(value, float) for value in values.values())
-    # Names stand as they ran, for sorting is stable; numbers among them (`acks` 0, 1, all) before, ascending.
-    ascending = sorted(members, key=lambda nodeid: _ascending(values[nodeid]))
-    labels = list(dict.fromkeys(_label(members[nodeid], axis) for nodeid in ascending))
+    # Numbers come before texts (`acks` is 0, 1 or all); the sort is stable, so texts keep the order of the run.
+    ordered = sorted(members, key=lambda nodeid: _order(values[nodeid]))
+    labels = list(dict.fromkeys(_label(members[nodeid], axis) for nodeid in ordered))
     lines: dict[str, list[SweepPoint]] = {}
     for nodeid, test in members.items():
         label = _label(test, axis)
@@ -145,12 +144,12 @@ def _lines(function: str, members: Mapping[str, _Test], axis: str, line_field: s
     )
 
 
-def _ascending(value: float | str) -> tuple[bool, float]:
+def _order(value: float | str) -> tuple[bool, float]:
     return (True, 0.0) if isinstance(value, str) else (False, value)
 
 
 def _plain(test: _Test, name: str) -> float | str:
-    """A field's value as a number, or as text."""
+    """Return the value of a field as a number or as text."""
     value = test.of(name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)

@@ -1,4 +1,4 @@
-"""What a table says of a test, as text: a row a limit, or one of each figure that people look at first."""
+"""The rows of the tables of results, as text: one for each threshold, or one for each headline metric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.text import file_of, printable, without_folders
 from pytest_kafkaperf.core.units import Unit, format_percent, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
 from pytest_kafkaperf.reports.failure import describe_advice, digits_of
-from pytest_kafkaperf.reports.latency_curve import described_search
+from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -28,55 +28,56 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One metric of one test. A text is empty where there is nothing to say."""
+    """One metric of one test. A text is empty if the value is unknown or does not apply."""
 
     metric: str
     median: str
-    """Over the rounds; of counts the sum."""
+    """Median over the rounds; the sum for counts."""
     spread: str = ""
-    """Half the range of the rounds, of the median: `±5 %`."""
+    """Half the range of the rounds relative to the median: `±5 %`."""
     baseline: str = ""
     change: str = ""
     interval: str = ""
-    """What the change lies between, in per cent: `[+41, +52]`."""
+    """Confidence interval of the change in per cent: `[+41, +52]`."""
     detectable: str = ""
+    """Minimum detectable change, or for an absolute threshold the smallest detectable value."""
     limit: str = ""
-    """`<= baseline + 20%`."""
+    """Threshold without its metric: `<= baseline + 20%`."""
     bound: str = ""
-    """The limit as a quantity, where it does not say so itself: `14.5 ms`."""
+    """Limit as a quantity, if the threshold does not contain it: `14.5 ms`."""
     outcome: Verdict | None = None
-    """None without a limit."""
+    """None without a threshold."""
 
 
 def rows_of(result: Result) -> list[Row]:
-    """A row a limit; the headline figures before them where no limit is on anything but counts."""
+    """Return one row for each threshold, after the headline metrics if all thresholds are on counts."""
     rows = [row_of(check) for check in result.checks]
     if all(CATALOGUE[check.metric].summed for check in result.checks):
-        rows = [_of_metric(name, values) for name, values in result.values().items() if name in HEADLINES] + rows
+        rows = [_headline_row(name, values) for name, values in result.values().items() if name in HEADLINES] + rows
     return rows
 
 
 def remark_of(result: Result, ending: Ending | None) -> str | None:
-    """How the test ended, where its verdict does not say so; `passed` and `failed` are what a verdict stands for."""
+    """Return how the test ended for pytest, or None if its verdict implies that."""
     expected = "failed" if result.verdict.fails else "passed"
     return None if ending is None or ending.outcome == expected else ending.outcome
 
 
 def failure_beside(result: Result, ending: Ending | None) -> list[str]:
-    """Why the test failed, where that is neither its verdict nor `--kafka-strict`: its own code, or a fixture."""
+    """Return the reason if the test's own code or a fixture failed, not its verdict or `--kafka-strict`."""
     if ending is None or not ending.fails or ending.reason is None or result.verdict.fails:
         return []
     return [] if ending.reason.startswith(f"{Verdict.INCONCLUSIVE}: ") else [ending.reason]
 
 
 def short(value: float, unit: Unit, digits: int = 3) -> str:
-    """A quantity for a table, where the metric's name says that records are counted: `52.3k/s`."""
+    """Format a quantity without `records`, which the metric's name implies: `52.3k/s`."""
     text = format_quantity(value, unit, digits=digits)
     return text.removesuffix(" records").replace(" records/s", "/s").replace("/M records", "/M")
 
 
 def row_of(check: Check) -> Row:
-    """The row of a limit."""
+    """Return the row of a threshold."""
     unit, digits = metric(check.metric).unit, digits_of(check)
     indirect = check.limit_value is not None and not check.limit[:1].isdigit()
     return Row(
@@ -94,9 +95,9 @@ def row_of(check: Check) -> Row:
 
 
 def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
-    """How much rounds and sessions of a metric differ, how often the rule would have erred, and what it finds.
+    """Return the noise of a metric, its false alarms and its minimum detectable change, by column title.
 
-    By the titles of the columns; a text is empty where nothing can be told.
+    A text is empty if the value is unknown.
     """
     subject = metric(name)
     return {
@@ -110,7 +111,7 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
 
 
 def _detectable(check: Check, unit: Unit) -> str:
-    """The change against the baseline, or the figure beyond an absolute limit, that is found in 4 of 5 cases."""
+    """Return the change, or for an absolute threshold the value, that is detected with a probability of 80 %."""
     if check.detectable is None:
         return ""
     if check.is_relative or check.limit_value is None:
@@ -118,7 +119,7 @@ def _detectable(check: Check, unit: Unit) -> str:
     return short(check.limit_value * (1 + check.detectable), unit)
 
 
-def _of_metric(name: str, values: Sequence[float]) -> Row:
+def _headline_row(name: str, values: Sequence[float]) -> Row:
     middle = statistics.median(values)
     spread = _spread(middle, (min(values), max(values)))
     return Row(metric=name, median=short(middle, metric(name).unit), spread=spread)
@@ -132,52 +133,52 @@ def _spread(middle: float | None, ends: tuple[float, float] | None) -> str:
 
 
 def _end(change: float) -> str:
-    """An end of an interval is not known to three digits."""
+    """Format one end of an interval with two digits, because it is not more exact than that."""
     percent = change * 100
     text = f"{percent:+.0f}" if abs(percent) >= 10 else f"{percent:+.1f}"  # noqa: PLR2004
     return "0.0" if text in ("+0.0", "-0.0") else text
 
 
 _MOST_NAMED = 5
-"""Tests whose baselines are named one by one."""
+"""Maximum number of baselines without a test that are listed by name."""
 
 
 def render_notes(session: Session, *, verbose: bool) -> list[str]:
-    """Lines without a margin, for any width."""
+    """Return the notes below the table, neither wrapped nor indented."""
     names = names_of(session.results)
     notes = [
         f"{names[result.nodeid]}: {text}" for result in session.results for text in _notes(result, verbose=verbose)
     ]
     if session.settings.reference is not None and session.results:
-        notes.append(f"rounds took turns in random order, seed {session.seed}: --kafka-reference-seed={session.seed}")
+        notes.append(f"repeat this random order of rounds with --kafka-reference-seed={session.seed}")
     known = {result.nodeid: result.baseline_sessions or FEWEST_SESSIONS for result in session.results}
     thin = [nodeid for nodeid, sessions in (known | session.written).items() if sessions < FEWEST_SESSIONS]
     if thin:
         notes.append(
             f"baselines of fewer than {FEWEST_SESSIONS} sessions: {', '.join(names[each] for each in thin)}; "
-            "noise between sessions is not known: add some with --kafka-update-baselines=append"
+            "the noise between sessions is unknown; add sessions with --kafka-update-baselines=append"
         )
     if session.orphans:
-        notes.append(_orphaned(session))
+        notes.append(_orphan_note(session))
     if session.written:
         folder = session.settings.shown(session.settings.baselines)
         notes.append(f"baselines written: {len(session.written)} in {folder} (commit them)")
     return notes
 
 
-def _orphaned(session: Session) -> str:
+def _orphan_note(session: Session) -> str:
     named = [each.nodeid for each in session.orphans[:_MOST_NAMED]]
     more = len(session.orphans) - len(named)
-    text = f"baselines of tests that are gone: {', '.join(named)}{f' and {more} more' if more else ''}"
+    text = f"baselines of tests that no longer exist: {', '.join(named)}{f' and {more} more' if more else ''}"
     if session.pruned:
-        return f"deleted {text} (commit it)"
+        return f"deleted {text} (commit the deletion)"
     if session.settings.prune:
-        return f"{text}; not deleted, for not all tests were collected: run without -k, -m and names of tests"
-    return f"{text}; --kafka-prune-baselines deletes them"
+        return f"{text}; not deleted, because only some tests were collected: run without -k, -m and names of tests"
+    return f"{text}; delete them with --kafka-prune-baselines"
 
 
 def names_of(results: Sequence[Result]) -> dict[str, str]:
-    """What to call each test in a narrow table, on one line: without its file where all are in one."""
+    """Return short names by nodeid for tables: without folders, and without the file if all tests share it."""
     files = {file_of(result.nodeid) for result in results}
     return {
         result.nodeid: printable(
@@ -195,18 +196,18 @@ def _notes(result: Result, *, verbose: bool) -> Iterator[str]:
             yield f"{check.expression}: {check.reason}"
     if result.changed and (verbose or result.reference is not None or len(result.sessions) > 1):
         yield f"changed against the {standard_of(result)}: {', '.join(result.changed)}"
-    yield from (f"advice, not a limit: {describe_advice(one)}" for one in result.advice)
+    yield from (f"advice (no threshold): {describe_advice(one)}" for one in result.advice)
     if verbose:
-        yield _described(result)
+        yield _scenario(result)
     if (verbose or result.allocation.is_measured) and result.rounds and result.rounds[0].shares:
         yield described(result.allocation, result.rounds[0].shares)
 
 
-def _described(result: Result) -> str:
-    """The scenario's fields that something has set, each with where."""
+def _scenario(result: Result) -> str:
+    """Return the scenario's fields that are not defaults, each with its source."""
     fields = (
         f"{name}={format_field(name, getattr(result.scenario, name))} ({source})"
         for name, source in result.sources.items()
     )
-    search = [] if result.plan is None else [f"rate: {described_search(result.plan)}"]
+    search = [] if result.plan is None else [f"rate: {describe_search(result.plan)}"]
     return ", ".join([*fields, *search]) or "defaults"

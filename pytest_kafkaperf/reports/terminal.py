@@ -1,4 +1,4 @@
-"""What stands in the terminal at the end: a table of results."""
+"""The summary that the terminal shows at the end of a run: tables of results, and notes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import io
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,8 +17,9 @@ from rich.text import Text
 
 from pytest_kafkaperf.core.text import ascii_of, printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.reports.failure import wrap_text
 from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
-from pytest_kafkaperf.reports.latency_curve import LatencyCurve, stick_of
+from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
 from pytest_kafkaperf.reports.table import Row, calibration_cells, names_of, remark_of, render_notes, rows_of
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
@@ -38,7 +38,7 @@ _STYLES = {
     "INCONCLUSIVE": "yellow",
 }
 
-_STICK_STYLES = {
+_STEP_STYLES = {
     StepOutcome.HELD: "green",
     StepOutcome.BROKEN: "red",
     StepOutcome.UNREACHED: "yellow",
@@ -53,10 +53,10 @@ _INDENT = "  "
 def render_table(
     results: Sequence[Result], endings: Mapping[str, Ending], *, width: int, colour: bool, ascii_only: bool
 ) -> str:
-    """A block a test: its verdict and name, and below them a row a limit; columns that would be empty are left out.
+    """Render one block for each test: its verdict and name, then one row for each threshold.
 
-    Where the terminal is narrow, limits stand below their rows if they are not kept, and further columns go as
-    `_NARROWED` says.
+    Empty columns are left out. If the terminal is too narrow for all columns, `_DROPPED_WHEN_NARROW` gives the order in
+    which columns are left out; a failed threshold is then shown below its row.
     """
 
     def plain(text: str) -> str:
@@ -74,8 +74,8 @@ def render_table(
         for row in rows:
             lines.append(_line([(column, plain(column.text(row)), column.style(row)) for column in columns]))
             if "limit" not in {column.title for column in columns}:
-                lines += _below(row, plain)
-    return _print(Group(*lines), width=width, colour=colour)
+                lines += _failed_threshold(row, plain)
+    return render(Group(*lines), width=width, colour=colour, ascii_only=ascii_only)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,20 +112,23 @@ _COLUMNS = (
     _Column(title="verdict", text=_outcome, style=lambda row: _STYLES.get(_outcome(row), ""), left=True),
 )
 
-_NARROWED = (("limit", "verdict"), ("finds",), ("interval",), ("spread",), ("baseline",))
-"""What goes first: what can stand below its row, then what is no figure of this run."""
+_DROPPED_WHEN_NARROW = (("limit", "verdict"), ("finds",), ("interval",), ("spread",), ("baseline",))
+"""Titles of the columns that a narrow terminal lacks, in the order in which they are left out.
+
+Thresholds go first, because a failed one is shown below its row.
+"""
 
 _VERDICT_WIDTH = max(map(len, _STYLES)) + 2
 
 
 def _columns(rows: Sequence[Row], *, width: int, plain: Callable[[str], str]) -> list[_Column]:
-    """Those that have something to show and fit, as wide as their cells."""
+    """Return the columns that are not empty and fit into `width`, each as wide as its cells."""
     shown = []
     for column in _COLUMNS:
         cells = [cell_len(plain(column.text(row))) for row in rows]
         if any(cells):
             shown.append(dataclasses.replace(column, width=max(len(column.title), *cells)))
-    for titles in _NARROWED:
+    for titles in _DROPPED_WHEN_NARROW:
         if sum(column.gap + column.width for column in shown) > width:
             shown = [column for column in shown if column.title not in titles]
     return shown
@@ -140,8 +143,8 @@ def _line(cells: Sequence[tuple[_Column, str, str]]) -> Text:
     return line
 
 
-def _below(row: Row, plain: Callable[[str], str]) -> list[Text]:
-    """The limit of a row, where it is not kept and has no column."""
+def _failed_threshold(row: Row, plain: Callable[[str], str]) -> list[Text]:
+    """Return a line with the threshold of a row, if it failed or could not be decided."""
     if row.outcome is None or not (row.outcome.fails or row.outcome is Verdict.INCONCLUSIVE):
         return []
     kind = "broken" if row.outcome.fails else "undecided"
@@ -149,58 +152,46 @@ def _below(row: Row, plain: Callable[[str], str]) -> list[Text]:
 
 
 def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
-    """Long lines over several, further ones with an indent."""
-    return [
-        part
-        for line in lines
-        for part in textwrap.wrap(
-            _plain(printable(line, keep="\t\n"), ascii_only=ascii_only),
-            width,
-            subsequent_indent=2 * _INDENT,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    ]
+    """Wrap lines at `width` columns; continuation lines are indented."""
+    hanging = 2 * _INDENT
+    return [part for line in lines for part in wrap_text(_plain(line, ascii_only=ascii_only), width, hanging=hanging)]
 
 
 def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: bool) -> str:
-    """One row a metric, of those that were calibrated: at least one."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    table.add_column("metric", overflow="fold", min_width=12)
+    """Render one row for each calibrated metric; the result must have at least one."""
     rows = {name: calibration_cells(name, found) for name, found in result.calibration.items()}
-    for title in next(iter(rows.values())):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = new_table("metric", right=list(next(iter(rows.values()))))
+    table.columns[0].min_width = 12
     for name, cells in rows.items():
         table.add_row(name, *(cell or "-" for cell in cells.values()))
-    return _plain(_print(table, width=width, colour=colour), ascii_only=ascii_only)
+    return render(table, width=width, colour=colour, ascii_only=ascii_only)
 
 
-def render_stick(stick: LatencyCurve, *, width: int, colour: bool, ascii_only: bool) -> str:
-    """Latency against rate: a row a rate, with a bar for the higher quantile on a logarithmic scale."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    for title in ("rate", *(name.split(".", 2)[2] for name in stick.names)):
-        table.add_column(title, justify="right", no_wrap=True)
+def render_latency_curve(curve: LatencyCurve, *, width: int, colour: bool, ascii_only: bool) -> str:
+    """Render one row for each rate; a bar shows the higher quantile on a logarithmic scale."""
+    table = new_table(right=["rate", *(name.split(".", 2)[2] for name in curve.names)])
     table.add_column("", no_wrap=True)
     table.add_column("")
-    known = [point.high for point in stick.points if point.high]
-    for point in stick.points:
-        style = _STICK_STYLES[point.outcome]
-        tries = f" ({point.tries} tries)" if point.tries > 1 else ""
+    known = [point.high for point in curve.points if point.high]
+    for point in curve.points:
+        style = _STEP_STYLES[point.outcome]
+        attempts = f" ({point.attempts} attempts)" if point.attempts > 1 else ""
         table.add_row(
             format_quantity(point.rate, Unit.RECORD_RATE),
             *("-" if value is None else format_quantity(value, Unit.SECONDS) for value in (point.low, point.high)),
             Text(_bar(point.high, known, ascii_only=ascii_only), style=style),
-            Text(f"{point.outcome}{tries}", style=style),
+            Text(f"{point.outcome}{attempts}", style=style),
         )
-    broken = next((point for point in stick.points if point.outcome is not StepOutcome.HELD), None)
-    why = []
-    if broken is not None:
-        why.append(Text(f"{format_quantity(broken.rate, Unit.RECORD_RATE)}: {printable(str(broken.reason))}"))
-    return _plain(_print(Group(table, *why), width=width, colour=colour), ascii_only=ascii_only)
+    reasons = [
+        Text(f"{format_quantity(point.rate, Unit.RECORD_RATE)}: {printable(str(point.reason))}")
+        for point in curve.points
+        if point.outcome is not StepOutcome.HELD
+    ]
+    return render(Group(table, *reasons[:1]), width=width, colour=colour, ascii_only=ascii_only)
 
 
 def _bar(value: float | None, all_values: Sequence[float], *, ascii_only: bool) -> str:
-    """From 1 to `_BAR_WIDTH` columns."""
+    """Return a bar of 1 to `_BAR_WIDTH` columns, or an empty text without a value."""
     if not value:
         return ""
     low, high = min(all_values), max(all_values)
@@ -212,7 +203,18 @@ def _plain(text: str, *, ascii_only: bool) -> str:
     return ascii_of(text) if ascii_only else text
 
 
-def _print(what: RenderableType, *, width: int, colour: bool) -> str:
+def new_table(*left: str, right: Sequence[str]) -> Table:
+    """Return an empty table without borders; cells of its `left` columns may be folded."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for title in left:
+        table.add_column(title, overflow="fold")
+    for title in right:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
+
+
+def render(content: RenderableType, *, width: int, colour: bool, ascii_only: bool) -> str:
+    """Return the text that rich prints for its objects, with escape sequences if it is in colour."""
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -225,14 +227,17 @@ def _print(what: RenderableType, *, width: int, colour: bool) -> str:
         emoji=False,
     )
     with console.capture() as capture:
-        console.print(what, crop=False)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+        console.print(content, crop=False)
+    return _plain("\n".join(line.rstrip() for line in capture.get().splitlines()), ascii_only=ascii_only)
 
 
 def summary_lines(
     perf: Session, endings: Mapping[str, Ending], *, width: int, colour: bool, ascii_only: bool, verbose: bool
 ) -> list[str]:
-    """Lines of at most `width` columns, but for those of `--kafka-compat`: a program reads them."""
+    """Return the whole summary as lines of at most `width` columns.
+
+    The lines of `--kafka-compat` may be longer, because programs read them.
+    """
     names = names_of(perf.results)
     lines = render_table(perf.results, endings, width=width, colour=colour, ascii_only=ascii_only).splitlines()
     for result in perf.results:
@@ -240,9 +245,9 @@ def summary_lines(
             table = render_calibration(result, width=width, colour=colour, ascii_only=ascii_only)
             lines += ["", names[result.nodeid], *table.splitlines()]
     for result in perf.results:
-        stick = stick_of(result, result.rounds[:1])  # later searches begin near its end
-        if stick is not None:
-            table = render_stick(stick, width=width, colour=colour, ascii_only=ascii_only)
+        curve = latency_curve(result, result.rounds[:1])  # later searches try only rates close to what it found
+        if curve is not None:
+            table = render_latency_curve(curve, width=width, colour=colour, ascii_only=ascii_only)
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *table.splitlines()]
     lines += wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
@@ -253,9 +258,10 @@ def summary_lines(
 
 
 def compat_lines(result: Result) -> Iterator[str]:
-    """The test's name, then a line a round of `kafka-producer-perf-test`, then of `kafka-consumer-perf-test`.
+    """Yield the test's name, then for each round the line that Kafka's own producer or consumer tool would print.
 
-    A round that lacks a figure of a line has none. The consumer's clock times are those at which the session began.
+    The producer's lines come first. A round without all figures of a line gets no such line. As clock time, each
+    consumer line has the time at which the session started.
     """
     yield printable(result.nodeid)
     for one in result.rounds:

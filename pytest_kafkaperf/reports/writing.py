@@ -1,4 +1,4 @@
-"""The reports of a session that are files, the lines of its history, and what GitHub is told."""
+"""Report files, the history file, and the output for GitHub Actions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.ci import annotate, append_summary, commands, write_metrics
+from pytest_kafkaperf.reports.html import RunFacts, write_html
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.markdown import write_markdown
 from pytest_kafkaperf.runner.result import judged, summary
@@ -27,57 +28,52 @@ if TYPE_CHECKING:
 
 
 HISTORY_SCHEMA = 1
-"""Version of a line of the history."""
+"""Version of the format of a line."""
 _USAGE_ERROR = 4
-"""pytest's exit status where all tests passed and a report cannot be written."""
+"""Exit status of pytest if all tests passed but a report cannot be written."""
 _LOCK_TIMEOUT_S = 30
-"""Bound of waiting for others that append: each holds the lock for one write."""
+"""Maximum time to wait for the lock of the file, which other runs hold for one write."""
 
 
 def write_reports(
     perf: Session, endings: Mapping[str, Ending], *, exit_status: int, errors: Sequence[str]
 ) -> list[str]:
-    """Write those that were asked for, each whole or not at all; what went wrong.
+    """Write the requested reports and return the errors; a report that cannot be written leaves no partial file.
 
-    `endings` are those of all perf tests that pytest ran, by nodeid; `errors` what went wrong before.
+    `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are earlier errors of the run.
     """
     settings, results = perf.settings, perf.results
     seed = None if settings.reference is None else perf.seed
+    facts = RunFacts(
+        created=perf.created,
+        plugin=perf.plugin,
+        environment=perf.environment(),
+        commit=perf.commit,
+        options=settings.command_line,
+        reference_seed=seed,
+        fingerprint=lambda cluster: cluster.fingerprint,
+    )
     found: list[str] = []
 
-    def page(path: Path) -> None:
-        from pytest_kafkaperf.reports.html import RunFacts, write_html  # noqa: PLC0415 - an extra
-
-        facts = RunFacts(
-            created=perf.created,
-            plugin=perf.plugin,
-            environment=perf.environment(),
-            commit=perf.commit,
-            options=settings.command_line,
-            reference_seed=seed,
-            fingerprint=lambda cluster: cluster.fingerprint,
-        )
-        write_html(path, results, facts)
-
-    def json(path: Path) -> None:
+    def write_all(path: Path) -> None:
         write_json(
             path,
             results,
             endings,
-            created=perf.created,
-            plugin=perf.plugin,
-            environment=perf.environment(),
+            created=facts.created,
+            plugin=facts.plugin,
+            environment=facts.environment,
             reference_seed=seed,
             exit_status=exit_status or (_USAGE_ERROR if errors or found else 0),
             errors=[*errors, *found],
         )
 
-    # The JSON report is the last: it says what went wrong with the others.
+    # The JSON report is the last one, because it lists the errors of the others.
     writers: dict[str, Callable[[Path], None]] = {
         "markdown": lambda path: write_markdown(path, results, endings),
         "gitlab-metrics": lambda path: write_metrics(path, results),
-        "html": page,
-        "json": json,
+        "html": lambda path: write_html(path, results, facts),
+        "json": write_all,
     }
     for name, write in writers.items():
         try:
@@ -88,8 +84,8 @@ def write_reports(
     return found
 
 
-def tell_github(perf: Session, endings: Mapping[str, Ending], variables: Mapping[str, str]) -> list[str]:
-    """Add to the job's summary under GitHub Actions; the lines that are to be printed, none elsewhere."""
+def report_to_github(perf: Session, endings: Mapping[str, Ending], variables: Mapping[str, str]) -> list[str]:
+    """Append to the job summary and return the annotations to print; does nothing outside GitHub Actions."""
     if variables.get("GITHUB_ACTIONS") != "true":
         return []
     summary, workspace = variables.get("GITHUB_STEP_SUMMARY"), variables.get("GITHUB_WORKSPACE")
@@ -99,35 +95,30 @@ def tell_github(perf: Session, endings: Mapping[str, Ending], variables: Mapping
 
 
 def add_to_history(perf: Session, result: Result) -> None:
-    """Add the lines of one result, where a history is kept.
+    """Append the lines of one result to the history, if the user asked for one.
 
     Raises:
-        UsageError: it cannot be written; names the file and the reason.
+        UsageError: The file cannot be written; the text names it and the reason.
 
     """
     if perf.settings.history is None:
         return
     lines = history_lines(
-        [result],
+        result,
         plugin=perf.plugin,
         commit=perf.commit,
-        environment=lambda each: perf.environment_key(each.cluster.provider),
-        fingerprint=lambda each: each.cluster.fingerprint,
+        environment=perf.environment_key(result.cluster.provider),
+        fingerprint=result.cluster.fingerprint,
     )
     append_history(perf.settings.history, lines)
 
 
 def history_lines(
-    results: Sequence[Result],
-    *,
-    plugin: str,
-    commit: str | None,
-    environment: Callable[[Result], str],
-    fingerprint: Callable[[Result], Mapping[str, str]],
+    result: Result, *, plugin: str, commit: str | None, environment: str, fingerprint: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """One line for each session of each test that counts, in their order. Figures are in base units.
+    """Return one line for each session of a test that counts, in the order of the sessions, in base units.
 
-    `environment` gives the key that a result's baseline is filed under, `fingerprint` what its figures depend on.
+    `environment` is the key under which the baseline is stored, `fingerprint` the facts that measurements depend on.
     """
     return [
         {
@@ -135,52 +126,51 @@ def history_lines(
             "time": session.created,
             "plugin": plugin,
             "commit": commit,
-            "environment": environment(result),
+            "environment": environment,
             "nodeid": result.nodeid,
             "session": number,
             "kind": "first" if number == 0 else "calibration" if result.calibration else "fresh",
             "verdict": str(result.verdict),
             "rounds": len(session.rounds),
             "metrics": _metrics(session.rounds),
-            "fingerprint": dict(fingerprint(result)),
+            "fingerprint": dict(fingerprint),
         }
-        for result in results
         for number, session in enumerate(judged(result.sessions))
     ]
 
 
 def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Add lines to the end of a file, which is made where it is missing; without lines it is only opened.
+    """Append lines to a file, which is created if it is missing; without lines, only check that it can be opened.
 
-    Sessions that append at the same time wait for each other (`NAME.lock` lies beside the file), and each adds its
-    lines in one piece. What a writer that was killed left without its end is closed off, and spoils no other line.
+    A lock (`NAME.lock` beside the file) lets concurrent runs append one after the other. If the last line of the file
+    is incomplete, because its writer was killed, it is terminated first, so that it spoils no other line.
 
     Raises:
-        UsageError: the file cannot be written, or others held it too long; names it and the reason.
+        UsageError: The file cannot be written, or another run held its lock too long; the text names the file.
 
     """
     content = "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_TIMEOUT_S), path.open("ab+", 0) as file:
-            _write(file, content if _ends_whole(file) or not content else b"\n" + content)
+            _write(file, content if _ends_with_newline(file) or not content else b"\n" + content)
     except Timeout as error:
         raise UsageError(
-            f"--kafka-history={path}: cannot add to the history: others have held {error.lock_file} for "
-            f"{_LOCK_TIMEOUT_S} s; delete it if none is running"
+            f"--kafka-history={path}: cannot append to the history: another run has held {error.lock_file} for "
+            f"{_LOCK_TIMEOUT_S} s; delete the lock file if no other run is active"
         ) from None
     except OSError as error:
-        raise UsageError(f"--kafka-history={path}: cannot add to the history: {error.strerror or error}") from None
+        raise UsageError(f"--kafka-history={path}: cannot append to the history: {error.strerror or error}") from None
 
 
 def _metrics(rounds: Sequence[Round]) -> dict[str, float | None]:
-    """Over the rounds of one session that have it; None where there is no such number in JSON."""
+    """Return the summary of each metric over the rounds of one session; None for values that JSON cannot represent."""
     values = {name: [one.metrics[name] for one in rounds if name in one.metrics] for name in CATALOGUE}
     found = {name: summary(name, each) for name, each in values.items() if each}
     return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
 
-def _ends_whole(file: BinaryIO) -> bool:
+def _ends_with_newline(file: BinaryIO) -> bool:
     if file.seek(0, os.SEEK_END) == 0:
         return True
     file.seek(-1, os.SEEK_END)
@@ -188,7 +178,7 @@ def _ends_whole(file: BinaryIO) -> bool:
 
 
 def _write(file: BinaryIO, content: bytes) -> None:
-    """To the end, wherever the file was read (O_APPEND); a disk that fills up may take a part only."""
+    """Write all of the content at the end of the file (O_APPEND); one call may write only a part of it."""
     rest = memoryview(content)
     while rest:
         rest = rest[file.write(rest) :]

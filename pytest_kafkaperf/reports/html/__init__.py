@@ -1,4 +1,4 @@
-"""The HTML report: one file that needs no network, with a chart of everything that was measured."""
+"""The HTML report: one file that works offline, with charts of all measurements."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _NEEDED = ("jinja2", "plotly")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What the page says of the run."""
+    """The facts about the run that the page shows."""
 
     created: str
-    """When the session began, ISO 8601."""
+    """Start of the run, ISO 8601."""
     plugin: str
     """The plugin's version."""
     environment: Mapping[str, Any]
-    """Where the session ran: `key`, under which baselines are filed."""
+    """The environment of the run; its `key` names the folder of the baselines."""
     commit: str | None
-    """Of the tests' repository; None where it is not known."""
+    """Commit of the tests' repository; None if it is unknown."""
     options: Mapping[str, str]
-    """Those of the command line, by name without `--kafka-`, for the commands that run a test again."""
+    """Options of the command line by name without `--kafka-`, for the commands that run a test again."""
     reference_seed: int | None
-    """Of the order in which rounds took turns; None without a reference."""
+    """Seed of the order of rounds; None without a reference."""
     fingerprint: Callable[[Cluster], Mapping[str, str]]
-    """Gives what figures measured on a cluster may depend on."""
+    """Function that returns the facts of a cluster which measurements may depend on."""
 
 
 def check_installed() -> None:
-    """Refuse the option before any load where what it needs is missing; imports nothing.
+    """Check that the packages of the HTML report are installed, without importing them.
 
     Raises:
-        UsageError: names what is missing and how to install it.
+        UsageError: A package is missing; the text says how to install it.
 
     """
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
@@ -51,14 +51,14 @@ def check_installed() -> None:
 
 
 def write_html(path: Path, results: Sequence[Result], facts: RunFacts) -> None:
-    """Write the report whole or not at all; `results` are those of all tests, in the order in which they ran.
+    """Write the report of all tests, given in the order in which they ran; on an error, no partial file is left.
 
     Raises:
-        UsageError: the file cannot be written; names it and the reason. Or something is not installed.
+        UsageError: A package is missing, or the file cannot be written; the text names it and the reason.
 
     """
     check_installed()
-    from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - not everybody has installed it
+    from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs packages of an extra
 
-    content = render(results, facts).encode("utf-8", "backslashreplace")  # a nodeid can have a lone surrogate
+    content = render(results, facts).encode("utf-8", "backslashreplace")  # a nodeid may contain a lone surrogate
     write_report(path, content, option="html", what="report")

@@ -1,6 +1,6 @@
-"""What all charts have in common: how they look, and what a test is compared with in them. Pure.
+"""The common parts of all charts: style, axes, and the baseline or reference that a test is compared with. Pure.
 
-Colours are names of the style sheet's variables, which the page puts in: it has a light and a dark scheme.
+Colours are variables of the style sheet. The page's script replaces them by the values of the light or dark scheme.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Figure = dict[str, Any]
-"""`data` and `layout`, as `Plotly.newPlot` takes them."""
+"""The arguments `data` and `layout` of `Plotly.newPlot`."""
 
 NOW, BASELINE, FRESH, REFERENCE, LIMIT = (
     "var(--now)",
@@ -35,13 +36,13 @@ NOW, BASELINE, FRESH, REFERENCE, LIMIT = (
 NOW_SOFT = "var(--now-soft)"
 
 SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
-"""Of lines that are alike: brokers, values of a field."""
+"""Colours of lines of the same kind, such as one line for each broker."""
 
-ROUNDS_AND_MEDIAN = "thin: each round; thick: median"
-"""How to read a chart that has both."""
+ROUNDS_AND_MEDIAN = "thin: single rounds; thick: median"
+"""Note on charts that show both."""
 
 FAMILIES = {"produce.latency": "Produce latency", "e2e.latency": "End-to-end latency"}
-"""Families of latencies, and what charts of them are called."""
+"""Families of latency metrics with the titles of their charts."""
 
 _AXIS = {
     "automargin": True,
@@ -77,27 +78,28 @@ TEMPLATE: Figure = {
         },
         "xaxis": _AXIS,
         "yaxis": _AXIS,
-    }
+    },
+    "data": {"scatter": [{"hoverinfo": "text"}], "bar": [{"hoverinfo": "text"}]},
 }
-"""What all charts have in common, as Plotly's templates have it: a figure's own layout outranks it."""
+"""Plotly template of all charts; a figure's own values take precedence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A figure and what stands above it."""
+    """A figure with its caption."""
 
     title: str
     note: str = ""
-    """How to read it."""
+    """Explanation next to the title."""
     figure: Figure
     height_px: int = 260
     wide: bool = False
-    """Whether it takes the whole width."""
+    """True if the chart takes the full width of the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRounds:
-    """The baseline or the reference: what a test is compared with."""
+    """The baseline or the reference that a test is compared with."""
 
     name: str
     colour: str
@@ -106,7 +108,7 @@ class ComparedRounds:
 
 
 def standard(result: Result) -> list[ComparedRounds]:
-    """The reference, or else the baseline; nothing where there is neither."""
+    """Return the reference if there is one, else the baseline; an empty list without either."""
     reference = [one.metrics for one in result.sessions[0].reference or ()]
     if reference:
         return [ComparedRounds(name="reference", colour=REFERENCE, rounds=reference, sessions=[reference])]
@@ -116,14 +118,19 @@ def standard(result: Result) -> list[ComparedRounds]:
 
 
 def fresh_sessions(result: Result) -> list[Rounds]:
-    """The rounds of each session that was to confirm something."""
+    """Return the rounds of each session after the first."""
     return [[one.metrics for one in session.rounds] for session in result.sessions[1:] if session.rounds]
 
 
+def medians(rounds: Rounds, names: Iterable[str]) -> dict[str, float]:
+    """Return the median of each of these metrics over the rounds that have it."""
+    values = {name: [one[name] for one in rounds if name in one] for name in names}
+    return {name: statistics.median(each) for name, each in values.items() if each}
+
+
 def thin_lines(x: Sequence[float | None], y: Sequence[float | None], colour: str) -> dict[str, Any]:
-    """Lines of rounds, behind their median."""
+    """Return a trace of lines for single rounds; None in `x` and `y` separates two lines."""
     return {
-        "type": "scatter",
         "mode": "lines",
         "x": list(x),
         "y": list(y),
@@ -134,12 +141,12 @@ def thin_lines(x: Sequence[float | None], y: Sequence[float | None], colour: str
 
 
 def shown(name: str, value: float) -> str:
-    """A metric's value for people."""
+    """Format the value of a metric."""
     return format_quantity(value, CATALOGUE[name].unit)
 
 
 SPAN = 20
-"""Values that span at least this factor are shown on a logarithmic axis."""
+"""Factor between smallest and largest value from which an axis is logarithmic."""
 
 _STEPS: dict[Unit, tuple[tuple[str, float], ...]] = {
     Unit.SECONDS: (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)),
@@ -151,10 +158,10 @@ _STEPS: dict[Unit, tuple[tuple[str, float], ...]] = {
 }
 
 _DIGITS = 6
-"""Significant digits of a value in a chart: more than a screen shows."""
+"""Significant digits of a value in a chart, more than a screen can show."""
 
-_MOST_LABEL = 24
-"""Characters of a name on an axis or in a legend."""
+_MAX_LABEL = 24
+"""Maximum characters of a name on an axis or in a legend."""
 
 _TWO_DECADES = 2.2
 
@@ -163,20 +170,20 @@ _MOST_DECADES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How an axis counts."""
+    """The unit of an axis."""
 
     name: str
-    """`ms`, for the axis's title."""
+    """Name for the title of the axis, such as `ms`."""
     step: float
-    """How much of the base unit 1 on the axis is."""
+    """Size of the unit in base units: 0.001 for `ms`."""
 
     def of(self, value: float | None) -> float | None:
-        """A value of the base unit on the axis; None where it is no number."""
+        """Convert a value in base units to this unit; None if it is not finite."""
         return None if value is None or not math.isfinite(value) else rounded(value / self.step)
 
 
 def scale_for(values: Iterable[float | None], unit: Unit) -> Scale:
-    """The unit in which the largest of some values is at least 1."""
+    """Return the largest unit in which the largest of the values is at least 1."""
     most = max((value for value in values if value is not None and math.isfinite(value)), default=0.0)
     steps = _STEPS.get(unit, ((str(unit), 1.0),))
     name, step = next(((name, step) for name, step in steps if most >= step), steps[-1])
@@ -184,17 +191,18 @@ def scale_for(values: Iterable[float | None], unit: Unit) -> Scale:
 
 
 def value_axis(values: Iterable[float | None], title: str) -> dict[str, Any]:
-    """A vertical axis for these values, as they are on it: from 0, or logarithmic where they span much."""
+    """Return the layout of a vertical axis for values in its unit: from 0, or logarithmic if they span `SPAN`."""
     known = [value for value in values if value is not None]
     if known and min(known) > 0 and max(known) >= SPAN * min(known):
         low, high = min(known) / 1.25, max(known) * 1.25
-        return {"title": {"text": title}, "type": "log", "range": _logs(low, high), **log_ticks(low, high)}
+        ends = [rounded(math.log10(low)), rounded(math.log10(high))]
+        return {"title": {"text": title}, "type": "log", "range": ends, **log_ticks(low, high)}
     most = max(known, default=0.0)
     return {"title": {"text": title}, "range": [0, rounded(most * 1.08) if most > 0 else 1]}
 
 
 def log_ticks(low: float, high: float) -> dict[str, Any]:
-    """1, 2, 5 of each decade where there is room, else powers of ten, each written out."""
+    """Return ticks for a logarithmic axis: 1, 2 and 5 of each decade, or fewer if there are many decades."""
     decades = math.log10(high / low)
     leads = (1, 2, 5) if decades <= _TWO_DECADES else (1, 3) if decades <= _MOST_DECADES else (1,)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -204,7 +212,7 @@ def log_ticks(low: float, high: float) -> dict[str, Any]:
 
 
 def linear_ticks(low: float, high: float) -> list[float]:
-    """At most 8 round values between, in steps of 1, 2 or 5 times a power of ten."""
+    """Return at most 8 round values between `low` and `high`, in steps of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / 7
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(lead * power for lead in (1, 2, 5, 10) if lead * power >= rough * (1 - 1e-9))
@@ -212,20 +220,16 @@ def linear_ticks(low: float, high: float) -> list[float]:
 
 
 def rounded(value: float) -> float:
-    """A value as short as it can be written for a screen."""
+    """Round a value to the digits that a chart needs, as an int if it is whole."""
     short = float(f"{value:.{_DIGITS}g}")
     return int(short) if short == int(short) else short
 
 
 def literal(text: str) -> str:
-    """Text for a chart, shown as it is: Plotly reads a little HTML in all texts."""
+    """Escape a text for a chart, because Plotly interprets some HTML tags in all texts."""
     return html.escape(printable(" ".join(text.split())), quote=False)
 
 
 def shortened(text: str) -> str:
-    """Text for a label that has little room; hovering tells all of it."""
-    return literal(text if len(text) <= _MOST_LABEL else f"{text[: _MOST_LABEL - 3]}...")
-
-
-def _logs(low: float, high: float) -> list[float]:
-    return [rounded(math.log10(low)), rounded(math.log10(high))]
+    """Escape a text for a label and cut it to `_MAX_LABEL` characters."""
+    return literal(text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 3]}...")

@@ -1,4 +1,5 @@
-// Draws each chart when it comes near the screen, in the colours of the scheme, and all of them before printing.
+// Draws each chart shortly before it is scrolled into view, in the colours of the light or dark scheme. Draws all charts
+// before printing.
 "use strict";
 (() => {
   const template = JSON.parse(document.getElementById("template").textContent);
@@ -7,7 +8,7 @@
   const coarse = matchMedia("(pointer: coarse)");
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
-  // The figures of a section, read when the first of them is drawn.
+  // Parses the figures of a section when its first chart is drawn.
   function figureOf(chart) {
     const section = chart.closest(".test, .sweep");
     if (!figures.has(section)) {
@@ -16,6 +17,7 @@
     return figures.get(section)[Number(chart.dataset.figure)];
   }
 
+  // Replaces variables of the style sheet by their values, because Plotly does not know them.
   function coloured(value, style) {
     if (typeof value === "string") {
       const name = /^var\((--[a-z0-9-]+)\)$/.exec(value);
@@ -28,7 +30,7 @@
 
   function draw(chart) {
     const figure = figureOf(chart);
-    // On a touch screen a finger that moves scrolls the page.
+    // On a touch screen, dragging scrolls the page instead of zooming the chart.
     template.layout.dragmode = coarse.matches ? false : "zoom";
     template.layout.xaxis.fixedrange = template.layout.yaxis.fixedrange = coarse.matches;
     const layout = { ...figure.layout, template, width: chart.clientWidth, height: chart.clientHeight };
@@ -47,7 +49,7 @@
   );
   charts.forEach((chart) => observer.observe(chart));
 
-  // What is closed is drawn again when it is opened.
+  // Charts in collapsed tests are drawn again when the test is expanded.
   function redraw() {
     for (const chart of charts.filter((each) => "drawn" in each.dataset)) {
       if (chart.closest("details:not([open])")) delete chart.dataset.drawn;
@@ -59,13 +61,13 @@
   let width = innerWidth;
   let resized;
   addEventListener("resize", () => {
-    if (innerWidth === width) return; // a phone's address bar that comes and goes
+    if (innerWidth === width) return; // the address bar of a phone only changes the height
     width = innerWidth;
     clearTimeout(resized);
     resized = setTimeout(redraw, 150);
   });
 
-  // A link to a test opens it.
+  // Expands the test that the address refers to.
   function reveal() {
     const target = document.getElementById(location.hash.slice(1));
     if (!(target instanceof HTMLDetailsElement)) return;
@@ -76,7 +78,7 @@
   reveal();
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[href^='#']");
-    if (link && link.hash === location.hash) reveal(); // the address stays, and nothing would tell of it
+    if (link && link.hash === location.hash) reveal(); // there is no hashchange event if the address stays the same
   });
 
   let closed = [];

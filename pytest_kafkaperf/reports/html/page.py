@@ -1,4 +1,4 @@
-"""The page: what its template is given, and the file that comes of it."""
+"""The HTML page: the values for its template, and their rendering."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import collections
 import functools
 import hashlib
 import importlib.resources
-import itertools
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -28,9 +26,9 @@ from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, stan
 from pytest_kafkaperf.reports.html.load_charts import capacity_chart, percentiles_chart, rounds_chart
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
-from pytest_kafkaperf.reports.latency_curve import described_search
+from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
-from pytest_kafkaperf.reports.table import calibration_cells, names_of, row_of
+from pytest_kafkaperf.reports.table import calibration_cells, names_of, row_of, short
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -38,17 +36,17 @@ from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.verdict import Check
 
-MOST_OPEN = 5
-"""Failing tests that are open when the page is; more would hide the table's use."""
+MAX_OPEN = 5
+"""Maximum number of failing tests that are expanded when the page opens; more would make it too long to scan."""
 
 _COMMIT = 12
-"""Characters of a commit that are shown."""
+"""Number of characters of a commit that are shown."""
 
-_DASH = "–"  # noqa: RUF001 - as tables have it
+_DASH = "–"  # noqa: RUF001 - the usual mark of an empty cell
 
 
 def render(results: Sequence[Result], run: RunFacts) -> str:
-    """The whole file."""
+    """Return the content of the file."""
     scripts = _scripts()
     return _template().render(
         head=_head(results, run),
@@ -56,7 +54,7 @@ def render(results: Sequence[Result], run: RunFacts) -> str:
         tests=_tests(results, run),
         sweeps=_sweeps(results),
         template=TEMPLATE,
-        style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - ours
+        style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - a file of this package
         plotly_js=scripts[0],
         page_js=scripts[1],
         hashes=[_hash(script) for script in scripts],
@@ -68,30 +66,30 @@ def _template() -> jinja2.Template:
     templates = jinja2.Environment(
         loader=jinja2.FunctionLoader(_text),
         autoescape=True,
-        finalize=_shown_as_it_is,
+        finalize=_printable,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     templates.filters["breakable"] = _breakable
-    # Escapes < > & ' in it, so that nothing in a figure can end its element.
+    # The filter tojson escapes < > & ', so that no text in a figure can end its element.
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return templates.get_template("page.html")
 
 
 @functools.cache
 def _scripts() -> tuple[markupsafe.Markup, markupsafe.Markup]:
-    """Plotly, and what draws the charts with it."""
+    """Return Plotly and the script that draws the charts with it."""
     return _inline(plotly.offline.get_plotlyjs()), _inline(_text("page.js"))
 
 
-def _shown_as_it_is(value: Any) -> Any:
-    """What the page is given, on its way into it; markup is ours."""
+def _printable(value: Any) -> Any:
+    """Replace invisible characters in texts, but not in `Markup`, a subclass of str that only this package creates."""
     return printable(value, keep="\t\n") if type(value) is str else value
 
 
 def _breakable(text: str) -> markupsafe.Markup:
-    """A name that may go on in the next line after any of its parts."""
+    """Return a name with possible line breaks after its parts."""
     return markupsafe.Markup("<wbr>").join(re.findall(r".*?(?:::|[/_.\[-])|.+", printable(text)))
 
 
@@ -100,12 +98,13 @@ def _text(name: str) -> str:
 
 
 def _inline(script: str) -> markupsafe.Markup:
-    r"""A script as it can stand in a page; within strings, which is where such text is, `<\/` is the same as `</`."""
-    return markupsafe.Markup(script.replace("</script", "<\\/script").replace("<!--", "\\x3c!--"))  # noqa: S704 - ours
+    r"""Escape texts in the strings of a script that would end its element; in a string, `<\/` is the same as `</`."""
+    escaped = script.replace("</script", "<\\/script").replace("<!--", "\\x3c!--")
+    return markupsafe.Markup(escaped)  # noqa: S704 - a script of this package or of Plotly
 
 
 def _hash(script: str) -> str:
-    """As a content security policy names a script that may run: no other one does."""
+    """Return the hash by which the content security policy allows a script to run."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
@@ -114,7 +113,7 @@ def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
     references = dict.fromkeys(
         f"{each.reference.version} ({each.reference.provider})" for each in results if each.reference is not None
     )
-    seed = "" if run.reference_seed is None else f", order of rounds by seed {run.reference_seed}"
+    seed = "" if run.reference_seed is None else f", rounds in random order with seed {run.reference_seed}"
     facts = [
         ("run", _when(run.created)),
         ("commit", run.commit[:_COMMIT] if run.commit else ""),
@@ -127,7 +126,7 @@ def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
 
 
 def _when(created: str) -> str:
-    """A time that needs no thought: `2025-01-31 12:00 UTC`; whatever it is, if it is not ISO 8601."""
+    """Format an ISO 8601 time as `2025-01-31 12:00 UTC`; return any other text unchanged."""
     try:
         moment = datetime.fromisoformat(created)
     except ValueError:
@@ -136,20 +135,20 @@ def _when(created: str) -> str:
 
 
 def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
-    """What is worst first."""
+    """Return the number of tests by verdict, the worst first."""
     tally = collections.Counter(str(each.verdict) for each in results)
     return [(str(verdict), tally[verdict]) for verdict in reversed(Verdict) if tally[verdict]]
 
 
 def _tests(results: Sequence[Result], run: RunFacts) -> list[dict[str, Any]]:
-    """Those that fail first: they are what a report is opened for. The others in the order in which they ran."""
+    """Return the values of all tests: those that fail first, otherwise in the order in which they ran."""
     names = names_of(results)
     ordered = sorted(results, key=lambda result: not result.verdict.fails)
     return [
         {
             "id": f"test-{number}",
             "name": names[result.nodeid],
-            "open": len(results) == 1 or (result.verdict.fails and number <= MOST_OPEN),
+            "open": len(results) == 1 or (result.verdict.fails and number <= MAX_OPEN),
             **_test(result, run),
         }
         for number, result in enumerate(ordered, 1)
@@ -175,27 +174,20 @@ def _test(result: Result, run: RunFacts) -> dict[str, Any]:
         "fingerprint": _fingerprint(result, run),
         "standard": standard_of(result),
         "totals": _totals(result),
-        "command": command_for(
-            result,
-            run.options,
-            reference_seed=run.reference_seed if result.reference is not None else None,
-        ),
+        "command": command_for(result, run.options, reference_seed=run.reference_seed if result.reference else None),
     }
 
 
 def _headlines(result: Result) -> list[str]:
-    """As in the terminal: throughput, p50 and p99 of the latency that a record meets on its whole way."""
+    """Return throughput, and p50 and p99 of end-to-end latency if it was measured, else of produce latency."""
     family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
-    return [_figure(result, name) for name in ("produce.throughput", f"{family}.p50", f"{family}.p99")]
-
-
-def _figure(result: Result, name: str) -> str:
-    value = result.metrics.get(name)
-    return _DASH if value is None else format_quantity(value, CATALOGUE[name].unit).removesuffix(" records/s")
+    names = ("produce.throughput", f"{family}.p50", f"{family}.p99")
+    values = [(result.metrics.get(name), CATALOGUE[name].unit) for name in names]
+    return [_DASH if value is None else short(value, unit).removesuffix("/s") for value, unit in values]
 
 
 def _change(result: Result) -> tuple[str, str]:
-    """The limit relative to the baseline that moved most for the worse, and whether that is `worse` or `better`."""
+    """Return the largest change for the worse of a threshold relative to the baseline, and `worse`, `better` or ''."""
     relative = [check for check in result.checks if check.change is not None and check.is_relative]
     if not relative:
         return _DASH, ""
@@ -219,7 +211,7 @@ def _check(check: Check) -> dict[str, Any]:
             ("limit", row.bound or limit),
             ("baseline", row.baseline or _DASH),
             ("change", f"{row.change} {row.interval}".strip() or _DASH),
-            ("finds from", row.detectable or _DASH),
+            ("detects", row.detectable or _DASH),
         ],
         "outcome": str(check.outcome),
         "broken": check.outcome.fails,
@@ -228,44 +220,44 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _calibrated(name: str, found: Calibrated) -> tuple[str, list[tuple[str, str]]]:
-    titles = {"finds": "finds from"}  # as with limits: here is room for it
+    titles = {"finds": "detects", "limit": "tolerance"}
     return name, [(titles.get(title, title), cell or _DASH) for title, cell in calibration_cells(name, found).items()]
 
 
 def _why(result: Result) -> Iterator[tuple[str, str]]:
-    """Kind and text, what matters most first."""
+    """Yield kinds and texts of the remarks on a test, the most important first."""
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
         yield "changed", f"against the {standard_of(result)}: {', '.join(result.changed).replace(' -> ', ' → ')}"
     yield from (("warning", text) for text in result.warnings)
     yield from (("note", text) for text in result.notes)
     for one in result.advice:
-        yield ("better" if one.better else "worse"), f"{describe_advice(one)}: beyond noise, and without a limit"
+        yield ("better" if one.better else "worse"), f"{describe_advice(one)}: beyond noise, but has no threshold"
     if result.baseline.obstacle is not None and result.baseline.sessions:
-        yield "note", f"the baseline is shown and does not count: {result.baseline.obstacle}"
+        yield "note", f"the baseline is shown but not used for the verdict: {result.baseline.obstacle}"
 
 
 def _totals(result: Result) -> str:
-    """What all of it rests on: `5 rounds, 3 fresh sessions, baseline of 5 sessions`."""
+    """Return a text such as `5 rounds, 3 fresh sessions, baseline of 5 sessions`."""
     further = len(result.sessions) - 1
     side = next(iter(standard(result)), None)
     parts = [
         counted(len(result.rounds), "round"),
         counted(further, "fresh session") if further else "",
         f"{side.name} of {counted(len(side.sessions), 'session')}" if side and result.reference is None else "",
-        "a reference beside it" if side and result.reference is not None else "",
+        "side by side with a reference" if side and result.reference is not None else "",
     ]
     return ", ".join(filter(None, parts))
 
 
 def _scenario(result: Result) -> list[tuple[str, str, str]]:
-    """Field, value and source of what something has set."""
+    """Return name, value and source of the fields that are not defaults."""
     fields = [
         (name, _shown(name, getattr(result.scenario, name)), source)
         for name, source in result.sources.items()
         if name in Scenario.model_fields
     ]
-    return fields if result.plan is None else [*fields, ("rate", described_search(result.plan), "search")]
+    return fields if result.plan is None else [*fields, ("rate", describe_search(result.plan), "search")]
 
 
 def _defaults(result: Result) -> str:
@@ -278,47 +270,37 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _fingerprint(result: Result, run: RunFacts) -> list[tuple[str, str, str]]:
-    """Name, what it is here, and what it was there where that differs; what differs stands first."""
+    """Return name, value, and differing value of the baseline or reference of each fact; changed facts come first."""
     now = run.fingerprint(result.cluster)
-    there = result.baseline.fingerprint if result.reference is None else run.fingerprint(result.reference)
+    before = result.baseline.fingerprint if result.reference is None else run.fingerprint(result.reference)
     rows = [
-        (name, now.get(name, _DASH), there.get(name, _DASH) if there and there.get(name) != now.get(name) else "")
-        for name in dict.fromkeys([*now, *there])
+        (name, now.get(name, _DASH), before.get(name, _DASH) if before and before.get(name) != now.get(name) else "")
+        for name in dict.fromkeys([*now, *before])
     ]
     return sorted(rows, key=lambda row: not row[2])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SweepView:
-    id: str
-    name: str
-    over: str
-    charts: tuple[Chart, ...]
-    json: list[dict[str, Any]]
-
-
-def _sweeps(results: Sequence[Result]) -> list[_SweepView]:
+def _sweeps(results: Sequence[Result]) -> list[dict[str, Any]]:
     by_nodeid = {result.nodeid: result for result in results if result.rounds}
     found = find_sweeps(
         {nodeid: result.scenario for nodeid, result in by_nodeid.items()},
         {nodeid: result.parameters for nodeid, result in by_nodeid.items()},
     )
-    numbers = itertools.count(1)
     return [
-        _SweepView(
-            id=f"sweep-{next(numbers)}",
-            name=without_folders(sweep.function),
-            over=sweep.field if sweep.line_field is None else f"{sweep.field} and {sweep.line_field}",
-            charts=charts,
-            json=[chart.figure for chart in charts],
-        )
-        for sweep in found
+        {
+            "id": f"sweep-{number}",
+            "name": without_folders(sweep.function),
+            "over": sweep.field if sweep.line_field is None else f"{sweep.field} and {sweep.line_field}",
+            "charts": charts,
+            "json": [chart.figure for chart in charts],
+        }
+        for number, sweep in enumerate(found, 1)
         if (charts := sweep_charts(sweep, by_nodeid))
     ]
 
 
 def charts_of(result: Result) -> tuple[Chart, ...]:
-    """What the load met; charts of which nothing was measured are left out."""
+    """Return the charts of the load; charts without data are left out."""
     families = [family for family in FAMILIES if f"{family}.p50" in result.metrics]
     charts = [
         capacity_chart(result),
@@ -350,13 +332,14 @@ _OPTIONS = (
     "reference-config",
     "reference-client-config",
 )
-"""Options of the command line that decide what is measured and how it is judged; those of the ini file hold anyway."""
+"""Options that change measurements or verdicts; others are left out of the command that runs a test again."""
 
 
 def command_for(result: Result, options: Mapping[str, str], *, reference_seed: int | None) -> str:
-    """A line for a shell. `options` are those of the command line, by name without `--kafka-`.
+    """Return a shell command that runs a test again.
 
-    `auto` becomes the provider that it chose. What may be secret is left out; `LOGIN` and `***` say where.
+    `options` are those of the command line, by name without `--kafka-`. The provider that was chosen replaces `auto`.
+    `LOGIN` and `***` replace possible secrets.
     """
     given = [
         f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"

@@ -1,7 +1,8 @@
-"""Throughput and latency over time, with what happened to brokers, as Plotly's JSON. Pure."""
+"""Charts over time: throughput, latency and the resources that brokers use, as JSON for Plotly. Pure."""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pytest_kafkaperf.reports.html.charts import (
     Figure,
     Scale,
     literal,
+    medians,
     rounded,
     scale_for,
     shortened,
@@ -42,33 +44,27 @@ _ROUNDING_S = 1e-9
 
 
 def throughput_chart(result: Result) -> Chart | None:
-    """Records a second over time: produced, and with consumers received."""
-    sides = [
+    """Return the chart of records per second over time, produced and received; None without a series."""
+    curves = [
         _Curve(kind="produce", column="count", name="produced", colour=NOW),
         _Curve(kind="consume", column="count", name="received", colour=SERIES[1]),
     ]
-    figure = _over_time(result, sides, Unit.RECORD_RATE)
-    if figure is None:
-        return None
-    return Chart(title="Throughput over time", note=ROUNDS_AND_MEDIAN, figure=figure, height_px=240, wide=True)
+    return _over_time(result, curves, Unit.RECORD_RATE, title="Throughput over time", height_px=240, wide=True)
 
 
 def latency_chart(result: Result, family: str) -> Chart | None:
-    """The latency of records by when they were due."""
+    """Return the chart of latency over the time at which records were due; None without a series."""
     kind = _SERIES_OF[family]
-    sides = [
+    curves = [
         _Curve(kind=kind, column="p99", name="p99", colour=NOW),
         _Curve(kind=kind, column="p50", name="p50", colour=NOW_SOFT),
     ]
-    figure = _over_time(result, sides, Unit.SECONDS)
-    if figure is None:
-        return None
-    return Chart(title=f"{FAMILIES[family]} over time", note=ROUNDS_AND_MEDIAN, figure=figure)
+    return _over_time(result, curves, Unit.SECONDS, title=f"{FAMILIES[family]} over time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Curve:
-    """One column of the series of all rounds."""
+    """One column of the rounds' series."""
 
     kind: str
     column: str
@@ -76,19 +72,19 @@ class _Curve:
     colour: str
 
     def of(self, one: Round, scenario: Scenario) -> dict[float, float]:
-        """Values by the middle of their interval; throughput without intervals that were cut short."""
+        """Return values by the middle of their interval in seconds; throughput of full intervals only."""
         series: Any = one.series.get(self.kind)
         if series is None:
             return {}
         step, first = series["interval_s"], series["first_s"]
         values = {first + step * place: value for place, value in enumerate(series[self.column])}
         if self.column == "count":
-            values = _whole(values, step, scenario)
+            values = _full_intervals(values, step, scenario)
         return {begin + step / 2: value for begin, value in values.items() if value is not None}
 
 
-def _whole(values: Mapping[float, float], step: float, scenario: Scenario) -> dict[float, float]:
-    """Without the intervals that load does not fill, or the curve would fall at both ends; all, where none is full."""
+def _full_intervals(values: Mapping[float, float], step: float, scenario: Scenario) -> dict[float, float]:
+    """Leave out intervals that load fills only partly, because they would look slow; keep all if none is full."""
     end_s = max(values, default=0.0) if scenario.duration is None else scenario.duration
     kept = {
         begin: value
@@ -98,7 +94,7 @@ def _whole(values: Mapping[float, float], step: float, scenario: Scenario) -> di
     return kept or dict(values)
 
 
-def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit) -> Figure | None:
+def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit, *, title: str, **size: Any) -> Chart | None:
     known = [[curve.of(one, result.scenario) for one in result.rounds] for curve in curves]
     values = [value for rounds in known for one in rounds for value in one.values()]
     if not values:
@@ -109,7 +105,7 @@ def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit) -> Figure |
         if any(rounds):
             data += _round_lines(rounds, scale, curve)
     for name, colour, others in _other_rounds(result):
-        # Of the first curve only: all of them would hide each other.
+        # Only the first curve is shown, because more lines would hide each other.
         line = _median([curves[0].of(one, result.scenario) for one in others])
         data += [_line(line, scale, colour, f"{name}: {curves[0].name}", width=1.5)] if line else []
     shown = [value for trace in data for value in trace["y"]]
@@ -120,7 +116,8 @@ def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit) -> Figure |
         "yaxis": value_axis(shown, scale.name),
         **_marks(result, first_s - 0.5, at_top=curves[0].column != "count"),
     }
-    return {"data": [*data, *_events(result)], "layout": layout}
+    figure = {"data": [*data, *_events(result)], "layout": layout}
+    return Chart(title=title, note=ROUNDS_AND_MEDIAN, figure=figure, **size)
 
 
 def _round_lines(rounds: Sequence[Mapping[float, float]], scale: Scale, curve: _Curve) -> list[dict[str, Any]]:
@@ -136,16 +133,17 @@ def _round_lines(rounds: Sequence[Mapping[float, float]], scale: Scale, curve: _
     return [thin, _line(_median(rounds), scale, curve.colour, curve.name, width=2.5)]
 
 
-def _line(values: Mapping[float, float], scale: Scale, colour: str, name: str, *, width: float) -> dict[str, Any]:
+def _line(
+    values: Mapping[float, float], scale: Scale, colour: str, name: str, *, width: float, dash: str = "solid"
+) -> dict[str, Any]:
     return {
-        "type": "scatter",
         "mode": "lines" if len(values) > 1 else "markers",
         "x": [rounded(at_s) for at_s in values],
         "y": [scale.of(value) for value in values.values()],
         "name": name,
-        "line": {"color": colour, "width": width},
+        "line": {"color": colour, "width": width, "dash": dash},
         "marker": {"color": colour, "size": 9},
-        "hovertemplate": f"%{{x:.1f}} s: %{{y:,.3~r}} {scale.name}<extra>{name}</extra>",
+        "hovertemplate": f"%{{x:.1f}} s: %{{y:,.3~r}} {scale.name}<extra>%{{fullData.name}}</extra>",
     }
 
 
@@ -164,21 +162,22 @@ def _other_rounds(result: Result) -> Iterator[tuple[str, str, Sequence[Round]]]:
 
 
 def warm_up(first_s: float) -> Figure:
-    """The shape that shades the time before the window."""
-    paper = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-    return {"type": "rect", "x0": first_s, "x1": 0, "fillcolor": "var(--shade)", "line": {"width": 0}, **paper}
+    """Return a shape that shades the time before the window."""
+    return {"type": "rect", "x0": first_s, "x1": 0, "fillcolor": "var(--shade)", "line": {"width": 0}, **_FULL_HEIGHT}
+
+
+_FULL_HEIGHT = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
 
 
 def _marks(result: Result, first_s: float, *, at_top: bool) -> dict[str, Any]:
-    """Warm-up shaded, with its name where the curves are not; and a line at each event."""
-    paper = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+    """Return the layout that shades and labels the warm-up and draws a vertical line at each event."""
     height = {"y": 1, "yanchor": "top"} if at_top else {"y": 0, "yanchor": "bottom"}
     name = {"text": "warm-up", "textangle": -90, "x": 0, "xanchor": "right", "yref": "paper", **height}
     lines = [
-        {"type": "line", "x0": at_s, "x1": at_s, "line": {"color": LIMIT, "width": 1, "dash": "dot"}, **paper}
+        {"type": "line", "x0": at_s, "x1": at_s, "line": {"color": LIMIT, "width": 1, "dash": "dot"}, **_FULL_HEIGHT}
         for at_s in sorted({round(at_s, 1) for one in result.rounds for at_s, _ in one.events})
     ]
-    # The axis of the events' marks lies over the chart's own, and shows nothing of itself.
+    # The markers of events have a second, invisible axis, so that they are always at the top.
     return {
         "shapes": [warm_up(first_s), *lines],
         "annotations": [{**name, "showarrow": False, "font": {"size": 11}}] if first_s < -1 else [],
@@ -192,7 +191,6 @@ def _events(result: Result) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "type": "scatter",
             "mode": "markers",
             "name": "events",
             "yaxis": "y2",
@@ -200,7 +198,6 @@ def _events(result: Result) -> list[dict[str, Any]]:
             "y": [0.97] * len(found),
             "marker": {"symbol": "triangle-down", "size": 9, "color": LIMIT},
             "hovertext": [literal(text) for _, text in found],
-            "hoverinfo": "text",
         }
     ]
 
@@ -213,10 +210,10 @@ _OVER_TIME: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     ("Idle request handlers", (("handlers.idle", "", "solid"),)),
     ("Under-replicated partitions", (("under_replicated", "", "solid"),)),
 )
-"""Title, and the figures in it: name, what to call it, dash."""
+"""Titles of charts and their lines: metric without `broker.`, name in the legend, dash."""
 
 _UNLESS_ZERO = ("disk.read", "under_replicated")
-"""Told only where there was any."""
+"""Metrics that are shown only if a value is not 0."""
 
 _PARTS = (
     ("queue", "in the queue"),
@@ -231,46 +228,33 @@ _HEIGHT_PX = 200
 
 
 def broker_charts(result: Result) -> tuple[Chart, ...]:
-    """What each broker used over time, and where requests spent their time; what is not known is left out."""
+    """Return the charts of the resources of each broker and of the time of requests, if they were measured."""
     charts = [*(_broker_line_chart(result, title, figures) for title, figures in _OVER_TIME), *_requests(result)]
     return tuple(chart for chart in charts if chart is not None)
 
 
-_BrokerCurve = Mapping[float, float]
-
-
 def _broker_line_chart(result: Result, title: str, figures: Sequence[tuple[str, str, str]]) -> Chart | None:
     lines = [
-        (broker, name, what, dash, curve)
-        for name, what, dash in figures
-        for broker, curve in _medians(result, name).items()
+        (broker, ", ".join(filter(None, (shortened(_broker(broker)), label))), dash, curve)
+        for name, label, dash in figures
+        for broker, curve in _broker_medians(result, name).items()
         if name not in _UNLESS_ZERO or any(curve.values())
     ]
     if not lines:
         return None
     unit = CATALOGUE[f"broker.{figures[0][0]}"].unit
     scale = scale_for([value for *_, curve in lines for value in curve.values()], unit)
-    axis_title = "partitions" if unit is Unit.COUNT else scale.name
-    brokers = list(dict.fromkeys(broker for broker, *_ in lines))
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines" if len(curve) > 1 else "markers",
-            "x": [rounded(at_s) for at_s in curve],
-            "y": [scale.of(value) for value in curve.values()],
-            "name": f"{shortened(_broker(broker))}{f', {what}' if what else ''}",
-            "line": {"color": SERIES[brokers.index(broker) % len(SERIES)], "width": 2, "dash": dash},
-            "hovertemplate": f"%{{x:.1f}} s: %{{y:,.3~r}} {axis_title}<extra>%{{fullData.name}}</extra>",
-        }
-        for broker, _, what, dash, curve in lines
-    ]
+    if unit is Unit.COUNT:
+        scale = Scale(name="partitions", step=1.0)
+    colours = dict(zip(dict.fromkeys(broker for broker, *_ in lines), itertools.cycle(SERIES), strict=False))
+    data = [_line(curve, scale, colours[broker], name, width=2, dash=dash) for broker, name, dash, curve in lines]
     shown = [value for trace in data for value in trace["y"]]
     layout = {
         "xaxis": {"title": {"text": "seconds"}},
-        "yaxis": {**value_axis(shown, axis_title), **({"range": [0, 105]} if unit is Unit.RATIO else {})},
+        "yaxis": {**value_axis(shown, scale.name), **({"range": [0, 105]} if unit is Unit.RATIO else {})},
         "shapes": [warm_up(min(at_s for *_, curve in lines for at_s in curve) - 0.5)],
     }
-    note = f"median of the rounds{'' if len(data) > 1 else f', {_broker(brokers[0])}'}"
+    note = f"median of the rounds{'' if len(data) > 1 else f', {_broker(lines[0][0])}'}"
     return Chart(title=title, note=note, figure={"data": data, "layout": layout}, height_px=_HEIGHT_PX)
 
 
@@ -278,8 +262,8 @@ def _broker(name: str) -> str:
     return f"broker {name}" if name.isdecimal() else name
 
 
-def _medians(result: Result, name: str) -> dict[str, dict[float, float]]:
-    """By broker: the median over the rounds, by the middle of each interval."""
+def _broker_medians(result: Result, name: str) -> dict[str, dict[float, float]]:
+    """Return for each broker the medians over the rounds by the middle of the interval in seconds."""
     values: dict[str, dict[float, list[float]]] = {}
     for one in result.rounds:
         if one.brokers is None:
@@ -297,11 +281,12 @@ def _medians(result: Result, name: str) -> dict[str, dict[float, float]]:
 
 
 def _requests(result: Result) -> Iterator[Chart]:
-    """Where requests spend their time at the broker: stacked parts of the mean, now and then."""
+    """Yield charts of the mean time of requests at the broker by part, of this run and of the baseline."""
     now = [one.metrics for one in result.rounds]
     sides = [("this run", now), *((side.name, side.rounds) for side in standard(result))]
     for kind, title in _REQUESTS.items():
-        bars = [(name, parts) for name, rounds in sides if (parts := _parts(kind, rounds))]
+        metrics = [f"broker.{kind}.{part}" for part, _ in _PARTS]
+        bars = [(name, parts) for name, rounds in sides if (parts := medians(rounds, metrics))]
         if not bars or bars[0][0] != "this run":
             continue
         scale = scale_for([sum(parts.values()) for _, parts in bars], Unit.SECONDS)
@@ -309,16 +294,15 @@ def _requests(result: Result) -> Iterator[Chart]:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": what,
+                "name": label,
                 "y": [name for name, _ in bars],
-                "x": [scale.of(parts.get(part, 0.0)) for _, parts in bars],
+                "x": [scale.of(parts.get(metric, 0.0)) for _, parts in bars],
                 "hovertext": [
-                    f"{name}, {what}: {format_quantity(parts.get(part, 0.0), Unit.SECONDS)}" for name, parts in bars
+                    f"{name}, {label}: {format_quantity(parts.get(metric, 0.0), Unit.SECONDS)}" for name, parts in bars
                 ],
-                "hoverinfo": "text",
-                "marker": {"color": SERIES[number]},
+                "marker": {"color": colour},
             }
-            for number, (part, what) in enumerate(_PARTS)
+            for metric, (_, label), colour in zip(metrics, _PARTS, SERIES, strict=False)
         ]
         layout = {
             "barmode": "stack",
@@ -328,9 +312,3 @@ def _requests(result: Result) -> Iterator[Chart]:
         }
         figure = {"data": data, "layout": layout}
         yield Chart(title=title, note="mean time at the broker, by part", figure=figure, height_px=_HEIGHT_PX)
-
-
-def _parts(kind: str, rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    names = {part: f"broker.{kind}.{part}" for part, _ in _PARTS}
-    values = {part: [one[name] for one in rounds if name in one] for part, name in names.items()}
-    return {part: statistics.median(each) for part, each in values.items() if each}

@@ -1,1 +1,1 @@
-"""The output of other tools, read into rounds: Kafka's own tools, OpenMessaging Benchmark."""
+"""The import of measurements from other tools: Kafka's performance tools and OpenMessaging Benchmark."""

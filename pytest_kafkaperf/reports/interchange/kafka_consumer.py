@@ -1,11 +1,11 @@
-"""`kafka-consumer-perf-test` and `kafka-share-consumer-perf-test`.
+"""The output of Kafka's consumer tools, and of `kafka-e2e-latency`.
 
-Source: `ConsumerPerformance`, `ShareConsumerPerformance`. Our `consume.throughput` begins when the window opens, with
-consumers that have joined their group, and ends with the last record. The tool has two figures: `nMsg.sec` counts from
-before the group is joined, `fetch.nMsg.sec` leaves that time (`rebalance.time.ms`) out. So `fetch.nMsg.sec` and
-`fetch.MB.sec` are the ones to compare with, where they are there.
+Sources: `ConsumerPerformance` (`kafka-consumer-perf-test`), `ShareConsumerPerformance`. The plugin measures
+`consume.throughput` from the start of the window, when the consumers have joined their group, to the last record. The
+tool prints two figures: `nMsg.sec` includes the time to join the group (`rebalance.time.ms`), `fetch.nMsg.sec` does
+not. So `fetch.nMsg.sec` and `fetch.MB.sec` are imported if the output has them.
 
-The tool reads what is in the log already: compare it with `consume="backlog"`.
+The tool reads records that are already in the log; compare it with `consume="backlog"`.
 """
 
 from __future__ import annotations
@@ -42,23 +42,24 @@ _TIMEOUT = re.compile(r"timeout \((\d{1,12}) ms\) exceeded", re.ASCII)
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\b", re.ASCII)
 
-_OF_ONE_MEMBER = "for share consumer"
+_SINGLE_CONSUMER = "for share consumer"
+"""Text in rows of one share consumer, whose records the row of the whole group contains."""
 
-_JOINING = "nMsg.sec and MB.sec, which contain the time of joining the group"
+_JOINING = "nMsg.sec and MB.sec, which include the time to join the group"
 
-_NO_OTHER = "this output has no other"
+_NO_OTHER = "the output has no other figures"
 
-_WAITED = "it waited {} ms for records that did not come: its figures are too low by that"
+_WAITED = "the tool waited {} ms for records that never came, which lowers its figures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """One row, by the header's names."""
+    """One row, with its cells by the header's names."""
 
     line: int
     cells: Mapping[str, str]
     timeout_ms: int | None
-    """Of the timeout that was told before it."""
+    """Timeout that the tool reported before this row."""
 
     def figure(self, name: str) -> Fraction:
         return number(self.cells[name], line=self.line, name=name)
@@ -66,17 +67,17 @@ class _Row:
 
 @dataclass(slots=True, kw_only=True)
 class _Table:
-    """A header, and what follows it."""
+    """A header and its rows."""
 
     names: tuple[str, ...]
     line: int
     rows: list[_Row] = field(default_factory=list)
     timeout_ms: int | None = None
-    """Of a timeout that no row has followed yet."""
+    """Reported timeout that no row has followed yet."""
 
     @property
     def tool(self) -> str:
-        """The share consumer has no column for the time of joining, and others in another order."""
+        """The tool that printed the header; only the share consumer has no column for the time to join a group."""
         return SHARE_TOOL if "fetch.time.ms" in self.names and "rebalance.time.ms" not in self.names else TOOL
 
     def add(self, line: int, text: str) -> None:
@@ -88,10 +89,10 @@ class _Table:
 
 
 def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
-    """Its runs: each row, or with `--show-detailed-stats` all rows until the totals begin anew.
+    """Yield the runs: one for each row, or with `--show-detailed-stats` one for all rows until the totals restart.
 
     Raises:
-        UsageError: a row that is not as its header says, or a figure that cannot be.
+        UsageError: A row does not match its header, or a number cannot be read.
 
     """
     tables: list[_Table] = []
@@ -105,15 +106,15 @@ def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
         if not table.rows:
             yield Unfinished(tool=table.tool, line=table.line, what="a header and no row")
         elif "threadId" in table.names:
-            yield from (_detailed(rows, table) for rows in _sittings(table.rows))
+            yield from (_detailed(rows, table) for rows in _split_runs(table.rows))
         else:
             yield from (_single(row, table.tool) for row in table.rows)
 
 
 def format_row(metrics: Mapping[str, float], scenario: Scenario, *, began: datetime.datetime) -> str | None:
-    """The row below `HEADER` that the tool would print of a round; None where a figure of it is missing.
+    """Return the row below `HEADER` that the tool would print for a round; None if the round lacks one of its values.
 
-    Our consumers have joined before a round begins: the time of joining is 0. All groups together are one row.
+    The time to join the group is 0, because consumers join before the round starts. One row stands for all groups.
     """
     sent, throughput = records_sent(metrics, scenario), metrics.get("consume.throughput")
     if sent is None or not throughput or "consume.bandwidth" not in metrics:
@@ -128,28 +129,32 @@ def format_row(metrics: Mapping[str, float], scenario: Scenario, *, began: datet
 
 
 def _time(instant: datetime.datetime) -> str:
-    """As the tool's default, `yyyy-MM-dd HH:mm:ss:SSS`."""
+    """Format a time like the tool's default, `yyyy-MM-dd HH:mm:ss:SSS`."""
     return f"{instant:%Y-%m-%d %H:%M:%S}:{instant.microsecond // 1000:03}"
 
 
 def _cells(text: str, names: Sequence[str], line: int) -> dict[str, str] | None:
-    """The cells of a row; None where the line is none. A comma with a space after it separates, else any does."""
+    """Return the cells of a row; None if the line is not a row.
+
+    Cells are separated by commas followed by spaces, because a comma alone may separate decimals; if their number
+    differs from that of the header, by any commas.
+    """
     text = text.strip()
-    if not text[:1].isdigit() or _OF_ONE_MEMBER in text:
+    if not text[:1].isdigit() or _SINGLE_CONSUMER in text:
         return None
     split = next((cells for cells in (re.split(r",\s+", text), text.split(",")) if len(cells) == len(names)), None)
     if split is not None:
         return {name: cell.strip() for name, cell in zip(names, split, strict=True)}
     if _DATE.match(text):
         raise UsageError(
-            f"line {line}: this row has {len(text.split(','))} cells and its header {len(names)}; run the tool to its "
-            "end, with LC_ALL=C"
+            f"line {line}: this row has {len(text.split(','))} cells but its header has {len(names)}; run the tool to "
+            "its end, with LC_ALL=C"
         )
     return None
 
 
 def _single(row: _Row, tool: str) -> ToolRun:
-    """Of a row that stands for the whole run."""
+    """Return the run of a row that describes a whole run."""
     fetched, defect = _FETCHED.issubset(row.cells), _defect([row])
     prefix = "fetch." if fetched and defect is None else ""
     figures = {
@@ -161,66 +166,72 @@ def _single(row: _Row, tool: str) -> ToolRun:
         notes.append(f"{_JOINING}: {defect or _NO_OTHER}")
     if row.timeout_ms is not None:
         notes.append(_WAITED.format(row.timeout_ms))
-    metrics, zeros = _of_records(row.figure("data.consumed.in.nMsg"), figures)
+    metrics, zeros = _record_metrics(row.figure("data.consumed.in.nMsg"), figures)
     return ToolRun(tool=tool, line=row.line, metrics=metrics, notes=(*notes, *zeros))
 
 
 def _defect(rows: Sequence[_Row]) -> str | None:
-    """What is wrong with the times of fetching, where anything is: old versions count joining from 1970 on."""
+    """Return a description of a negative fetch time, which old versions print because they count joining from 1970."""
     times = (row.cells.get("fetch.time.ms", "") for row in rows)
-    return next((f"fetch.time.ms is {time}, a defect of that version" for time in times if time.startswith("-")), None)
+    return next((f"fetch.time.ms is {time}, a bug of that version" for time in times if time.startswith("-")), None)
 
 
-def _of_records(records: Fraction, figures: Mapping[str, Fraction]) -> tuple[dict[str, float], tuple[str, ...]]:
-    """The figures as metrics, and a note on those of 0: unlike a rounded 0, that of no record is exact."""
+def _record_metrics(records: Fraction, figures: Mapping[str, Fraction]) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the figures and notes on them; if no record was read, a figure of 0 is exact and is kept."""
     if records:
         return without_zeros(figures)
     return {name: float(value) for name, value in figures.items()}, (
-        "it read no record, and nothing has a ratio to that",
+        "the tool read no records, so no ratio to its figures exists",
     )
 
 
-def _sittings(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-    """The rows of each run: totals grow within one."""
-    sitting: list[_Row] = []
+def _split_runs(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """Yield the rows of each run; a total that falls starts a new run."""
+    run: list[_Row] = []
     for row in rows:
-        if sitting and row.figure("data.consumed.in.nMsg") < sitting[-1].figure("data.consumed.in.nMsg"):
-            yield sitting
-            sitting = []
-        sitting.append(row)
-    yield sitting
+        if run and row.figure("data.consumed.in.nMsg") < run[-1].figure("data.consumed.in.nMsg"):
+            yield run
+            run = []
+        run.append(row)
+    yield run
 
 
 def _detailed(rows: Sequence[_Row], table: _Table) -> ToolRun:
-    """Of rows that stand for an interval each: the totals of the last one by the time of all.
+    """Return the run of rows that describe one interval each: the totals of the last row divided by the time of all.
 
-    That time is the sum of `fetch.time.ms`; where there is no such column, or a defect in it, of what each interval's
-    own figures make.
+    That time is the sum of `fetch.time.ms`. If the output lacks this column, or a bug of the tool spoils it, the time
+    is computed from the other columns.
     """
     last = rows[-1]
     if len({row.cells["threadId"] for row in rows}) > 1:
-        raise UsageError(f"line {last.line}: rows of several threads are not read; run the tool with one")
+        raise UsageError(f"line {last.line}: rows of several threads are not supported; run the tool with one thread")
     records, mb = (last.figure(name) for name in _TOTALS)
     defect = _defect(rows)
     if "fetch.time.ms" in table.names and defect is None:
         elapsed_s = sum((row.figure("fetch.time.ms") for row in rows), Fraction()) / 1000
-        note = f"the last row's totals by the sum of fetch.time.ms, {float(elapsed_s):g} s; what came later has no row"
+        note = (
+            f"totals of the last row divided by the sum of fetch.time.ms, {float(elapsed_s):g} s; later records have "
+            "no row"
+        )
     else:
         elapsed_s = _interval_s(rows)
-        note = f"the last row's totals by the time of all rows; {_JOINING}: {defect or _NO_OTHER}"
+        note = f"totals of the last row divided by the time of all rows; {_JOINING}: {defect or _NO_OTHER}"
     if not elapsed_s:
-        raise UsageError(f"line {last.line}: these rows took no time; leave this run out")
-    metrics, zeros = _of_records(
+        raise UsageError(f"line {last.line}: these rows took no time; remove this run")
+    metrics, zeros = _record_metrics(
         records, {"consume.throughput": records / elapsed_s, "consume.bandwidth": mb * MB / elapsed_s}
     )
-    # The tool tells of it behind the rows, and those of the time that it waited are among them.
+    # The tool reports a timeout after the rows, which include those of the time that it waited.
     waited = last is table.rows[-1] and table.timeout_ms is not None
     notes = (note, *([_WAITED.format(table.timeout_ms)] if waited else ()), *zeros)
     return ToolRun(tool=table.tool, line=last.line, metrics=metrics, notes=notes)
 
 
 def _interval_s(rows: Sequence[_Row]) -> Fraction:
-    """Each interval as a floating-point number: the denominator of an exact sum grows with every row."""
+    """Return the sum of the intervals in seconds.
+
+    The summands are floating-point numbers, because the denominator of an exact sum would grow with every row.
+    """
     seconds, before = [], Fraction()
     for row in rows:
         total, rate = row.figure("data.consumed.in.nMsg"), row.figure("nMsg.sec")
@@ -241,10 +252,10 @@ _LATENCY_PROGRESS = re.compile(rf"\d+\t(?:{NUMBER})\s*", re.ASCII)
 
 
 def read_latency(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
-    """Its runs: the line of the mean and that of the percentiles, whatever stands between them.
+    """Yield the runs of `kafka-e2e-latency`: a line with the mean and a later one with the percentiles.
 
     Raises:
-        UsageError: a figure that cannot be.
+        UsageError: A number cannot be read.
 
     """
     mean: Fraction | None = None

@@ -1,9 +1,10 @@
-"""`kafka-producer-perf-test`.
+"""The output of `kafka-producer-perf-test`: its import, and rounds printed in its format.
 
-Source: `ProducerPerformance`, Kafka 1.x to 4.3. Its throughput is records acknowledged, by the time from before the
-first `send()` to after the last acknowledgement, and its latency runs from `send()` to the acknowledgement: like ours
-in a closed loop. With `--throughput` its clock still starts with the send, and ours when a record was due. Its
-bandwidth counts values, ours keys, too.
+Source: `ProducerPerformance`, Kafka 1.x to 4.3. Its throughput is the number of acknowledged records divided by the
+time from before the first `send()` to after the last acknowledgement. Its latency is the time from `send()` to the
+acknowledgement. Both agree with the plugin's metrics in a closed loop. With `--throughput`, the tool's latency still
+starts at the send, but the plugin's when a record is due. The tool's bandwidth counts only values, the plugin's also
+keys.
 """
 
 from __future__ import annotations
@@ -38,23 +39,26 @@ _SUMMARY = re.compile(
     re.ASCII,
 )
 _INTERVAL = re.compile(_HEAD + r"(?: ms)? max latency\.", re.ASCII)
-"""Old versions print it without the unit."""
+"""An interval row; old versions print the maximum without its unit."""
 _SENT = "records sent,"
 _FAILED = re.compile(r"(?<![\w.])(?:[a-z]\w*\.)+[A-Z]\w*Exception\b", re.ASCII)
-"""A stack trace's head: the tool prints failed sends, does not count them and exits with 0. Looked for at the beginning
-of dotted names alone, or a long one would take the square of its length."""
+"""First line of a stack trace. The tool prints failed sends, but does not count them and exits with status 0.
+
+The lookbehind makes a match start only at the beginning of a dotted name; otherwise, the time for a long name would
+grow with the square of its length.
+"""
 
 
 def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
-    """Its runs. With `--warmup-records` the summary of the steady state, which follows that of all, is the run's.
+    """Yield the runs. With `--warmup-records`, the summary of the steady state replaces that of the whole run.
 
     Raises:
-        UsageError: a line that looks like one of its rows and cannot be read, or a figure that cannot be.
+        UsageError: A row or a number of the tool's output cannot be read.
 
     """
     run: ToolRun | None = None
     steady = False
-    intervals, failures, own_failures = 0, 0, 0
+    intervals, failures, failures_of_run = 0, 0, 0
     for place, text in enumerate(lines, 1):
         failures += "Exception" in text and bool(_FAILED.search(text))
         if _SENT not in text:
@@ -64,13 +68,16 @@ def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
             if run is not None and not replaces:
                 yield run
             if run is None or not replaces:
-                own_failures, failures = failures, 0
-            run, steady, intervals = _run(found, place, own_failures), bool(found["steady"]), 0
+                failures_of_run, failures = failures, 0
+            run, steady, intervals = _run(found, place, failures_of_run), bool(found["steady"]), 0
         elif _INTERVAL.search(text):
             intervals += 1
             last = place
         else:
-            raise UsageError(f"line {place}: this row of {TOOL} cannot be read: {shortened(text.strip(), MAX_SHOWN)!r}")
+            raise UsageError(
+                f"line {place}: cannot read this row of {TOOL}: {shortened(text.strip(), MAX_SHOWN)!r}; import the "
+                "output exactly as the tool printed it"
+            )
     if run is not None:
         yield run
     if intervals:
@@ -78,9 +85,9 @@ def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
 
 
 def format_summary(metrics: Mapping[str, float], scenario: Scenario) -> str | None:
-    """The last line that the tool, in its format of 4.3, would print of a round; None where a figure of it is missing.
+    """Return the summary line of Kafka 4.3 for a round; None if the round lacks one of its values.
 
-    The number of records is the scenario's, or what the throughput makes of its duration.
+    The number of records is that of the scenario, or the throughput multiplied by the duration.
     """
     records = records_sent(metrics, scenario)
     family = "produce.latency"
@@ -98,7 +105,7 @@ def format_summary(metrics: Mapping[str, float], scenario: Scenario) -> str | No
 
 
 def records_sent(metrics: Mapping[str, float], scenario: Scenario) -> int | None:
-    """About how many records a round has sent; None where nothing tells."""
+    """Return the approximate number of records that a round sent; None if it is unknown."""
     if "produce.throughput" not in metrics:
         return None
     if scenario.records is not None:
@@ -120,5 +127,5 @@ def _run(found: re.Match[str], line: int, failures: int) -> ToolRun:
             "produce.latency.max": longest,
         }
     )
-    failed = (f"{counted(failures, 'failed send')} in the output: the tool does not count them",) if failures else ()
+    failed = (f"{counted(failures, 'failed send')} in the output, which the tool does not count",) if failures else ()
     return ToolRun(tool=TOOL, line=line, metrics=metrics, notes=(*notes, *coarse(whole), *failed))

@@ -1,9 +1,9 @@
-"""A result of OpenMessaging Benchmark: its JSON file, read into our metrics.
+"""The import of a result of OpenMessaging Benchmark, which is a JSON file.
 
 Source: `io.openmessaging.benchmark.TestResult` and `WorkloadGenerator` (github.com/openmessaging/benchmark). Rates are
-records a second, one figure for each interval of 10 s; publish and end-to-end latencies are milliseconds, publish
-delays microseconds, `aggregated...` those of the whole run. Its publish latency runs from the send, ours from when a
-record was due: what lies between is its publish delay, our `produce.delay`.
+in records per second, one value for each interval of 10 s. Publish and end-to-end latencies are in milliseconds,
+publish delays in microseconds; `aggregated...` values are those of the whole run. Publish latency starts at the send,
+`produce.latency` when a record is due. The difference is the publish delay, which is the metric `produce.delay`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FAMILIES = {
     "aggregatedPublishDelayLatency": ("produce.delay", 10**6),
     "aggregatedEndToEndLatency": ("e2e.latency", 1000),
 }
-"""By the names there: ours, and how many of their units are a second."""
+"""Prefixes of the benchmark's fields, with the plugin's family of metrics and the number of their units in a second."""
 
 
 def _at_least_one(items: list[float]) -> list[float]:
@@ -48,37 +48,39 @@ _Result = create_model("_Result", **_FIELDS)
 
 
 def read_result(text: str) -> ToolRun:
-    """The run of a result file. A figure of 0 is one that was not measured, and left out.
+    """Read a result file; values of 0 are left out, because they were not measured.
 
     Raises:
-        UsageError: it is no JSON, not such a result, or one of nothing.
+        UsageError: The text is not JSON, not such a result, or all its values are 0.
 
     """
     try:
         data = parse_document(text)
     except ValueError as error:
-        raise UsageError(f"this begins as JSON does and is none: {error}; a result of {TOOL} is needed") from None
+        raise UsageError(f"this starts like JSON but is not valid: {error}; give a result of {TOOL}") from None
     try:
         found = _Result.model_validate(data).model_dump()
     except ValidationError as error:
         problem = shortened(explain(error), MAX_PROBLEM)
-        raise UsageError(f"this is JSON, and no result of {TOOL}: {problem}; {_hint(data)}") from None
+        raise UsageError(f"this JSON is not a result of {TOOL}: {problem}; {_hint(data)}") from None
     metrics = _rates(found) | _latencies(found)
     if not metrics:
-        raise UsageError(f"this result of {TOOL} has no figure that is not 0: nothing was measured; run it again")
+        raise UsageError(
+            f"all figures of this result of {TOOL} are 0, so nothing was measured; run the benchmark again"
+        )
     return ToolRun(tool=TOOL, line=1, metrics=metrics, notes=tuple(_notes(found)))
 
 
 def _hint(data: Any) -> str:
     if isinstance(data, dict) and "tests" in data:
-        return "for a report of --kafka-json there is: kafkaperf compare"
+        return "to compare reports of --kafka-json, use kafkaperf compare"
     if isinstance(data, dict) and "sessions" in data:
-        return "for a baseline there is: kafkaperf show"
-    return "give the file that the benchmark wrote, as it is"
+        return "to show a baseline, use kafkaperf show"
+    return "give the file that the benchmark wrote, unchanged"
 
 
 def _rates(found: dict[str, Any]) -> dict[str, float]:
-    """Intervals are equally long, so that their mean is the rate of the whole."""
+    """Return the mean rates; all intervals have the same length."""
     metrics = {}
     for role, rates in (("produce", found["publishRate"]), ("consume", found["consumeRate"])):
         rate = statistics.fmean(rates) if rates else 0.0
@@ -91,18 +93,18 @@ def _rates(found: dict[str, Any]) -> dict[str, float]:
 
 def _latencies(found: dict[str, Any]) -> dict[str, float]:
     return {
-        f"{name}.{ours}": float(Fraction(str(found[f"{family}{part}"])) / to_seconds)
+        f"{name}.{suffix}": float(Fraction(str(found[f"{family}{part}"])) / to_seconds)
         for family, (name, to_seconds) in _FAMILIES.items()
-        for part, ours in _PARTS.items()
+        for part, suffix in _PARTS.items()
         if found[f"{family}{part}"]
     }
 
 
 def _notes(found: dict[str, Any]) -> list[str]:
-    notes = ["publish latency runs from the send; with a rate ours runs from when a record was due"]
+    notes = ["publish latency starts at the send; with a rate, produce.latency starts when a record is due"]
     idle = sum(rate == 0 for rate in found["publishRate"])
     if idle:
-        notes.append(f"{idle} of {len(found['publishRate'])} intervals sent nothing, and count")
+        notes.append(f"{idle} of {len(found['publishRate'])} intervals sent nothing; they count")
     if any(found["publishErrorRate"]):
         notes.append("some sends failed (publishErrorRate)")
     if not found["messageSize"]:

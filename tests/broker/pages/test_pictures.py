@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text
 
-from pytest_kafkaperf.reports.latency_curve import stick_of
+from pytest_kafkaperf.reports.latency_curve import latency_curve
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.reports.terminal import render_stick, render_table
+from pytest_kafkaperf.reports.terminal import render_latency_curve, render_table
 from tests.support.browser import Browser
 from tests.support.plain_results import endings, session
 from tests.support.results import capacity
@@ -50,9 +50,9 @@ def test_the_terminal(browser: Browser, picture: Callable[[str], Path], tmp_path
     """As wide as terminals open, and as wide as a screen."""
     results = session()
     table = render_table(results, endings(results), width=width, colour=True, ascii_only=False)
-    stick = stick_of(capacity())
-    assert stick is not None
-    table += f"\n\n{render_stick(stick, width=width, colour=True, ascii_only=False)}"
+    curve = latency_curve(capacity())
+    assert curve is not None
+    table += f"\n\n{render_latency_curve(curve, width=width, colour=True, ascii_only=False)}"
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(Text.from_ansi(table))
     page = tmp_path / "terminal.html"

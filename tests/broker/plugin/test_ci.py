@@ -100,7 +100,7 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
     summary = (project.folder.parent / "summary.md").read_text(encoding="utf-8")
     head = "### ❌ Kafka performance: 2 VIOLATED, 1 INCONCLUSIVE, 3 PASSED, 1 not measured (error); 2 of them failed"
     written = (project.folder / "out/summary.md").read_text(encoding="utf-8")
-    assert written.startswith(f"{head} otherwise\n")
+    assert written.startswith(f"{head} for another reason\n")
     assert summary.endswith(f"\n{written}")
     metrics = (project.folder / "out/metrics.txt").read_text(encoding="utf-8")
     assert 'kafka_produce_latency_seconds{quantile="0.99",test="test_perf.py::test_good"} 0.0' in metrics

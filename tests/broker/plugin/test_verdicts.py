@@ -156,19 +156,22 @@ def test_baselines_of_tests_that_are_gone_are_told_and_deleted_when_asked(projec
     assert len(sessions_of(project)) == 2
     project.test(guard("kept", rounds=1))
     told = project.run(on_broker)
-    assert "baselines of tests that are gone: test_perf.py::test_old; --kafka-prune-baselines deletes them" in told.out
+    assert (
+        "baselines of tests that no longer exist: test_perf.py::test_old; delete them with --kafka-prune-baselines"
+        in told.out
+    )
     filtered = project.run(on_broker, "--kafka-prune-baselines", "test_perf.py::test_kept")
-    assert (len(sessions_of(project)), "tests that are gone" in filtered.out) == (2, False)
+    assert (len(sessions_of(project)), "tests that no longer exist" in filtered.out) == (2, False)
     pruned = project.run(on_broker, "--kafka-prune-baselines", "--dist=loadfile")  # which distributes nothing by itself
-    assert "deleted baselines of tests that are gone: test_perf.py::test_old (commit it)" in pruned.out
+    assert "deleted baselines of tests that no longer exist: test_perf.py::test_old (commit the deletion)" in pruned.out
     assert [Path(name).name for name in pruned.baselines] == ["test_kept.json"]
     project.test(guard("kept", rounds=1) + guard("other", rounds=1))
     left = project.run(on_broker, "--kafka-prune-baselines", "-k", "other")
-    assert (len(sessions_of(project)), "tests that are gone" in left.out) == (1, False)
+    assert (len(sessions_of(project)), "tests that no longer exist" in left.out) == (1, False)
     project.test("def test_failing():\n    assert not 'yet'\n\n" + guard("kept", rounds=1))
     project.run("-k", "failing", "-p", "cacheprovider")
     failed = project.run(on_broker, "--kafka-prune-baselines", "--lf", "-p", "cacheprovider")
-    assert (len(sessions_of(project)), "tests that are gone" in failed.out) == (1, False), failed.out
+    assert (len(sessions_of(project)), "tests that no longer exist" in failed.out) == (1, False), failed.out
     (project.folder / "test_perf.py").unlink()
     project.run("--kafka-prune-baselines")
     assert sessions_of(project) == []

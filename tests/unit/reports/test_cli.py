@@ -89,10 +89,10 @@ def test_an_import_tells_what_was_read_and_where_it_is(kafkaperf: Command, tmp_p
         "  produce.latency.max             275 ms           275 ms           275 ms\n"
         "  consume.throughput     2073k records/s  2073k records/s  2073k records/s\n"
         "  consume.bandwidth            198 MiB/s        198 MiB/s        198 MiB/s\n"
-        "  note: producer-4.1.txt: left out, for 0 means too small to print:\n"
+        "  note: producer-4.1.txt: omitted, because 0 means too small to print:\n"
         "    produce.latency.p50 (line 3)\n"
-        "  note: producer-4.1.txt: whole milliseconds, so a ratio to it can be far off:\n"
-        "    produce.latency.p95 3 ms, produce.latency.p99 8 ms (line 3)\n"
+        "  note: producer-4.1.txt: known only in whole milliseconds, so ratios are\n"
+        "    inexact: produce.latency.p95 3 ms, produce.latency.p99 8 ms (line 3)\n"
         "written: kafka-baselines/ci/tests/perf/test_orders.py/test_ingest.json\n"
     )
     found = BaselineStore(tmp_path / "kafka-baselines").comparable("ci", NODEID, {"rate": 5000.0})
@@ -128,7 +128,7 @@ def test_standard_input_is_read(kafkaperf: Command, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SUMMARY.encode())))
     assert imported(kafkaperf, "-")[1].startswith("standard input: 1 run of kafka-producer-perf-test\n")
     assert imported(kafkaperf, "-")[2] == (
-        "kafkaperf: standard input: it is empty; run the tool to its end, and keep what it prints\n"
+        "kafkaperf: standard input: the file is empty; run the tool to its end and save its output\n"
     )
 
 
@@ -172,27 +172,27 @@ def test_a_test_that_is_not_here_is_imported_all_the_same(kafkaperf: Command, tm
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "run.txt: it is empty; run the tool to its end, and keep what it prints"),
-        (b"\x7fELF\0", "run.txt: it is binary or not UTF-8, and the text that a tool prints is needed, in UTF-8"),
+        (b"", "run.txt: the file is empty; run the tool to its end and save its output"),
+        (b"\x7fELF\0", "run.txt: the file is binary or not UTF-8; give the text that the tool printed, in UTF-8"),
         (
             b"<!DOCTYPE html>\n<html>",
-            "run.txt: this is no output of kafka-producer-perf-test, kafka-consumer-perf-test, "
+            "run.txt: this is neither output of kafka-producer-perf-test, kafka-consumer-perf-test, "
             "kafka-share-consumer-perf-test, kafka-e2e-latency, nor a result of OpenMessaging Benchmark (JSON); its "
             "first line is '<!DOCTYPE html>'",
         ),
         (
             INTERVAL.encode(),
-            "run.txt: line 1: a run of kafka-producer-perf-test was broken off: 1 interval row and no final row; run "
-            "it to its end",
+            "run.txt: line 1: a run of kafka-producer-perf-test is incomplete: 1 interval row and no final row; run "
+            "the tool to its end",
         ),
         (
             SUMMARY.replace("0.94", "NaN").encode(),
-            "run.txt: line 1: avg latency is 'NaN': nothing was measured; leave this run out",
+            "run.txt: line 1: avg latency is 'NaN', so nothing was measured; remove this run",
         ),
         (
             f"{SUMMARY}\n{SUMMARY}\n{HEADER}\n{ROW}".encode(),
-            "2 runs of kafka-producer-perf-test and 1 run of kafka-consumer-perf-test make no rounds in which each has "
-            "its figures; give as many of each, or import one tool alone",
+            "2 runs of kafka-producer-perf-test and 1 run of kafka-consumer-perf-test cannot be combined into rounds; "
+            "give as many runs of each tool, or import one tool alone",
         ),
     ],
 )
@@ -409,8 +409,8 @@ def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Pa
         "  metric                          A               B   change  verdict",
         "  produce.throughput   1k records/s  1500 records/s  +50.0 %  INCONCLUSIVE",
         "  produce.latency.p99         10 ms           15 ms  +50.0 %  INCONCLUSIVE",
-        "  produce.throughput, produce.latency.p99: of environment 'ci', not 'laptop':",
-        "    the change is shown, it never counts",
+        "  produce.throughput, produce.latency.p99: the first report is from environment",
+        "    'ci', not 'laptop'; the change is shown but not judged",
     ]
 
 

@@ -104,7 +104,7 @@ def test_ten_of_each_are_printed_and_the_rest_counted() -> None:
         "kafkaperf:",
     ]
     assert lines[0] == "::warning title=kafkaperf::no room"
-    assert lines[11] == "kafkaperf: 2 more errors: GitHub shows 10 of a step"
+    assert lines[11] == "kafkaperf: 2 more errors are not annotated, because GitHub shows at most 10 of each step"
     assert all("\n" not in line for line in lines)
 
 
@@ -131,5 +131,5 @@ def test_a_summary_that_cannot_be_written_is_told_and_nothing_more(tmp_path: Pat
     """It never changes a verdict."""
     full = tmp_path / "full"
     full.write_bytes(b"x" * LIMIT_BYTES)
-    assert append_summary(full, [], {}) == "the job summary has no room left: 1,048,576 of 1,048,576 bytes are taken"
+    assert append_summary(full, [], {}) == "cannot add to the job summary: 1,048,576 of 1,048,576 bytes are in use"
     assert append_summary(tmp_path, [], {}) == f"cannot write the job summary {tmp_path}: Is a directory"

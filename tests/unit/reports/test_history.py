@@ -54,13 +54,17 @@ def _result(*sessions: MeasuredSession, verdict: Verdict = Verdict.PASSED) -> Re
 
 
 def _lines(*results: Result) -> list[dict[str, Any]]:
-    return history_lines(
-        results,
-        plugin="0.1.0",
-        commit="abc123",
-        environment=lambda result: f"ci-{result.cluster.provider}",
-        fingerprint=lambda result: {"kafka": str(result.cluster.version)},
-    )
+    return [
+        line
+        for result in results
+        for line in history_lines(
+            result,
+            plugin="0.1.0",
+            commit="abc123",
+            environment=f"ci-{result.cluster.provider}",
+            fingerprint={"kafka": str(result.cluster.version)},
+        )
+    ]
 
 
 def test_a_line_holds_what_weeks_later_is_asked() -> None:
@@ -167,7 +171,7 @@ def test_a_history_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     for path, reason in ((tmp_path, "Is a directory"), (tmp_path / "file" / "history.jsonl", "File exists")):
         with pytest.raises(UsageError) as caught:
             append_history(path, [{}])
-        assert str(caught.value) == f"--kafka-history={path}: cannot add to the history: {reason}"
+        assert str(caught.value) == f"--kafka-history={path}: cannot append to the history: {reason}"
 
 
 def test_a_lock_that_others_hold_is_waited_for_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,8 +181,8 @@ def test_a_lock_that_others_hold_is_waited_for_within_a_bound(tmp_path: Path, mo
     with FileLock(f"{path}.lock"), pytest.raises(UsageError) as caught:
         append_history(path, [{}])
     assert str(caught.value) == (
-        f"--kafka-history={path}: cannot add to the history: others have held {path}.lock for 0.1 s; "
-        "delete it if none is running"
+        f"--kafka-history={path}: cannot append to the history: another run has held {path}.lock for 0.1 s; "
+        "delete the lock file if no other run is active"
     )
 
 

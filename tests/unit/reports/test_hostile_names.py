@@ -115,9 +115,7 @@ def report(one: Result, name: str, folder: Path) -> str:
 
 def history(one: Result, name: str, folder: Path) -> str:
     path = folder / "history.jsonl"
-    lines = history_lines(
-        [one], plugin=name, commit=name, environment=lambda _: name, fingerprint=lambda _: {"kafka": name}
-    )
+    lines = history_lines(one, plugin=name, commit=name, environment=name, fingerprint={"kafka": name})
     append_history(path, lines)
     return path.read_text(encoding="ascii")
 
@@ -156,7 +154,7 @@ def benchmarked(one: Result, _: str, __: Path) -> str:
             return [target() for _ in range(rounds)]
 
     fixture = Fixture()
-    pytest_benchmark.tell(one, fixture, pytest_benchmark.LoadClock())
+    pytest_benchmark.record_rounds(one, fixture, pytest_benchmark.LoadClock())
     return json.dumps({**fixture.extra_info, "name": one.nodeid}, allow_nan=False)
 
 
@@ -423,9 +421,8 @@ def test_the_script_for_otava_makes_a_file_for_each_name(tmp_path: Path) -> None
     )
     (tmp_path / "otava_files.py").write_text(script)
     found = [result(f"test_x[{name}]", "errors == 0") for name in (*NAMES.values(), "PLAIN", "a_b", "a-b", "a|b")]
-    lines = history_lines(
-        found, plugin="0.1.0", commit=None, environment=lambda _: "ci", fingerprint=lambda _: {"kafka": "4.1.1"}
-    )
+    about: dict[str, Any] = {"plugin": "0.1.0", "commit": None, "environment": "ci", "fingerprint": {"kafka": "4.1.1"}}
+    lines = [line for result in found for line in history_lines(result, **about)]
     append_history(tmp_path / "history.jsonl", lines)
     done = subprocess.run(
         [sys.executable, "otava_files.py", "history.jsonl"], cwd=tmp_path, capture_output=True, check=True, text=True

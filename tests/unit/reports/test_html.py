@@ -69,14 +69,14 @@ def test_a_calibration_is_told_instead_of_limits(tmp_path: Path) -> None:
     """The figures of the terminal's table."""
     write_html(tmp_path / "report.html", **results.report([results.calibration()]))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    cells = re.findall(r'data-label="(.*?)">(.*?)</td>', page[page.index("How much sessions differ") :])
+    cells = re.findall(r'data-label="(.*?)">(.*?)</td>', page[page.index("Noise between sessions") :])
     assert cells[:6] == [
         ("within", "3.2 %"),
         ("between", "4.1 %"),
-        ("limit", "+10.0 %"),
+        ("tolerance", "+10.0 %"),
         ("suspect", "1 of 5"),
         ("false alarms", "0 of 20"),
-        ("finds from", "+16.2 %"),
+        ("detects", "+16.2 %"),
     ]
 
 
@@ -120,7 +120,7 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
         "linux-x86_64-amd-epyc-9454p-2c-local",
         "4.0.0 (local)",
         "5 rounds, 3 fresh sessions, baseline of 5 sessions",
-        "5 rounds, a reference beside it",
+        "5 rounds, side by side with a reference",
         "against the baseline: kafka: 4.2.1 → 4.3.1, java: openjdk 17.0.15 → openjdk 21.0.8",
         "produce.latency.p99 &lt;= baseline + 20%",
         "confirmed by 3 fresh sessions: ",

@@ -107,7 +107,7 @@ def test_the_baseline_stands_beside_each_session_as_a_line() -> None:
 def test_a_reference_takes_the_place_of_the_baseline() -> None:
     """Limits are judged by it, so it is what is shown."""
     names = {trace.get("name") for trace in _traces(charts_of(results.side_by_side())[0])}
-    assert names == {"reference", "this run", "limit"}
+    assert names == {"reference", "this run", "threshold"}
     assert _named(charts_of(results.side_by_side())[0], "reference")["marker"]["color"] == REFERENCE
 
 
@@ -164,7 +164,7 @@ def test_rounds_are_points_around_what_they_are_compared_with() -> None:
     assert chart is not None
     names = [one["text"].partition(":")[0] for one in chart.figure["layout"]["annotations"]]
     assert names[:3] == ["produce.throughput", "produce.latency.p99", "e2e.latency.p99"]
-    limits = _named(chart, "limit")
+    limits = _named(chart, "threshold")
     assert (limits["x"][:2], limits["marker"]["color"]) == ([-10, 20], LIMIT)
     assert {
         name: len(_named(chart, name)["x"]) // len(names) for name in ("baseline", "this run", "fresh sessions")
@@ -178,7 +178,7 @@ def test_rounds_are_points_around_what_they_are_compared_with() -> None:
 def test_limits_that_are_far_away_do_not_press_the_rounds_together() -> None:
     """`<= 5 s` where rounds lie at 1.4 s; it stands in the table."""
     chart = rounds_chart(results.failover())
-    assert "limit" not in {trace["name"] for trace in _traces(chart)}
+    assert "threshold" not in {trace["name"] for trace in _traces(chart)}
 
 
 def test_ratios_that_span_much_are_told_as_times() -> None:

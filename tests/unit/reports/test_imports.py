@@ -52,8 +52,8 @@ def test_tools_with_different_numbers_of_runs_make_no_rounds() -> None:
     with pytest.raises(UsageError) as caught:
         rounds_of([source(SUMMARY, SUMMARY), source(ROWS)])
     assert str(caught.value) == (
-        "2 runs of kafka-producer-perf-test and 1 run of kafka-consumer-perf-test make no rounds in which each has its "
-        "figures; give as many of each, or import one tool alone"
+        "2 runs of kafka-producer-perf-test and 1 run of kafka-consumer-perf-test cannot be combined into rounds; "
+        "give as many runs of each tool, or import one tool alone"
     )
 
 
@@ -63,8 +63,8 @@ def test_two_tools_that_give_one_metric_are_refused() -> None:
     with pytest.raises(UsageError) as caught:
         rounds_of([source(SUMMARY), source(result)])
     assert str(caught.value) == (
-        "1 run of kafka-producer-perf-test and 1 run of OpenMessaging Benchmark: several give produce.throughput; "
-        "import one of them"
+        "1 run of kafka-producer-perf-test and 1 run of OpenMessaging Benchmark: more than one measured "
+        "produce.throughput; import only one"
     )
 
 
@@ -73,7 +73,7 @@ def test_what_is_to_know_is_told_once_with_its_lines() -> None:
     zero = SUMMARY.replace("21 ms 50th", "0 ms 50th")
     files = [source(zero, zero)]
     assert notes_on(files, rounds_of(files)) == [
-        "run.txt: left out, for 0 means too small to print: produce.latency.p50 (lines 1, 2)"
+        "run.txt: omitted, because 0 means too small to print: produce.latency.p50 (lines 1, 2)"
     ]
 
 
@@ -81,8 +81,8 @@ def test_runs_that_lie_far_apart_may_be_of_several_workloads() -> None:
     """A matrix of settings in one file has a median that means nothing."""
     files = [source(SUMMARY, SUMMARY.replace("99810.4", "9981.04"))]
     assert notes_on(files, rounds_of(files)) == [
-        "produce.throughput differs by a factor of 10.0 between rounds: if they are of several workloads, import those "
-        "of one"
+        "produce.throughput differs by a factor of 10.0 between rounds; if the runs are of different workloads, "
+        "import those of only one"
     ]
 
 
@@ -96,11 +96,11 @@ def test_what_a_shell_has_written_is_read(encoding: str) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "run.txt: it is empty; run the tool to its end, and keep what it prints"),
-        (b" \n\n", "run.txt: it is empty; run the tool to its end, and keep what it prints"),
-        (b"\x7fELF\x00\x01", "run.txt: it is binary or not UTF-8, and the text that a tool prints is needed, in UTF-8"),
-        (b"caf\xe9", "run.txt: it is binary or not UTF-8, and the text that a tool prints is needed, in UTF-8"),
-        (b"\xff\xfea", "run.txt: it is binary or not UTF-8, and the text that a tool prints is needed, in UTF-8"),
+        (b"", "run.txt: the file is empty; run the tool to its end and save its output"),
+        (b" \n\n", "run.txt: the file is empty; run the tool to its end and save its output"),
+        (b"\x7fELF\x00\x01", "run.txt: the file is binary or not UTF-8; give the text that the tool printed, in UTF-8"),
+        (b"caf\xe9", "run.txt: the file is binary or not UTF-8; give the text that the tool printed, in UTF-8"),
+        (b"\xff\xfea", "run.txt: the file is binary or not UTF-8; give the text that the tool printed, in UTF-8"),
     ],
 )
 def test_what_is_no_text_is_refused(content: bytes, problem: str) -> None:

@@ -52,13 +52,13 @@ def consumed(line: int, rate: float, mb: float, *notes: str, tool: str = CONSUME
 
 
 def whole(figures: str) -> str:
-    return f"whole milliseconds, so a ratio to it can be far off: {figures}"
+    return f"known only in whole milliseconds, so ratios are inexact: {figures}"
 
 
 OF_16_KIB = (37696.729809, 36.81, 0.79654, 3.838, 0.322, 2.282, 2.745, 3.593)
 OF_16_KIB_3_REPLICAS = (15245.877896, 14.89, 1.96388, 7.471, 0.306, 5.854, 6.682, 7.439)
-SHARED = "nMsg.sec and MB.sec, which contain the time of joining the group: this output has no other"
-WAITED = "it waited {} ms for records that did not come: its figures are too low by that"
+SHARED = "nMsg.sec and MB.sec, which include the time to join the group: the output has no other figures"
+WAITED = "the tool waited {} ms for records that never came, which lowers its figures"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ WAITED = "it waited {} ms for records that did not come: its figures are too low
                 produced(
                     *(3, 99810.4, 9.52, 0.00094, 0.275, 0, 0.003, 0.008, 0.016),
                     notes=(
-                        "left out, for 0 means too small to print: produce.latency.p50",
+                        "omitted, because 0 means too small to print: produce.latency.p50",
                         whole("produce.latency.p95 3 ms, produce.latency.p99 8 ms"),
                     ),
                 )
@@ -135,7 +135,7 @@ WAITED = "it waited {} ms for records that did not come: its figures are too low
             [
                 consumed(
                     *(3, 2446472.222222222, 233.31375),
-                    "the last row's totals by the sum of fetch.time.ms, 0.72 s; what came later has no row",
+                    "totals of the last row divided by the sum of fetch.time.ms, 0.72 s; later records have no row",
                 )
             ],
         ),
@@ -143,7 +143,14 @@ WAITED = "it waited {} ms for records that did not come: its figures are too low
             "share-consumer-4.3.txt",
             [
                 consumed(
-                    *(3, 0.0, 0.0, SHARED, WAITED.format(8000), "it read no record, and nothing has a ratio to that"),
+                    *(
+                        3,
+                        0.0,
+                        0.0,
+                        SHARED,
+                        WAITED.format(8000),
+                        "the tool read no records, so no ratio to its figures exists",
+                    ),
                     tool=SHARE,
                 )
             ],
@@ -156,7 +163,7 @@ WAITED = "it waited {} ms for records that did not come: its figures are too low
                     line=6,
                     metrics={"e2e.latency.mean": 0.0011857, "e2e.latency.p99": 0.007, "e2e.latency.p99.9": 0.018},
                     notes=(
-                        "left out, for 0 means too small to print: e2e.latency.p50",
+                        "omitted, because 0 means too small to print: e2e.latency.p50",
                         whole("e2e.latency.p99 7 ms"),
                     ),
                 )
@@ -212,24 +219,25 @@ def test_a_comma_before_the_decimals_is_understood(given: str, rate: float) -> N
     [
         (
             "99,810",
-            "line 2: records/sec is '99,810': the comma can stand before decimals or between thousands; run the tool "
-            "with LC_ALL=C, or write the number with a point",
+            "line 2: records/sec is '99,810', in which the comma may separate decimals or thousands; run the tool "
+            "with LC_ALL=C, or write the number with a decimal point",
         ),
         (
             "99,810.4",
-            "line 2: records/sec is '99,810.4', which is no number such as 1234.5; run the tool with LC_ALL=C",
+            "line 2: records/sec is '99,810.4', which is not a number such as 1234.5; run the tool with LC_ALL=C",
         ),
-        ("NaN", "line 2: records/sec is 'NaN': nothing was measured; leave this run out"),
-        ("Infinity", "line 2: records/sec is 'Infinity': nothing was measured; leave this run out"),
+        ("NaN", "line 2: records/sec is 'NaN', so nothing was measured; remove this run"),
+        ("Infinity", "line 2: records/sec is 'Infinity', so nothing was measured; remove this run"),
         (
             "1" * 5000,
-            f"line 2: records/sec is '{'1' * 60}...', which is no number such as 1234.5; run the tool with LC_ALL=C",
+            f"line 2: records/sec is '{'1' * 60}...', which is not a number such as 1234.5; run the tool with LC_ALL=C",
         ),
-        ("-5.0", "line 2: records/sec is '-5.0', and cannot be negative; leave this run out"),
+        ("-5.0", "line 2: records/sec is '-5.0', but must not be negative; remove this run"),
         (
             "fast",
-            "line 2: this row of kafka-producer-perf-test cannot be read: "
-            "'1000000 records sent, fast records/sec (9.52 MB/sec), 0.94 m...'",
+            "line 2: cannot read this row of kafka-producer-perf-test: "
+            "'1000000 records sent, fast records/sec (9.52 MB/sec), 0.94 m...'; import the output exactly as the tool "
+            "printed it",
         ),
     ],
 )
@@ -244,7 +252,7 @@ def test_failed_sends_are_told() -> None:
     """The tool prints them, does not count them and exits with 0."""
     failure = "org.apache.kafka.common.errors.TimeoutException: Expiring 6 record(s) for s-0:1000 ms has passed"
     first, second = read_output(f"{failure}\n{failure}\n{SUMMARY}\n{SUMMARY}")
-    assert (first.notes, second.notes) == (("2 failed sends in the output: the tool does not count them",), ())
+    assert (first.notes, second.notes) == (("2 failed sends in the output, which the tool does not count",), ())
 
 
 def test_a_run_that_was_broken_off_is_no_run_and_never_silent() -> None:
@@ -252,11 +260,12 @@ def test_a_run_that_was_broken_off_is_no_run_and_never_silent() -> None:
     with pytest.raises(UsageError) as caught:
         read_output(f"{INTERVAL}\n{INTERVAL}\n^C\n")
     assert str(caught.value) == (
-        "line 2: a run of kafka-producer-perf-test was broken off: 2 interval rows and no final row; run it to its end"
+        "line 2: a run of kafka-producer-perf-test is incomplete: 2 interval rows and no final row; run the tool to "
+        "its end"
     )
     (run,) = read_output(f"{SUMMARY}\n{INTERVAL}\n")
     assert run.notes == (
-        "left out: line 2: a run of kafka-producer-perf-test was broken off: 1 interval row and no final row",
+        "omitted: line 2: a run of kafka-producer-perf-test is incomplete: 1 interval row and no final row",
     )
 
 
@@ -295,8 +304,8 @@ def test_a_negative_fetch_time_is_a_defect_of_some_versions() -> None:
     assert read_output(f"{HEADER}\n{broken}") == (
         consumed(
             *(2, 1421921.8009, 135.6050),
-            "nMsg.sec and MB.sec, which contain the time of joining the group: fetch.time.ms is -1593109324152, a "
-            "defect of that version",
+            "nMsg.sec and MB.sec, which include the time to join the group: fetch.time.ms is -1593109324152, a bug of "
+            "that version",
         ),
     )
 
@@ -308,8 +317,8 @@ def test_detailed_rows_of_a_version_without_fetch_times_are_timed_by_their_rates
     assert read_output("\n".join([header, *rows])) == (
         consumed(
             *(3, 400 / 3, 4.0 / 3),
-            "the last row's totals by the time of all rows; nMsg.sec and MB.sec, which contain the time of joining the "
-            "group: this output has no other",
+            "totals of the last row divided by the time of all rows; nMsg.sec and MB.sec, which include the time to "
+            "join the group: the output has no other figures",
         ),
     )
 
@@ -331,8 +340,8 @@ def test_detailed_rows_with_the_defect_of_old_versions_are_timed_by_their_rates(
     assert read_output("\n".join([DETAILED, *rows])) == (
         consumed(
             *(3, 400 / 3, 4.0 / 3),
-            "the last row's totals by the time of all rows; nMsg.sec and MB.sec, which contain the time of joining the "
-            "group: fetch.time.ms is -1593109324098, a defect of that version",
+            "totals of the last row divided by the time of all rows; nMsg.sec and MB.sec, which include the time to "
+            "join the group: fetch.time.ms is -1593109324098, a bug of that version",
         ),
     )
 
@@ -343,8 +352,8 @@ def test_detailed_rows_without_a_record_give_an_exact_zero() -> None:
     assert read_output(f"{DETAILED}\n{row}") == (
         consumed(
             *(2, 0.0, 0.0),
-            "the last row's totals by the sum of fetch.time.ms, 0.219 s; what came later has no row",
-            "it read no record, and nothing has a ratio to that",
+            "totals of the last row divided by the sum of fetch.time.ms, 0.219 s; later records have no row",
+            "the tool read no records, so no ratio to its figures exists",
         ),
     )
 
@@ -375,23 +384,23 @@ def test_columns_that_are_gone_are_not_asked_for() -> None:
     [
         (
             HEADER,
-            "line 1: a run of kafka-consumer-perf-test was broken off: a header and no row; run it to its end",
+            "line 1: a run of kafka-consumer-perf-test is incomplete: a header and no row; run the tool to its end",
         ),
         (
             f"{HEADER}\n{ROW[:60]}",
-            "line 2: this row has 4 cells and its header 10; run the tool to its end, with LC_ALL=C",
+            "line 2: this row has 4 cells but its header has 10; run the tool to its end, with LC_ALL=C",
         ),
         (
             f"{HEADER}\n{ROW.replace('2073431.2370', 'NaN')}",
-            "line 2: fetch.nMsg.sec is 'NaN': nothing was measured; leave this run out",
+            "line 2: fetch.nMsg.sec is 'NaN', so nothing was measured; remove this run",
         ),
         (
             f"{DETAILED}\n2026-11-21 05:15:48:160, 0, 1.0, 1.0, 1, 1.0, 0, 0, 0.0, 0.0",
-            "line 2: these rows took no time; leave this run out",
+            "line 2: these rows took no time; remove this run",
         ),
         (
             "\n".join([DETAILED, *(f"2026-11-21 05:15:48:160, {n}, 1.0, 1.0, 1, 1.0, 0, 1, 0.0, 0.0" for n in (0, 1))]),
-            "line 3: rows of several threads are not read; run the tool with one",
+            "line 3: rows of several threads are not supported; run the tool with one thread",
         ),
     ],
 )
@@ -427,9 +436,9 @@ def test_a_line_without_an_end_takes_no_longer_than_its_length() -> None:
 def test_end_to_end_latency_needs_its_last_two_lines() -> None:
     """Single latencies, printed on the way, are no average."""
     head = "0\t51.674652\n1000\t0.648086\n"
-    with pytest.raises(UsageError, match="line 2: .* was broken off: 2 rows and no average; run it to its end"):
+    with pytest.raises(UsageError, match="line 2: .* is incomplete: 2 rows and no average; run the tool to its end"):
         read_output(head)
-    with pytest.raises(UsageError, match="line 3: .* was broken off: no percentiles; run it to its end"):
+    with pytest.raises(UsageError, match="line 3: .* is incomplete: no percentiles; run the tool to its end"):
         read_output(f"{head}Avg latency: 1,1857 ms\n")
     (run,) = read_output(f"{head}Avg latency: 1,1857 ms\nPercentiles: 50th = 10, 99th = 70, 99.9th = 180")
     assert run.metrics == {
@@ -453,7 +462,7 @@ def test_any_other_text_is_refused_with_its_first_line(line: str) -> None:
         read_output(f"\n  {line}\n1, 2, 3\n")
     shown = line if len(line) < 60 else f"{line[:60]}..."
     assert str(caught.value) == (
-        "this is no output of kafka-producer-perf-test, kafka-consumer-perf-test, kafka-share-consumer-perf-test, "
+        "this is neither output of kafka-producer-perf-test, kafka-consumer-perf-test, kafka-share-consumer-perf-test, "
         f"kafka-e2e-latency, nor a result of OpenMessaging Benchmark (JSON); its first line is '{shown}'"
     )
 

@@ -31,7 +31,7 @@ EXPECTED = """\
 - <code>produce.latency.p99 &#60;= baseline + 20%</code>: REGRESSED, +50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)
 - changed against the baseline: <code>kafka: 4.0.0 -&#62; 4.1.1</code>
 - changed against the baseline: <code>config.num.io.threads: not set -&#62; 16</code>
-- advice, not a limit: produce.latency.p50 +32.0 % (2.1 ms -&#62; 2.8 ms)
+- advice (no threshold): produce.latency.p50 +32.0 % (2.1 ms -&#62; 2.8 ms)
 
 <details><summary>All figures, by test</summary>
 
@@ -76,7 +76,7 @@ def test_a_summary_tells_what_failed_and_folds_the_rest() -> None:
 
 def test_no_test_is_a_summary_too() -> None:
     """A file that is missing would look like a broken job."""
-    assert markdown([], {}) == "### ✅ Kafka performance: no test\n\n"
+    assert markdown([], {}) == "### ✅ Kafka performance: no tests\n\n"
 
 
 def test_what_measured_nothing_and_what_failed_otherwise_stands_there() -> None:
@@ -89,7 +89,7 @@ def test_what_measured_nothing_and_what_failed_otherwise_stands_there() -> None:
     }
     text = markdown([good], ends)
     head = "### ❌ Kafka performance: 1 PASSED, 1 not measured (error), 1 not measured (skipped); "
-    assert text.startswith(f"{head}1 of them failed otherwise\n")
+    assert text.startswith(f"{head}1 of them failed for another reason\n")
     assert "| ❌ not measured (error) | <code>a.py::test_down</code> |" in text
     assert "| ⚠️ not measured (skipped) | <code>a.py::test_left_out</code> |" in text
     assert "| ❌ PASSED (failed) | <code>test_ok</code> |" in text
@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_left_out_folded_parts_first(limit_bytes: int, miss
     results = [result(f"test_{number}[ü]", "produce.latency.p99 <= 1 ms") for number in range(40)]
     text = markdown(results, endings(results), limit_bytes=limit_bytes)
     assert len(text.encode()) <= max(limit_bytes, 1_000)
-    assert text.endswith(f"\nLeft out, for a summary takes {limit_bytes:,} bytes: {missing}.\n")
+    assert text.endswith(f"\nLeft out, because a summary is limited to {limit_bytes:,} bytes: {missing}.\n")
     assert text.startswith("### ❌ Kafka performance: 40 VIOLATED\n")
 
 

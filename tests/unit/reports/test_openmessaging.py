@@ -11,7 +11,7 @@ from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.interchange.openmessaging import TOOL, read_result
 from pytest_kafkaperf.reports.interchange.runs import ToolRun
 
-FROM_THE_SEND = "publish latency runs from the send; with a rate ours runs from when a record was due"
+FROM_THE_SEND = "publish latency starts at the send; with a rate, produce.latency starts when a record is due"
 RESULT: dict[str, Any] = {
     "workload": "1 topic / 1 partition / 1Kb",
     "driver": "Kafka",
@@ -75,7 +75,7 @@ def test_what_went_wrong_in_it_is_told() -> None:
     assert run.metrics == {"produce.throughput": 50.0}
     assert run.notes == (
         FROM_THE_SEND,
-        "1 of 2 intervals sent nothing, and count",
+        "1 of 2 intervals sent nothing; they count",
         "some sends failed (publishErrorRate)",
         "no messageSize, so no bandwidth",
     )
@@ -86,37 +86,39 @@ def test_what_went_wrong_in_it_is_told() -> None:
     [
         (
             "{",
-            "this begins as JSON does and is none: Expecting property name enclosed in double quotes: line 1 column 2 "
-            "(char 1); a result of OpenMessaging Benchmark is needed",
+            "this starts like JSON but is not valid: Expecting property name enclosed in double quotes: line 1 column "
+            "2 "
+            "(char 1); give a result of OpenMessaging Benchmark",
         ),
         (
             '{"a": 1}',
-            "this is JSON, and no result of OpenMessaging Benchmark: publishRate={'a': 1}: field required; give the "
-            "file that the benchmark wrote, as it is",
+            "this JSON is not a result of OpenMessaging Benchmark: publishRate={'a': 1}: field required; give the "
+            "file that the benchmark wrote, unchanged",
         ),
         (
             '{"schema": 1, "tests": []}',
-            "this is JSON, and no result of OpenMessaging Benchmark: publishRate={'schema': 1, 'tests': []}: field "
-            "required; for a report of --kafka-json there is: kafkaperf compare",
+            "this JSON is not a result of OpenMessaging Benchmark: publishRate={'schema': 1, 'tests': []}: field "
+            "required; to compare reports of --kafka-json, use kafkaperf compare",
         ),
         (
             '{"sessions": []}',
-            "this is JSON, and no result of OpenMessaging Benchmark: publishRate={'sessions': []}: field required; "
-            "for a baseline there is: kafkaperf show",
+            "this JSON is not a result of OpenMessaging Benchmark: publishRate={'sessions': []}: field required; "
+            "to show a baseline, use kafkaperf show",
         ),
         (
             '{"publishRate": []}',
-            "this is JSON, and no result of OpenMessaging Benchmark: publishRate=[]: at least one interval is needed; "
-            "give the file that the benchmark wrote, as it is",
+            "this JSON is not a result of OpenMessaging Benchmark: publishRate=[]: at least one interval is needed; "
+            "give the file that the benchmark wrote, unchanged",
         ),
         (
             '{"publishRate": [NaN]}',
-            "this is JSON, and no result of OpenMessaging Benchmark: publishRate.0=nan: must be a finite "
-            "number; give the file that the benchmark wrote, as it is",
+            "this JSON is not a result of OpenMessaging Benchmark: publishRate.0=nan: must be a finite "
+            "number; give the file that the benchmark wrote, unchanged",
         ),
         (
             '{"publishRate": [0.0]}',
-            "this result of OpenMessaging Benchmark has no figure that is not 0: nothing was measured; run it again",
+            "all figures of this result of OpenMessaging Benchmark are 0, so nothing was measured; run the benchmark "
+            "again",
         ),
     ],
 )
@@ -129,5 +131,5 @@ def test_what_is_no_result_is_refused(text: str, problem: str) -> None:
 
 def test_json_that_is_hard_to_read_is_refused_too() -> None:
     """Nesting beyond Python's bounds raises an error of its own."""
-    with pytest.raises(UsageError, match=f"is none: .*; a result of {TOOL} is needed"):
+    with pytest.raises(UsageError, match=f"is not valid: .*; give a result of {TOOL}"):
         read_result('{"a":' * 100_000)

@@ -111,17 +111,17 @@ def test_tests_of_one_report_only_are_named() -> None:
         (
             report(case()),
             report(case(1.5, scenario={**SCENARIO, "partitions": 12, "rounds": 9})),
-            "the scenario is not the first report's (partitions: 6 -> 12)",
+            "the scenario differs from that of the first report (partitions: 6 -> 12)",
         ),
         (
             report(case()),
             report(case(1.5), key="laptop"),
-            "of environment 'ci', not 'laptop': the change is shown, it never counts",
+            "the first report is from environment 'ci', not 'laptop'; the change is shown but not judged",
         ),
         (
             report(case(problems=["round 1: the broker was lost"])),
             report(case(1.5)),
-            "the first report's run cannot be trusted: round 1: the broker was lost",
+            "the first report's run is INVALID: round 1: the broker was lost",
         ),
         (report(case(rounds=[])), report(case(1.5)), "no baseline"),
         (
@@ -171,7 +171,7 @@ def test_without_a_common_figure_nothing_passes() -> None:
     assert (test.verdict, test.checks, test.notes) == (
         Verdict.INCONCLUSIVE,
         (),
-        ("there is no figure that both reports have",),
+        ("the two reports have no metric in common",),
     )
 
 
@@ -212,27 +212,28 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     assert test.scenario == SCENARIO
 
 
-_NEEDED = "a report that --kafka-json has written is needed"
+_NEEDED = "give a report written with --kafka-json"
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "{path} is no JSON: Expecting value: line 1 column 1 (char 0); " + _NEEDED),
-        ("[]", "{path} is JSON, and no report: it has no 'tests'; " + _NEEDED),
-        ('{"sessions": []}', "{path} is JSON, and no report: it has no 'tests'; " + _NEEDED),
+        ("", "{path} is not valid JSON: Expecting value: line 1 column 1 (char 0); " + _NEEDED),
+        ("[]", "{path} is not a report, because it has no 'tests'; " + _NEEDED),
+        ('{"sessions": []}', "{path} is not a report, because it has no 'tests'; " + _NEEDED),
         (
             {**report(), "schema": 2},
-            "{path} is of schema 2, and this version of pytest-kafkaperf reads up to 1; upgrade pytest-kafkaperf",
+            "{path} has schema 2, but this version of pytest-kafkaperf supports schemas up to 1; upgrade "
+            "pytest-kafkaperf",
         ),
-        ({**report(), "schema": 0}, "report {path} is damaged: schema=0: must be 1; " + _NEEDED),
+        ({**report(), "schema": 0}, "report {path} is invalid: schema=0: must be 1; " + _NEEDED),
         (
             report(case(rounds=[{"metrics": {"errors": float("nan")}}])),
-            "report {path} is damaged: tests.0.rounds.0.metrics.errors=nan: must be a finite number; " + _NEEDED,
+            "report {path} is invalid: tests.0.rounds.0.metrics.errors=nan: must be a finite number; " + _NEEDED,
         ),
         (
             report(case(nodeid=5)),
-            "report {path} is damaged: tests.0.nodeid=5: must be a valid string; " + _NEEDED,
+            "report {path} is invalid: tests.0.nodeid=5: must be a valid string; " + _NEEDED,
         ),
     ],
 )

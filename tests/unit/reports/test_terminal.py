@@ -130,7 +130,7 @@ def test_a_test_that_failed_for_another_reason_says_so_beside_its_verdict() -> N
     passed, strict = result("test_ok", "errors == 0"), result("test_new", "produce.throughput >= baseline")
     ends = {
         passed.nodeid: ending(passed.nodeid, "error", "no room"),
-        strict.nodeid: ending(strict.nodeid, "failed", "INCONCLUSIVE: 1 of 1 limits not met"),
+        strict.nodeid: ending(strict.nodeid, "failed", "INCONCLUSIVE: 1 of 1 thresholds not met"),
     }
     lines = render_table([passed, strict], ends, width=80, colour=False, ascii_only=False).splitlines()
     assert [line for line in lines if "test_" in line] == [

@@ -583,7 +583,7 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
     assert (
         text
         == """\
-VIOLATED: 2 of 3 limits not met
+VIOLATED: 2 of 3 thresholds not met
   expression                                 observed         limit  baseline   change
   produce.latency.p99 <= baseline + 20%         15 ms         12 ms     10 ms  +50.0 %
     REGRESSED: +50.0 % against the baseline, the threshold is +20.0 %;
@@ -599,7 +599,7 @@ def test_columns_that_would_be_empty_are_left_out() -> None:
     assert (
         text
         == """\
-VIOLATED: 1 of 1 limits not met
+VIOLATED: 1 of 1 thresholds not met
   expression                    observed  limit
   produce.latency.p99 <= 25 ms     40 ms  25 ms
     VIOLATED: median of 3 rounds, from 30 ms to 50 ms"""
@@ -629,7 +629,7 @@ INVALID: the run cannot be trusted
     round 1: generator too slow: 1500 of 50000 records were sent more than 100
     ms after they could have been
     broker lost
-1 of 1 limits not met, as far as this run can tell
+1 of 1 thresholds not met in this run
   expression   observed      limit
   lost == 0   2 records  0 records
     VIOLATED: sum of 1 round, each 2 records"""
@@ -649,7 +649,7 @@ def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
     assert (
         failure_text(checks, strict=True)
         == """\
-INCONCLUSIVE: 1 of 2 limits not met
+INCONCLUSIVE: 1 of 2 thresholds not met
   expression                       observed
   produce.latency.p99 <= baseline     10 ms
     INCONCLUSIVE (--kafka-strict): no baseline for this test; make one with

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from pytest_kafkaperf.reports.html.load_charts import capacity_chart
-from pytest_kafkaperf.reports.latency_curve import described_search, stick_of
-from pytest_kafkaperf.reports.terminal import render_stick
+from pytest_kafkaperf.reports.latency_curve import describe_search, latency_curve
+from pytest_kafkaperf.reports.terminal import render_latency_curve
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
@@ -38,47 +38,49 @@ SEARCHED = searched(
 
 
 def test_each_rate_is_one_point_however_often_it_was_tried() -> None:
-    stick = stick_of(SEARCHED)
-    assert stick is not None
-    assert [(point.rate, point.high, point.tries) for point in stick.points] == [
+    curve = latency_curve(SEARCHED)
+    assert curve is not None
+    assert [(point.rate, point.high, point.attempts) for point in curve.points] == [
         (1000, 0.002, 1),
         (2000, 0.007, 2),
         (4000, 0.3, 1),
     ]
-    assert (stick.names, stick.limit) == (("produce.latency.p50", "produce.latency.p99"), 0.02)
-    assert stick.capacities == (2000.0,)
+    assert (curve.names, curve.limit) == (("produce.latency.p50", "produce.latency.p99"), 0.02)
+    assert curve.capacities == (2000.0,)
 
 
 def test_the_latency_is_that_of_the_limit_or_of_the_whole_way() -> None:
-    stick = stick_of(searched(step(1000, 0.002), limits=("produce.latency.p99.9 <= 20 ms",)))
-    assert stick is not None
-    assert stick.names == ("produce.latency.p50", "produce.latency.p99.9")
-    stick = stick_of(searched(step(1000, 0.002), limits=("errors == 0",)))
-    assert stick is not None
-    assert (stick.names[1], stick.limit) == ("produce.latency.p99", None)
+    curve = latency_curve(searched(step(1000, 0.002), limits=("produce.latency.p99.9 <= 20 ms",)))
+    assert curve is not None
+    assert curve.names == ("produce.latency.p50", "produce.latency.p99.9")
+    curve = latency_curve(searched(step(1000, 0.002), limits=("errors == 0",)))
+    assert curve is not None
+    assert (curve.names[1], curve.limit) == ("produce.latency.p99", None)
 
 
 def test_a_test_without_a_search_has_none() -> None:
-    assert stick_of(results.regression()) is None
+    assert latency_curve(results.regression()) is None
     assert capacity_chart(results.regression()) is None
 
 
 def test_the_terminal_has_a_row_a_rate_and_says_what_broke() -> None:
-    stick = stick_of(SEARCHED)
-    assert stick is not None
-    assert render_stick(stick, width=80, colour=False, ascii_only=True).splitlines() == [
+    curve = latency_curve(SEARCHED)
+    assert curve is not None
+    assert render_latency_curve(curve, width=80, colour=False, ascii_only=True).splitlines() == [
         "        rate      p50     p99",
         "1k records/s   500 us    2 ms  #                         held",
-        "2k records/s  1.75 ms    7 ms  #######                   held (2 tries)",
+        "2k records/s  1.75 ms    7 ms  #######                   held (2 attempts)",
         "4k records/s    75 ms  300 ms  ########################  broken",
         "4k records/s: produce.latency.p99 300 ms (limit <= 20 ms)",
     ]
 
 
 def test_a_step_that_measured_nothing_has_no_bar() -> None:
-    stick = stick_of(searched(step(1000, 0.002), step(2000, None, StepOutcome.UNREACHED, "generator too slow: 5 late")))
-    assert stick is not None
-    *_, row, why = render_stick(stick, width=80, colour=False, ascii_only=True).splitlines()
+    curve = latency_curve(
+        searched(step(1000, 0.002), step(2000, None, StepOutcome.UNREACHED, "generator too slow: 5 late"))
+    )
+    assert curve is not None
+    *_, row, why = render_latency_curve(curve, width=80, colour=False, ascii_only=True).splitlines()
     assert row.split() == ["2k", "records/s", "-", "-", "unreached"]
     assert why == "2k records/s: generator too slow: 5 late"
 
@@ -90,18 +92,18 @@ def test_the_chart_marks_the_capacity_the_limit_and_what_did_not_hold() -> None:
     assert (low["name"], high["name"]) == ("produce.latency.p50", "produce.latency.p99")
     assert high["marker"]["symbol"] == ["circle", "circle", "x"]
     assert high["x"] == [1, 2, 4]
-    upright, across = chart.figure["layout"]["shapes"]
-    assert (upright["x0"], across["y0"]) == (2, 20)
-    assert chart.note == "upright line: capacity, 2k records/s; crosses: did not hold"
+    vertical, horizontal = chart.figure["layout"]["shapes"]
+    assert (vertical["x0"], horizontal["y0"]) == (2, 20)
+    assert chart.note == "vertical line: capacity, 2k records/s; cross: the rate was not sustained"
     assert "300 ms (limit &lt;= 20 ms)" in high["hovertext"][2]
 
 
 def test_a_lower_bound_is_called_so() -> None:
     chart = capacity_chart(searched(step(1000, 0.002), at_least=True))
     assert chart is not None
-    assert chart.note.startswith("upright line: capacity, at least 2k records/s")
+    assert chart.note.startswith("vertical line: capacity, at least 2k records/s")
 
 
 def test_what_was_searched_for_stands_in_one_line() -> None:
     assert SEARCHED.plan is not None
-    assert described_search(SEARCHED.plan) == "the highest from 1k to 2M records/s with produce.latency.p99 <= 20 ms"
+    assert describe_search(SEARCHED.plan) == "the highest from 1k to 2M records/s with produce.latency.p99 <= 20 ms"
