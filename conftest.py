@@ -18,7 +18,6 @@ pytest_plugins = [
     "tests.support.dask_workers",
     "tests.support.exactness",
     "tests.support.project",
-    "tests.support.repeats",
     "tests.support.rounds",
     "tests.support.sessions",
 ]

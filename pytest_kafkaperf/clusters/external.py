@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from aiokafka.errors import SaslAuthenticationFailed
+
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
-from pytest_kafkaperf.clusters.client.readiness import wait_ready
+from pytest_kafkaperf.clusters.client.readiness import NotReadyError, wait_ready
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
 
@@ -36,8 +39,8 @@ def reach(
     access = Access() if client_properties is None else read_client_properties(client_properties)
     try:
         seen = wait_ready(named, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S, access=access)
-    except ClusterError as error:
-        raise ClusterError(f"{error}. {_advice(str(error), access, client_properties)}") from None
+    except NotReadyError as error:
+        raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
     with contextlib.suppress(ClusterError):  # nothing depends on it, and the next run tries again
         Admin(named, access).sweep()
     return Cluster(
@@ -50,13 +53,13 @@ def reach(
     )
 
 
-def _advice(reason: str, access: Access, client_properties: Path | None) -> str:
+def _advice(error: NotReadyError, access: Access, client_properties: Path | None) -> str:
     what = "Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is"
     if client_properties is None:
         return f"{what} a PLAINTEXT one; how to log in elsewhere, --kafka-client-config=FILE tells"
-    if "SaslAuthenticationFailed" in reason:
+    if SaslAuthenticationFailed in error.causes:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
-    if "CERTIFICATE_VERIFY_FAILED" in reason:
+    if ssl.SSLCertVerificationError in error.causes:
         return (
             f"Check that 'ssl.truststore.location' in {client_properties} has the certificate of the brokers' "
             "authority, and that the brokers' certificates name the addresses in --kafka-cluster"

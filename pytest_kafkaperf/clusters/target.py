@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from pytest_kafkaperf.core.errors import UsageError, nearest
+from pytest_kafkaperf.core.errors import UsageError, suggestion
 
 DEFAULT_VERSION = "4.3.1"
 """The Kafka that is started where none is named: the newest that resolves."""
@@ -167,9 +167,9 @@ def _what_is_wrong(server: str) -> str:
     if not server:
         return f"a server is missing; {valid}"
     alike = [word for word in _WORDS if word[0] == server[0]]  # `broker1` is a host, and not far from `docker`
-    near = nearest(server, alike)
-    if near.startswith("did you mean"):
-        return f"{near} {valid}"
+    hint = suggestion(server, alike)
+    if hint is not None:
+        return f"{hint} {valid}"
     if _BARE_IPV6.fullmatch(server):
         return f"{server!r}: an IPv6 address stands in brackets; {valid}"
     if ":" not in server:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -28,6 +28,8 @@ from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_time
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from pytest_kafkaperf.scenario.scenario import Scenario
 
 READY_TIMEOUT_S = 60
 """Bound of starting processes, connecting clients and forming the consumer group."""
@@ -139,7 +141,8 @@ class WorkerPool:
                 futures = stack.enter_context(place.load(assignments, counters))
             except LoadError as error:
                 return LoadReport.failed(ProblemKind.WORKER_FAILED, error)
-            return _Round(futures, counters, assignments[0], check, progress, margin_ns=place.margin_ns).run()
+            scenario, read = assignments[0].scenario, assignments[0].read_partitions
+            return _Round(futures, counters, scenario, read, check, progress, place.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | str:
         """Have a worker look at the log; the reason, when that did not work."""
@@ -159,35 +162,27 @@ class _WorkerEndedError(Exception):
     """A worker ended before its time; the reason comes with its report."""
 
 
+@dataclass(slots=True)
 class _Round:
     """One round, from the first connection to the last report."""
 
-    def __init__(
-        self,
-        futures: Sequence[Future[WorkerReport]],
-        counters: SharedCounters,
-        assignment: Assignment,
-        check: Callable[[], None],
-        progress: Callable[[Progress], None],
-        *,
-        margin_ns: int,
-    ) -> None:
-        self._futures = futures
-        self._counters = counters
-        self._scenario = assignment.scenario
-        self._read_partitions = assignment.read_partitions
-        self._check = check
-        self._progress = progress
-        self._margin_ns = margin_ns
-        self._checked_s = 0.0
-        self._lag_s = 0.0
-        self._progressed = (0, 0.0)
-        self._start_ns: int | None = None
-        self._drain_ns: int | None = None
-        self._workers: list[WorkerReport] = []
-        self._problems: list[Problem] = []
-        self._broken = False
-        self._lag_max = self._lag_end = 0
+    _futures: Sequence[Future[WorkerReport]]
+    _counters: SharedCounters
+    _scenario: Scenario
+    _read_partitions: int
+    _check: Callable[[], None]
+    _progress: Callable[[Progress], None]
+    _margin_ns: int
+    _checked_s: float = 0.0
+    _lag_s: float = 0.0
+    _progressed: tuple[int, float] = (0, 0.0)
+    _start_ns: int | None = None
+    _drain_ns: int | None = None
+    _workers: list[WorkerReport] = field(default_factory=list)
+    _problems: list[Problem] = field(default_factory=list)
+    _broken: bool = False
+    _lag_max: int = 0
+    _lag_end: int = 0
 
     def run(self) -> LoadReport:
         try:

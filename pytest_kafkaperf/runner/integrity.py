@@ -1,4 +1,4 @@
-"""Whether a round's records are in the log as they were acknowledged: by its growth, and by an audit where needed."""
+"""The comparison of a round's acknowledged records with the log: by its growth, and by an audit if counts disagree."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 REPLICATION_TIMEOUT_S = 10
-"""Bound of waiting for followers to have what the leader has acknowledged."""
+"""Maximum wait for followers to copy the records that the leader acknowledged."""
 _REPLICATION_TICK_S = 0.1
 
 _Offsets = Mapping[int, tuple[int, int]]
-"""First and last (exclusive) offset, by partition."""
+"""First and last (exclusive) offset by partition."""
 
 
 def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
@@ -41,9 +41,9 @@ def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before
     if report.broken or scenario.acks == 0:  # with acks=0 no broker says that a record is in the log, or when
         return report
     if scenario.output_topic is not None:
-        return _came_out(report)
+        return _compare_output(report)
     if scenario.topic is not None:
-        return _audited(report, context, pool, before)
+        return _audit_shared_topic(report, context, pool, before)
     try:
         after = _settled_ends(admin, topic, before, report.expected_growth())
     except ClusterError as error:
@@ -57,7 +57,7 @@ def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before
 
 
 def _without_topic(topic: str, report: LoadReport) -> LoadReport:
-    """Return the report with the reason of its problems: the topic is gone."""
+    """Return the report with the cause of its problems: the topic is gone."""
     problem = Problem(ProblemKind.CLUSTER_ERROR, gone(topic))
     return dataclasses.replace(report, problems=(problem, *report.problems), broken=True)
 
@@ -66,7 +66,7 @@ def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets:
     """Let the pool read the log back; return the reason if that is not possible."""
     growth = sum(end - begin for begin, end in offsets.values())
     if growth > MAX_RECORDS:
-        return f"{growth} records are too many to be looked at one by one"
+        return f"{growth} records are too many for an audit"
     if report.unknown() > MAX_NAMED:
         return _too_many_unknown(report)
     span_ns = None
@@ -86,10 +86,10 @@ def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets:
     )
 
 
-def _came_out(report: LoadReport) -> LoadReport:
-    """What counts is what comes out of the application; what does not is lost, wherever."""
+def _compare_output(report: LoadReport) -> LoadReport:
+    """Compare the output of the application with the acknowledged records: those that do not come out are lost."""
     if report.problems or report.start_ns is None or not report.consumed:
-        return report  # of a consumer that failed nobody knows what came to it
+        return report  # a consumer that failed does not report what it received
     if report.unknown() > MAX_NAMED:
         return dataclasses.replace(report, audit=_too_many_unknown(report))
     found = outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
@@ -97,18 +97,20 @@ def _came_out(report: LoadReport) -> LoadReport:
 
 
 def _too_many_unknown(report: LoadReport) -> str:
-    return f"{report.unknown()} records of unknown fate are too many to be looked for one by one"
+    return f"{report.unknown()} records without an acknowledgement or an error are too many for an audit"
 
 
 def _unknown(report: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
-    """Producers, and indexes of their records that may stand in the log or not."""
+    """Return producers with the indexes of their records that may or may not be in the log."""
     return [(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes]
 
 
-def _audited(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
-    """Look into a log that others may write to: its growth says nothing, our records are all that counts.
+def _audit_shared_topic(
+    report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
+) -> LoadReport:
+    """Audit a log that other clients may write to, so that its growth says nothing about a round's records.
 
-    What is missing is given time to be replicated, as with `_settled_ends`.
+    The audit is repeated until followers had time to copy missing records, as in `_settled_ends`.
     """
     if report.start_ns is None:
         return report
@@ -129,10 +131,10 @@ def _audited(report: LoadReport, context: RoundContext, pool: WorkerPool, before
 
 
 def _settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
-    """The end offsets of a topic, by partition.
+    """Return the end offsets of a topic by partition, after waiting for followers.
 
-    With acks=1 the leader acknowledges before its followers have a record, and end offsets tell what they have too:
-    a gap is given time to close.
+    With acks=1 the leader acknowledges a record before its followers have it, and an end offset counts only records
+    that followers have, too.
     """
     deadline = time.monotonic() + REPLICATION_TIMEOUT_S
     while True:

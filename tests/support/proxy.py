@@ -48,7 +48,7 @@ _READY_PAUSE_S = 0.02
 
 _NS_PER_S = 1_000_000_000
 _CHUNK_BYTES = 1 << 18
-_HELD_BYTES = 64 << 20
+_HELD_BYTES = 8 << 20
 """Bound of what is held in one direction of a connection; past it the proxy reads no more."""
 _SPIN_NS = 300_000
 """The proxy waits awake for the last of a delay: a machine that sleeps comes back up to this late."""

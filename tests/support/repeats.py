@@ -2,7 +2,7 @@
 
 Such a test says nothing about the plugin: the plugin itself has reported INVALID because the load generator was too
 slow. Every other failure counts. `GeneratorTooSlowError` takes the place of the test's own error then, and
-pytest-rerunfailures repeats tests that end with it.
+pytest-rerunfailures repeats tests that end with it. The `conftest.py` of a folder takes the hooks from here.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ def note_report(file: Path) -> None:
         _note(_problems(json.loads(file.read_text(encoding="utf-8"))))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Have pytest-rerunfailures repeat tests that end with `GeneratorTooSlowError`, and no others."""
-    for item in items:
-        item.add_marker(pytest.mark.flaky(reruns=REPEATS, only_rerun=GeneratorTooSlowError.__name__))
+    item.add_marker(pytest.mark.flaky(reruns=REPEATS, only_rerun=GeneratorTooSlowError.__name__))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, cast, get_args
 
-from pytest_kafkaperf.core.errors import UsageError, nearest, shortened
+from pytest_kafkaperf.core.errors import UsageError, shortened, suggestion
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -171,9 +171,8 @@ def unsupported(places: Mapping[str, str]) -> Iterator[str]:
     if not unknown:
         return
     for name in unknown[:_MOST_NAMED]:
-        hint = nearest(name, NAMES) if _is_name(name) else ""
-        near = f": {hint}" if hint.startswith("did you mean") else ""
-        yield f"{shown(name, places[name])} is not supported{near}"
+        hint = suggestion(name, NAMES) if _is_name(name) else None
+        yield f"{shown(name, places[name])} is not supported{f': {hint}' if hint else ''}"
     if len(unknown) > _MOST_NAMED:
         yield f"{len(unknown) - _MOST_NAMED} more are not supported"
     yield (

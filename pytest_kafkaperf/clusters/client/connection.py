@@ -68,6 +68,8 @@ class Notes(logging.Handler):
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
         self._texts: dict[str, None] = {}
+        self.causes: set[type] = set()
+        """Types of the errors that aiokafka logged."""
         self._before = {logging.getLogger(name): True for name in ("aiokafka", "asyncio")}
 
     def __enter__(self) -> Self:
@@ -85,12 +87,14 @@ class Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the first line, and the error that ended a task."""
         error = f": {record.exc_info[1]!r}" if record.exc_info else ""
+        self.causes.update(type(value) for value in record.args or () if isinstance(value, Exception))
         if len(self._texts) < _MAX_NOTES:
             self._texts[record.getMessage().strip().partition("\n")[0] + error] = None
 
     def clear(self) -> None:
         """Forget what was said while clients connected and the group formed: that belongs to a start."""
         self._texts.clear()
+        self.causes.clear()
 
     def texts(self) -> list[str]:
         """Each warning once."""

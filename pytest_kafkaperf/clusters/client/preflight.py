@@ -28,7 +28,7 @@ from pytest_kafkaperf.clusters.client.requests import (
     topic_metadata,
 )
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.core.errors import ClusterError, nearest
+from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenario.records import size_of_headers, size_of_varint
 from pytest_kafkaperf.scenario.scenario import KEY_BYTES, Scenario
 
@@ -251,11 +251,13 @@ def gone(topic: str) -> str:
 def absent(topic: str, visible: Iterable[str]) -> str:
     """What is said of a topic that is not there, with those of a like name."""
     others = sorted(name for name in visible if not name.startswith(("__", PREFIX)))
-    hint = nearest(topic, others) if others else ""
-    if others and not hint.startswith("did you mean") and len(others) > _FEW_TOPICS:
-        hint = f"none of the {len(others)} topics that can be seen has a like name"
     create = "a topic that is named must exist: create it, or leave topic out for one of the run's own"
-    return f"topic {topic!r} does not exist{f', {hint}' if hint else ''}; {create}".replace("?;", "?")
+    hint = suggestion(topic, others)
+    if hint is None and len(others) > _FEW_TOPICS:
+        hint = f"none of the {len(others)} topics that can be seen has a like name;"
+    elif hint is None and others:
+        hint = f"{nearest(topic, others)};"
+    return f"topic {topic!r} does not exist{f', {hint}' if hint else ';'} {create}"
 
 
 def largest_batch_bytes(scenario: Scenario) -> int:

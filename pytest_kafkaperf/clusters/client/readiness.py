@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.client import AIOKafkaClient
@@ -21,6 +21,15 @@ _ANSWER_TIMEOUT_S = 3
 """Bound of one connection and of one request."""
 _MIN_LOOK_S = 1
 """What the last look gets, so that it ends with a reason rather than with the time."""
+
+
+class NotReadyError(ClusterError):
+    """A cluster that was not ready in time."""
+
+    def __init__(self, text: str, causes: Collection[type]) -> None:
+        super().__init__(text)
+        self.causes = frozenset(causes)
+        """Types of the errors that the last attempt to connect met."""
 
 
 def wait_ready(
@@ -45,7 +54,7 @@ def wait_ready(
         access: how to get in; None: plaintext.
 
     Raises:
-        ClusterError: not ready in time; names the servers, what was seen last, and the bound.
+        NotReadyError: not ready in time; names the servers, what was seen last, and the bound.
 
     """
     deadline = time.monotonic() + timeout_s
@@ -62,7 +71,8 @@ def wait_ready(
                     # aiokafka ends a text with a colon where the error behind it has none.
                     said = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
                     reason = "; ".join([str(error), *said])
-                    raise ClusterError(f"{servers} is not ready after {timeout_s:g} s: {reason}") from None
+                    text = f"{servers} is not ready after {timeout_s:g} s: {reason}"
+                    raise NotReadyError(text, notes.causes) from None
             notes.clear()
             time.sleep(pause_s)
 

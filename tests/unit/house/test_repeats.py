@@ -32,7 +32,7 @@ def test_too_often():
     fails_until(4, "often")
 
 def test_other_problem():
-    note_rounds([Round(metrics={}, problems=(Problem(ProblemKind.CLUSTER_ERROR, "broker 1 has died"),))])
+    note_rounds([Round(metrics={}, problems=(Problem(ProblemKind.CLUSTER_ERROR, "generator too slow: no"),))])
     fails_until(2, "other")
 
 def test_after_a_slow_one():

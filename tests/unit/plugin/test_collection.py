@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
 from tests.support.project import Project
 
 pytestmark = pytest.mark.filterwarnings("error")
+
+RunPytest = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
+    """Run pytest on one file of tests, in this process; gives its status and output."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("CI", raising=False)
+    pytester.makeini("[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\n")
+
+    def run(tests: str, *arguments: str) -> tuple[int, str]:
+        pytester.makepyfile(test_perf=f"import pytest\n\n{tests}\n")
+        ended = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+        return ended.ret, f"{ended.stdout}\n{ended.stderr}"
+
+    return run
 
 
 REFUSED = [
@@ -35,59 +53,51 @@ REFUSED = [
 """Markers that cannot be, and what is said of each."""
 
 
-@pytest.fixture(scope="module")
-def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What one run says of tests that have one of these markers each, by the test's name."""
+def test_a_marker_that_cannot_be_is_refused(run_pytest: RunPytest) -> None:
+    """A typing mistake must cost seconds, not a CI run; nothing may start."""
     tests = [
         f"@pytest.mark.{marker}\ndef test_{number}(kafka_perf):\n    kafka_perf()\n"
         for number, (marker, _) in enumerate(REFUSED)
     ]
-    run = Project(tmp_path_factory.mktemp("refused")).test("\n".join(tests)).run(reports=False)
-    assert run.status == pytest.ExitCode.INTERRUPTED
-    assert "Traceback" not in run.out
-    found: dict[str, str] = {}
-    for told in re.split(r"^test_perf\.py::", run.out, flags=re.MULTILINE)[1:]:
-        name, _, problem = told.partition(": ")
-        found[name] = found.get(name, "") + problem
-    return found
+    status, out = run_pytest("\n".join(tests))
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "Traceback" not in out
+    said: dict[str, str] = {}
+    for part in re.split(r"^test_perf\.py::", out, flags=re.MULTILINE)[1:]:
+        name, _, problem = part.partition(": ")
+        said[name] = said.get(name, "") + problem
+    assert [
+        (marker, text) for number, (marker, text) in enumerate(REFUSED) if text not in said.get(f"test_{number}", "")
+    ] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [pytest.param(f"test_{number}", text, id=marker) for number, (marker, text) in enumerate(REFUSED)],
-)
-def test_a_marker_that_cannot_be_is_refused(refusals: dict[str, str], name: str, text: str) -> None:
-    """A typing mistake must cost seconds, not a CI run; nothing may start."""
-    assert text in refusals[name]
-
-
-def test_all_problems_of_a_file_are_told_at_once(project: Project) -> None:
+def test_all_problems_of_a_file_are_told_at_once(run_pytest: RunPytest) -> None:
     """Whoever mends a file wants the whole list."""
-    run = project.test(
+    _, out = run_pytest(
         "@pytest.mark.kafka_scenario(acs=1)\n"
         "@pytest.mark.kafka_threshold('p99 <= 5 ms', 'errors == none')\n"
         "def test_one(kafka_perf): ...\n\n"
         "class TestMore:\n"
         "    @pytest.mark.kafka_scenario(partitions=0)\n"
         "    def test_two(self, kafka_perf): ...\n"
-    ).run(reports=False)
-    found = [line.split(": ")[0] for line in run.out.splitlines() if line.startswith("test_perf.py::")]
+    )
+    found = [line.split(": ")[0] for line in out.splitlines() if line.startswith("test_perf.py::")]
     assert found == ["test_perf.py::test_one"] * 3 + ["test_perf.py::TestMore::test_two"]
 
 
-def test_a_parametrised_value_is_checked_too(project: Project) -> None:
+def test_a_parametrised_value_is_checked_too(run_pytest: RunPytest) -> None:
     """The name of the parameter set tells which value it was."""
-    run = project.test(
+    _, out = run_pytest(
         "@pytest.mark.parametrize('record_size', ['100 B', '1 Kib'])\n"
         "def test_sizes(kafka_perf, record_size):\n    kafka_perf()"
-    ).run(reports=False)
-    assert "test_perf.py::test_sizes[1 Kib]: kafka_scenario: record_size" in run.out
+    )
+    assert "test_perf.py::test_sizes[1 Kib]: kafka_scenario: record_size" in out
 
 
-def test_tests_without_load_are_left_alone(project: Project) -> None:
+def test_tests_without_load_are_left_alone(run_pytest: RunPytest) -> None:
     """Markers on a whole module must not break the tests in it that make no load."""
-    run = project.test("pytestmark = pytest.mark.kafka_scenario(acs=1)\ndef test_other(): ...").run(reports=False)
-    assert run.status == pytest.ExitCode.OK
+    status, _ = run_pytest("pytestmark = pytest.mark.kafka_scenario(acs=1)\ndef test_other(): ...")
+    assert status == pytest.ExitCode.OK
 
 
 @pytest.mark.parametrize(
@@ -112,27 +122,26 @@ def test_tests_without_load_are_left_alone(project: Project) -> None:
         ),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(project: Project, option: str, text: str) -> None:
+def test_an_option_that_cannot_be_is_refused(run_pytest: RunPytest, option: str, text: str) -> None:
     """Options are read before anything starts."""
-    run = project.test("def test_orders(kafka_perf):\n    kafka_perf()").run(option, reports=False)
-    assert run.status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
-    assert text in run.out
-    assert "Traceback" not in run.out
+    status, out = run_pytest("def test_orders(kafka_perf):\n    kafka_perf()", option)
+    assert status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
+    assert text in out
+    assert "Traceback" not in out
 
 
-def test_perf_tests_are_found_without_running_them(project: Project) -> None:
+def test_perf_tests_are_found_without_running_them(run_pytest: RunPytest) -> None:
     """`--collect-only` starts nothing, whatever the markers say."""
-    run = project.test("@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders(kafka_perf): ...").run(
-        "--collect-only", "-q", "--strict-markers", "-W", "error", reports=False
-    )
-    assert run.status == pytest.ExitCode.OK
-    assert "test_perf.py::test_orders" in run.out
+    tests = "@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders(kafka_perf): ..."
+    status, out = run_pytest(tests, "--collect-only", "-q", "--strict-markers", "-W", "error")
+    assert status == pytest.ExitCode.OK
+    assert "test_perf.py::test_orders" in out
 
 
 def test_xdist_is_refused_for_perf_tests_only(project: Project) -> None:
     """Two tests at once would measure each other; the others keep their speed."""
     run = project.test("def test_orders(kafka_perf):\n    kafka_perf()\ndef test_other(): ...").run(
-        "-n2", reports=False
+        "-n1", reports=False
     )
     assert run.status == pytest.ExitCode.TESTS_FAILED
     assert "Run them with -n0" in run.out

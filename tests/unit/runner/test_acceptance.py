@@ -69,17 +69,12 @@ def test_a_gain_is_taken_from_fresh_sessions_alone() -> None:
     count, notes = chosen("improved", session(0.5), session(), session(), session(), verdict=Verdict.IMPROVED)
     assert (count, notes) == (
         0,
-        (
-            (
-                "the baseline is left as it is: on fresh sessions nothing was better by more than its tolerance, "
-                "beyond noise"
-            ),
-        ),
+        ("the baseline is not changed: fresh sessions confirm no improvement beyond tolerance and noise",),
     )
     count, notes = chosen("improved", session(0.5), session(0.5), verdict=Verdict.IMPROVED)
     assert (count, notes) == (
         0,
-        ("the baseline is left as it is: a gain is confirmed by 3 fresh sessions, and 1 ran",),
+        ("the baseline is not changed: 3 fresh sessions must confirm an improvement, and 1 ran",),
     )
 
 
@@ -89,7 +84,7 @@ def test_what_got_worse_does_not_come_in_with_what_got_better() -> None:
     count, notes = chosen("improved", *traded, verdict=Verdict.IMPROVED)
     assert (count, notes) == (
         0,
-        ("the baseline is left as it is: produce.latency.p99 got worse, by +8.0 % against it",),
+        ("the baseline is not changed: produce.latency.p99 got worse: +8.0 % against the baseline",),
     )
 
 
@@ -98,6 +93,6 @@ def test_a_session_with_a_gap_is_not_taken() -> None:
     holed = MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={P99: 0.0, RATE: 1.0}),))
     assert chosen("append", session(), holed) == (
         1,
-        ("not taken into the baseline: produce.latency.p99 is 0 s in round 1 of 1 and so has no ratio",),
+        ("not written into the baseline: produce.latency.p99 is 0 s in round 1 of 1 and so has no ratio",),
     )
     assert chosen("all", holed)[0] == 0

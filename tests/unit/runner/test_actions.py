@@ -48,7 +48,7 @@ def test_an_action_that_was_not_done_is_a_problem_of_the_round() -> None:
     with ActionTimer([Action(60.0, print)]) as acting:
         acting.follow(progress("measuring", 0.0))
     assert acting.problems == [
-        Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('60 s'): it was not done by the end of the round")
+        Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('60 s'): it did not finish before the end of the round")
     ]
 
 
@@ -56,7 +56,9 @@ def test_an_action_after_the_end_is_refused_before_the_load() -> None:
     """It would never be done."""
     with pytest.raises(ScenarioError) as caught:
         planned("10 s", print, duration_s=5.0)
-    assert str(caught.value) == "kafka_perf.at('10 s'): the round is over by then; its duration is 5 s"
+    assert (
+        str(caught.value) == "kafka_perf.at('10 s'): the window is over by then; give a time below its duration of 5 s"
+    )
 
 
 class Thing:

@@ -200,16 +200,14 @@ def test_what_the_generator_cannot_make_is_a_lower_bound() -> None:
     assert found.metrics["capacity"] == pytest.approx(300_000, rel=0.025)
     (warning,) = found.warnings
     assert warning.startswith("the capacity is at least ")
-    assert warning.endswith("generator too slow for more; use more producers, or give the machine more cores")
+    assert warning.endswith("the generator was too slow for more; use more producers, or give the machine more cores")
 
 
 def test_where_the_highest_rate_holds_the_capacity_is_at_least_that() -> None:
     found = searched(Queue(1e9))
     assert found.at_least
     assert found.metrics["capacity"] == HIGH
-    assert found.warnings == (
-        "the capacity is at least 2M records/s: the highest rate that was asked for held, too; give a higher high=",
-    )
+    assert found.warnings == ("the capacity is at least 2M records/s: the highest rate held, too; give a higher high=",)
 
 
 def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
@@ -218,8 +216,8 @@ def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
     assert found.problems == (
         Problem(
             ProblemKind.CAPACITY_NOT_FOUND,
-            "no rate held its limits: at the lowest rate, 1k records/s, of 1k records/s only 455 records/s were "
-            "acknowledged in time; give a lower low=, or other limits",
+            "no rate held the thresholds: at the lowest rate, 1k records/s, of 1k records/s only 455 records/s were "
+            "acknowledged in time; give a lower low=, or other thresholds",
         ),
     )
     assert [step.rate for step in found.steps] == [LOW, LOW, LOW]
@@ -228,7 +226,7 @@ def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
 def test_where_the_generator_cannot_make_the_lowest_rate_it_says_so() -> None:
     found = searched(lambda *_: Round(metrics={}, problems=(SLOW,)))
     assert found.problems == (
-        Problem(SLOW.kind, f"{SLOW} (at the lowest rate, 1k records/s: no capacity can be told)"),
+        Problem(SLOW.kind, f"{SLOW} (at the lowest rate, 1k records/s: the capacity is unknown)"),
     )
 
 

@@ -180,7 +180,7 @@ def test_what_an_audit_found_counts_more_than_offsets() -> None:
 
 def test_without_an_audit_counts_stand_and_the_reason_is_told() -> None:
     """Could not look is not all well."""
-    reason = "25000000 records are too many to be looked at one by one"
+    reason = "25000000 records are too many for an audit"
     done = fold(report(produced(disordered=7), log_growth={0: 500, 1: 503}, audit=reason), PACED)
 
     assert [done.metrics[name] for name in ("lost", "duplicated", "reordered")] == [0, 3, 7]

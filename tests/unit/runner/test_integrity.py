@@ -257,8 +257,8 @@ def test_an_audit_knows_what_was_acknowledged_and_what_failed() -> None:
 @pytest.mark.parametrize(
     ("unknown", "end", "reason"),
     [
-        (0, 20_000_100, "20000001 records are too many to be looked at one by one"),
-        (1 << 21, 130, "2097152 records of unknown fate are too many to be looked for one by one"),
+        (0, 20_000_100, "20000001 records are too many for an audit"),
+        (1 << 21, 130, "2097152 records without an acknowledgement or an error are too many for an audit"),
     ],
 )
 def test_too_many_records_are_not_looked_at(unknown: int, end: int, reason: str) -> None:
