@@ -80,5 +80,5 @@ def pause_a_broker(provider: str) -> None:
         with pytest.raises(UsageError) as raised:
             cluster.stop_broker(7)
         assert str(raised.value) == "no broker 7 in this cluster; its brokers are [1]"
-        with pytest.raises(UsageError, match="broker 1 runs already"):
+        with pytest.raises(UsageError, match="broker 1 is already running"):
             cluster.start_broker(1)

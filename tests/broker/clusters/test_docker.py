@@ -66,7 +66,7 @@ class TestWithDocker:
         with pytest.raises(ClusterError) as raised, provision(spec, target="docker"):
             pass
         text = str(raised.value)
-        assert text.startswith("the image localhost:1/no-such-image:1 is not there and cannot be pulled: ")
+        assert text.startswith("the image localhost:1/no-such-image:1 is missing and cannot be pulled: ")
         assert "Check its name (--kafka-image, --kafka-version; the default is apache/kafka:" in text
         assert labelled(runs) == []
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
-    "a PLAINTEXT one; how to log in elsewhere, --kafka-client-config=FILE tells"
+    "a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE"
 )
 
 
@@ -173,4 +173,4 @@ def test_fewer_brokers_than_asked_for_are_an_error(servers: str) -> None:
     with pytest.raises(ClusterError) as raised, provision(ClusterSpec(brokers=3), target=servers):
         pass
 
-    assert str(raised.value) == f"{servers} is not ready after 2 s: 1 of 3 brokers are there{HINT}"
+    assert str(raised.value) == f"{servers} is not ready after 2 s: 1 of 3 brokers are up{HINT}"

@@ -52,8 +52,8 @@ def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> Non
             with pytest.raises(UsageError) as raised:
                 control(1)
             assert str(raised.value) == (
-                f"the brokers at {servers} are not this session's to stop or to start; "
-                "use --kafka-cluster=local or docker"
+                f"this session did not start the brokers at {servers} and cannot stop or start them; "
+                "use --kafka-cluster=local or --kafka-cluster=docker"
             )
     foreign.owned.check()  # and it outlives its user
 
@@ -101,7 +101,7 @@ def test_a_certificate_of_another_authority_is_told_as_such(foreign: Foreign) ->
     file = foreign.written(access, "authority.properties")
     told = refused(foreign.owned.bootstrap_servers, file)
     assert "certificate verify failed" in told
-    assert f"Check that 'ssl.truststore.location' in {file} has the certificate of the brokers' authority" in told
+    assert f"Check that 'ssl.truststore.location' in {file} contains the certificate of the brokers' authority" in told
 
 
 @secured

@@ -80,7 +80,7 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
 def test_a_disk_that_is_not_there_is_named() -> None:
     """A mistyped path: a folder that is made for it would be on the system's disk."""
     with (
-        pytest.raises(ClusterError, match="there is no folder /mnt/nowhere; create it on the disk that is meant"),
+        pytest.raises(ClusterError, match="no such folder /mnt/nowhere; create it on the intended disk"),
         provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
     ):
         pass

@@ -71,8 +71,8 @@ def test_looking_for_a_topic_does_not_create_it(foreign: Cluster) -> None:
         run_scenario(Scenario.of({"topic": "ordrs"}), foreign)
 
     assert str(raised.value) == (
-        "topic 'ordrs' does not exist, did you mean 'orders'? a topic that is named must exist: create it, or leave "
-        f"topic out for one of the run's own (on {foreign.bootstrap_servers})"
+        "topic 'ordrs' does not exist, did you mean 'orders'? create it, or leave out topic so that the run creates "
+        f"one (on {foreign.bootstrap_servers})"
     )
     assert topics(foreign) == before
 

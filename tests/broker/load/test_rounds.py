@@ -133,6 +133,6 @@ def test_a_topic_that_cannot_be_is_refused_with_the_brokers_reason(broker: Clust
     with pytest.raises(ClusterError) as raised:
         run_scenario(Scenario.of({"topic_config": {"no.such.option": 1}}), broker)
     assert str(raised.value) == (
-        "the cluster refused the topic of this scenario: Unknown topic config name: no.such.option; look at "
+        "the cluster rejected the topic of this scenario: Unknown topic config name: no.such.option; check "
         "topic_config (no.such.option=1)"
     )

@@ -262,8 +262,8 @@ def test_a_foreign_broker_is_not_stopped(project: Project, on_broker: str) -> No
     run = project.run(on_broker)
     assert run.status == pytest.ExitCode.TESTS_FAILED
     assert (
-        f"the brokers at {on_broker.partition('=')[2]} are not this session's to stop or to start; "
-        "use --kafka-cluster=local or docker"
+        f"this session did not start the brokers at {on_broker.partition('=')[2]} and cannot stop or start them; "
+        "use --kafka-cluster=local or --kafka-cluster=docker"
     ) in run.out
 
 
@@ -311,20 +311,20 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
         (
             "errors == 0",
             ("--kafka-client-config=client.properties",),
-            "client.properties with brokers that the session starts (local): it is for a running cluster; name one "
-            "by --kafka-cluster=HOST:PORT, or leave it out",
+            "client.properties is for a running cluster only, and this session starts its brokers (local); name a "
+            "cluster with --kafka-cluster=HOST:PORT, or leave --kafka-client-config out",
         ),
         (
             "errors == 0",
             ("--kafka-metrics-url=http://127.0.0.1:1/metrics",),
-            "test_one: --kafka-metrics-url with brokers that the session starts (local): it is for a running cluster; "
-            "use --kafka-jmx, or name a cluster by --kafka-cluster=HOST:PORT",
+            "test_one: --kafka-metrics-url is for a running cluster only, and this session starts its brokers (local); "
+            "use --kafka-jmx, or name a cluster with --kafka-cluster=HOST:PORT",
         ),
         (
             "errors == 0",
             ("--kafka-cluster=127.0.0.1:1", "--kafka-log-dirs=/tmp/a"),
-            "test_one: --kafka-log-dirs with brokers of external: it is for those that run on this machine without a "
-            "container; use --kafka-cluster=local, or leave it out",
+            "test_one: --kafka-log-dirs is for local brokers only, and this run uses external; "
+            "use --kafka-cluster=local, or leave --kafka-log-dirs out",
         ),
         (
             "errors == 0",
@@ -334,8 +334,7 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
         (
             "errors == 0",
             ("--kafka-image=bad image",),
-            "test_one: kafka_cluster: image='bad image': an image is named as docker does, "
-            "such as 'apache/kafka:4.1.0'",
+            "test_one: kafka_cluster: image='bad image': not the name of a Docker image, such as 'apache/kafka:4.1.0'",
         ),
     ],
     ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers", "image"],

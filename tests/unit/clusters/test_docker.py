@@ -66,8 +66,8 @@ def test_a_property_is_spelt_as_the_image_reads_it(name: str, apache: str, confl
     ("address", "reason"),
     [
         ("unix:///nowhere/docker.sock", "FileNotFoundError: [Errno 2] No such file or directory"),
-        ("tcp://10.1.2.3:2375", "it is on another machine, and a test broker listens on loopback only"),
-        ("ssh://host", "it is on another machine, and a test broker listens on loopback only"),
+        ("tcp://10.1.2.3:2375", "it is on another machine, but test brokers listen on loopback only"),
+        ("ssh://host", "it is on another machine, but test brokers listen on loopback only"),
     ],
 )
 def test_a_daemon_that_cannot_be_used_is_told_with_the_reason_and_what_to_do(
@@ -78,7 +78,7 @@ def test_a_daemon_that_cannot_be_used_is_told_with_the_reason_and_what_to_do(
     with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="docker"):
         pass
     assert str(raised.value) == (
-        f"no Docker daemon can be used at {address}: {reason}. Start it, name another one by DOCKER_HOST, or use "
+        f"cannot use the Docker daemon at {address}: {reason}. Start it, set DOCKER_HOST to another one, or use "
         "--kafka-cluster=local, which needs no Docker"
     )
 

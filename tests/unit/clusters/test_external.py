@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 
 HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
-    "a PLAINTEXT one; how to log in elsewhere, --kafka-client-config=FILE tells"
+    "a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE"
 )
 
 

@@ -26,7 +26,7 @@ def test_the_agents_jar_missing_without_a_network_says_what_to_do(cold_cache: Pa
 
     assert str(raised.value) == (
         f"the JMX exporter is not in the cache ({cold_cache}/agents/jmx_prometheus_javaagent-1.0.1.jar) and cannot "
-        "be fetched: io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1 was looked for in "
+        "be downloaded: io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1 from "
         f"central ({no_network}): ConnectionRefusedError: [Errno {errno.ECONNREFUSED}] Connection refused. "
         "Run once with a network, or copy that file from a machine that has it"
     )
@@ -59,9 +59,9 @@ def test_an_agents_jar_that_was_changed_is_refused(tmp_path: Path, agent: Path) 
         jmx_exporter.jar(tmp_path / "cache")
 
     assert str(raised.value) == (
-        f"{copied.name} has changed, and is not run: its SHA-256 is {sha256(copied)}, and "
-        f"{pinned(jmx_exporter.COORDINATE)[jmx_exporter.COORDINATE]} is pinned in pytest-kafkaperf. "
-        f"Find out what has changed {copied}; to fetch it anew, delete it"
+        f"{copied.name} has changed and is not used: its SHA-256 is {sha256(copied)}, expected "
+        f"{pinned(jmx_exporter.COORDINATE)[jmx_exporter.COORDINATE]} (pinned in pytest-kafkaperf). "
+        f"Find out what changed {copied}; to download it again, delete it"
     )
 
 

@@ -49,7 +49,7 @@ def test_a_topic_that_does_is_no_problem() -> None:
         (
             ORDERS,
             {"leaderless": (1, 4), "in_sync": 0},
-            "topic 'orders' has no leader for partition 1, 4: brokers of the cluster are down; start them again",
+            "topic 'orders' has no leader for partition 1, 4: brokers of the cluster are down; start them",
         ),
         (
             {},
@@ -60,8 +60,8 @@ def test_a_topic_that_does_is_no_problem() -> None:
         (
             ORDERS,
             {"config": {"min.insync.replicas": "2"}, "in_sync": 1},
-            "acks='all' on topic 'orders': min.insync.replicas asks for 2 replicas in sync, and a partition has 1 of "
-            "2; start the brokers again that are down, or use acks=1",
+            "acks='all' on topic 'orders': min.insync.replicas requires 2 replicas in sync, and a partition has 1 of "
+            "2; start the brokers that are down, or use acks=1",
         ),
         (
             ORDERS | {"record_size": "2 MiB", "batch_size": "1 MiB"},
@@ -129,19 +129,18 @@ def test_reading_needs_more_than_writing() -> None:
         (["__consumer_offsets", "kafkaperf-20261121T140509Z-00ff12ab34cd"], ""),
         (["orders", "customers", "users"], ", did you mean 'orders'?"),
         (["users", "audit"], ", valid are 'audit', 'users'"),
-        ([f"t{n}" for n in range(99)], ", none of the 99 topics that can be seen has a like name"),
+        ([f"t{n}" for n in range(99)], ", none of the 99 visible topics has a similar name"),
     ],
 )
 def test_a_topic_that_is_not_there_is_told_with_those_of_a_like_name(visible: list[str], hint: str) -> None:
     """A misspelt name is the most likely reason."""
     end = "" if hint.endswith("?") else ";"
     assert absent("ordrs", visible) == (
-        f"topic 'ordrs' does not exist{hint}{end} a topic that is named must exist: create it, or leave topic out for "
-        "one of the run's own"
+        f"topic 'ordrs' does not exist{hint}{end} create it, or leave out topic so that the run creates one"
     )
 
 
 def test_a_cluster_that_is_not_there_is_told() -> None:
     """Within its bound, and with its address."""
-    with pytest.raises(ClusterError, match=r"^could not look at 127\.0\.0\.1:9 before the load: KafkaConnectionError"):
+    with pytest.raises(ClusterError, match=r"^could not check 127\.0\.0\.1:9 before the load: KafkaConnectionError"):
         Preflight("127.0.0.1:9", Access()).resolve(Scenario.of(ORDERS))

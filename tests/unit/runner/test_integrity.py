@@ -161,9 +161,7 @@ def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
     told_first = checked(Log([(0, 0)], gone=True), Auditor(), unread)
 
     assert told.broken
-    assert told.problems == (
-        Problem(ProblemKind.CLUSTER_ERROR, "topic 'run-1' is gone: somebody has deleted it while load ran"),
-    )
+    assert told.problems == (Problem(ProblemKind.CLUSTER_ERROR, "topic 'run-1' was deleted while load ran"),)
     assert told_first.broken
     assert told_first.problems == (*told.problems, UNREAD)
 
