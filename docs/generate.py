@@ -49,7 +49,7 @@ OUTSIDE = (
     "tests/README.md",
     "examples/ci/*.yml",
 )
-"""What the guide has of the repository besides its own folder, under its own path."""
+"""Files outside of the guide's folder that the site contains, too, under the same path."""
 
 _BLOCK = re.compile(
     r"(?P<start><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.DOTALL
@@ -84,24 +84,24 @@ _WHERE = {
     "lost": "unless `acks=0`",
     "duplicated": "unless `acks=0`",
     "reordered": "unless `acks=0`",
-    "capacity": "by `kafka_perf.capacity()`",
-    "recovery": "in rounds in which something happened to a broker",
+    "capacity": "with `kafka_perf.capacity()`",
+    "recovery": "in rounds with an event of a broker",
 }
-"""When a metric is measured, by the beginning of its name; always, where none is."""
+"""The condition under which a metric is measured, by the beginning of its name; without one it always is."""
 
 
 def fill(text: str) -> str:
-    """A page with everything in it that is made of the code.
+    """Return a page with all its generated blocks filled from the code.
 
     Raises:
-        KeyError: there is no block of a name that the page asks for.
+        KeyError: the page names a block that does not exist.
 
     """
     return _BLOCK.sub(lambda found: f"{found['start']}\n{BLOCKS[found['name']]()}\n{found['end']}", text)
 
 
 def pages() -> Iterable[Path]:
-    """The guide's pages."""
+    """Return the guide's pages."""
     return sorted(FOLDER.rglob("*.md"))
 
 
@@ -115,12 +115,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Hook of MkDocs: fill a page, and let links out of the guide's folder lead to what `on_files` has added."""
+    """Hook of MkDocs: fill a page, and point links out of the guide's folder to the files that `on_files` has added."""
     return inside(fill(markdown), page.file.src_uri)
 
 
 def inside(markdown: str, uri: str) -> str:
-    """A page whose links into the repository lead to the same path below the guide: one `../` less.
+    """Return a page whose links out of the guide's folder point to the same path inside the site: one `../` less.
 
     `uri` is the page's path below the guide's folder.
     """
@@ -142,7 +142,7 @@ def schemas() -> dict[Path, str]:
 
 
 def docstrings(model: type) -> dict[str, str]:
-    """What stands below each name in a class body, as one line."""
+    """Return the docstring below each name in a class body, as one line."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     found = {}
     for named, text in zip(body.body, body.body[1:], strict=False):  # type: ignore[attr-defined]
@@ -158,7 +158,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A cell whose bars do not end it: in code GitHub and Python-Markdown agree on HTML alone."""
+    """Escape the bars in a cell; in code as HTML, the one way that GitHub and Python-Markdown share."""
 
     def as_html(code: re.Match[str]) -> str:
         return f"<code>{html.escape(code[1], quote=False).replace('|', '&#124;')}</code>" if "|" in code[1] else code[0]
@@ -174,7 +174,7 @@ def _options() -> str:
         *((f"`--kafka-{name}`", _ini(name), text) for name, text in SWITCHES.items()),
         ("", "`kafka_thresholds`", f"{THRESHOLDS}; one a line"),
     ]
-    return _table(("option", "ini key", ""), rows)
+    return _table(("option", "ini key", "effect"), rows)
 
 
 def _ini(name: str) -> str:
@@ -183,7 +183,7 @@ def _ini(name: str) -> str:
 
 def _markers() -> str:
     signatures = (marker.partition(": ") for marker in MARKERS)
-    return _table(("marker", ""), ((f"`{signature}`", text) for signature, _, text in signatures))
+    return _table(("marker", "meaning"), ((f"`{signature}`", text) for signature, _, text in signatures))
 
 
 def _fields(model: type[BaseModel]) -> str:
@@ -191,7 +191,7 @@ def _fields(model: type[BaseModel]) -> str:
     rows = (
         (f"`{name}`", _kind(name, one), _default(name, one), texts[name]) for name, one in model.model_fields.items()
     )
-    return _table(("field", "is", "default", ""), rows)
+    return _table(("field", "value", "default", "meaning"), rows)
 
 
 def _kind(name: str, one: FieldInfo) -> str:
@@ -220,7 +220,7 @@ def _of_type(annotation: Any) -> str:  # noqa: PLR0911 - one kind of type a line
 
 
 def _metadata(annotation: Any) -> list[Any]:
-    """What `Annotated` says anywhere in a type."""
+    """Return the metadata of every `Annotated` in a type."""
     own = list(getattr(annotation, "__metadata__", ()))
     return [
         *(part for one in own for part in (one.metadata if isinstance(one, FieldInfo) else [one])),
@@ -249,11 +249,11 @@ def _default(name: str, one: FieldInfo) -> str:
 
 
 def _metrics() -> str:
-    return _table(("metric", "unit", "better", "is there", ""), _metric_rows())
+    return _table(("metric", "unit", "better", "available", "meaning"), _metric_rows())
 
 
 def _metric_rows() -> Iterable[Sequence[str]]:
-    """One row a metric; the quantiles of a latency share one."""
+    """Return one row for each metric; the quantiles of a latency share one."""
     parts = ("mean", *QUANTILES, "max")
     for name, one in CATALOGUE.items():
         _, _, part = name.partition("latency." if ".latency." in name else "delay.")
@@ -268,7 +268,7 @@ def _metric_rows() -> Iterable[Sequence[str]]:
 
 def _metric_row(one: Metric, name: str, meaning: str) -> Sequence[str]:
     how = "; summed over the rounds" if one.summed else ""
-    zero = "; absolute limits only" if one.can_be_zero else ""
+    zero = "; absolute thresholds only" if one.can_be_zero else ""
     return f"`{name}`", _unit(one.unit), one.better, _where(one.name), f"{meaning}{how}{zero}"
 
 
@@ -286,8 +286,8 @@ def _where(name: str) -> str:
 
 def _verdicts() -> str:
     texts = docstrings(Verdict)
-    rows = ((f"`{each}`", _fails(each), texts.get(each.name, "Every limit holds.")) for each in Verdict)
-    return _table(("verdict", "the test", ""), rows)
+    rows = ((f"`{each}`", _fails(each), texts.get(each.name, "Every threshold holds.")) for each in Verdict)
+    return _table(("verdict", "the test", "meaning"), rows)
 
 
 def _fails(verdict: Verdict) -> str:
@@ -310,7 +310,7 @@ def _model(model: type[BaseModel]) -> str:
         (f"`{one.alias or name}`", _of_type(one.annotation), texts.get(name, ""))
         for name, one in model.model_fields.items()
     )
-    return f"`{model.__name__}`: {inspect.getdoc(model)}\n\n{_table(('field', 'is', ''), rows)}"
+    return f"`{model.__name__}`: {inspect.getdoc(model)}\n\n{_table(('field', 'value', 'meaning'), rows)}"
 
 
 def _command() -> str:
@@ -323,7 +323,7 @@ def _of_command(name: str, parser: argparse.ArgumentParser, text: str) -> str:
     shown = [one for one in parser._actions if one.dest != "help"]
     rows = ((f"`{_argument(one)}`", (one.help or "").replace("%%", "%")) for one in shown)
     told = parser.description or f"{text[:1].upper()}{text[1:]}."
-    return f"## kafkaperf {name}\n\n{told}\n\n{_table(('argument', ''), rows)}"
+    return f"## kafkaperf {name}\n\n{told}\n\n{_table(('argument', 'meaning'), rows)}"
 
 
 def _argument(one: argparse.Action) -> str:
@@ -343,7 +343,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "baseline": _baseline,
     "command": _command,
 }
-"""What pages may ask for, by name."""
+"""The generated blocks, by name."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The service, running between its topics, for as long as a test needs it."""
+"""The service, running between its topics for the length of a test."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ TIMEOUT_S = 30
 
 @pytest.fixture
 def service(kafka_cluster):
-    """Start the service with some arguments; it is ready then."""
+    """A function that starts the service with some arguments and waits until it is ready."""
     with contextlib.ExitStack() as stack:
         for name in TOPICS:
             asyncio.run(_create(kafka_cluster, name))
@@ -39,7 +39,7 @@ def service(kafka_cluster):
 
 
 async def _create(cluster, name):
-    """Refuse a topic that is there already: it is somebody else's, and would be deleted in the end."""
+    """Create a topic; fail if it exists, because it would be deleted after the test."""
     async with _admin(cluster) as admin:
         answer = await admin.create_topics([NewTopic(name, PARTITIONS, 1)])
     ((_, code, *_),) = answer.topic_errors

@@ -1,9 +1,9 @@
-"""A service between two topics: reads orders, adds who the customer is, writes them on.
+"""A service between two topics: it reads orders, adds the customer's segment, and writes them to the other topic.
 
     python enricher.py --bootstrap-servers localhost:9092
 
-An order is JSON with `id`, `customer` and `amount`. What cannot be read is logged and left out. Headers are passed on:
-those of tracing, and whatever else a record carries. Brokers are reached without login or encryption.
+An order is JSON with `id`, `customer` and `amount`. The service logs and skips records that it cannot read. It copies
+all headers, for example those of tracing. It connects to brokers without login or encryption.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ LOG = logging.getLogger("enricher")
 SEGMENTS = ("consumer", "business", "partner")
 Lookup = Callable[[str], Awaitable[str]]
 _AT_ONCE = 1000
-"""Orders that are worked on at the same time."""
+"""The maximum number of orders that are processed at the same time."""
 _COMMIT_S = 1.0
 _POLL_MS = 50
 
 
 class Directory:
-    """Who the customers are. A real one is asked over the network; this one takes as long as it is told to."""
+    """The customer directory. A real one is a network service; this one answers after a given delay."""
 
     def __init__(self, delay_s: float = 0.0) -> None:
         self._delay_s = delay_s
 
     async def segment(self, customer: str) -> str:
-        """The segment of a customer."""
+        """Return the segment of a customer."""
         if self._delay_s:
             await asyncio.sleep(self._delay_s)
         return SEGMENTS[sum(customer.encode()) % len(SEGMENTS)]
 
 
 async def enriched(value: bytes, lookup: Lookup) -> bytes:
-    """An order with its customer's segment.
+    """Return an order with its customer's segment.
 
     Raises:
-        ValueError: it is no order.
+        ValueError: the value is not an order.
 
     """
     order = json.loads(value)
@@ -70,11 +70,11 @@ class Enricher:
         self._producer = aiokafka.AIOKafkaProducer(linger_ms=2, **connection)
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._open: dict[TopicPartition, collections.deque[tuple[int, asyncio.Task[None]]]] = {}
-        """Offsets and what becomes of them, in their order."""
+        """Offsets with the tasks that process their records, by partition, in the order of offsets."""
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
-        """Let `run` finish what it has begun, and end."""
+        """Make `run` finish the orders that it has read, and return."""
         self._stopped.set()
 
     async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
@@ -88,7 +88,7 @@ class Enricher:
             on_ready()
             while not self._stopped.is_set():
                 if committing.done():
-                    committing.result()  # raises what went wrong: what cannot be written on must not be passed over
+                    committing.result()  # raises its error: an order that cannot be written must not be skipped
                 for partition, records in (await self._consumer.getmany(timeout_ms=_POLL_MS)).items():
                     for record in records:
                         await self._room.acquire()
@@ -119,10 +119,10 @@ class Enricher:
             await self._commit()
 
     async def _commit(self) -> None:
-        """Tell the group how far it is: up to the first order of each partition that is still worked on.
+        """Commit the offset of each partition up to its first order that is still being processed.
 
         Raises:
-            KafkaError: one could not be written on; it and all behind it are read again by whoever comes next.
+            KafkaError: an order could not be written; the next consumer reads it and all later ones again.
 
         """
         done: dict[TopicPartition, int] = {}
@@ -142,7 +142,7 @@ def main() -> None:
     options.add_argument("--bootstrap-servers", required=True)
     options.add_argument("--source", default="orders")
     options.add_argument("--target", default="orders-enriched")
-    options.add_argument("--lookup-ms", type=float, default=0.0, help="how long the directory of customers takes")
+    options.add_argument("--lookup-ms", type=float, default=0.0, help="delay of the customer directory, in ms")
     given = options.parse_args()
     logging.basicConfig(level=logging.WARNING)
     asyncio.run(_serve(given))
@@ -157,7 +157,7 @@ async def _serve(given: argparse.Namespace) -> None:
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, service.stop)
-    await service.run(on_ready=lambda: print("ready", flush=True))  # noqa: T201 - whoever starts it waits for this
+    await service.run(on_ready=lambda: print("ready", flush=True))  # noqa: T201 - the starting program waits for this
 
 
 if __name__ == "__main__":

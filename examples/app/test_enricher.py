@@ -1,4 +1,4 @@
-"""The service's own tests: no Kafka needed."""
+"""The unit tests of the service, without Kafka."""
 
 import asyncio
 import json
@@ -14,14 +14,14 @@ def enrich(value: bytes) -> dict[str, object]:
 
 
 def test_an_order_keeps_what_it_has_and_gets_a_segment():
-    """Whoever reads it further needs both."""
+    """Readers of the output topic need both."""
     order = enrich(json.dumps(ORDER).encode())
     assert order["segment"] in ("consumer", "business", "partner")
     assert {name: order[name] for name in ORDER} == ORDER
 
 
 @pytest.mark.parametrize("value", [b"[]", b"{}", b'{"customer": 7}'])
-def test_what_is_no_order_is_refused(value):
-    """The service logs it and goes on."""
+def test_a_value_that_is_not_an_order_is_refused(value):
+    """The service logs it and continues."""
     with pytest.raises(ValueError, match="an order names its customer"):
         enrich(value)

@@ -1,7 +1,7 @@
-"""What the service promises: an order that comes in is out again, enriched, soon, and none gets lost.
+"""The promise of the service: every order comes out enriched within half a second, and none is lost.
 
-Orders go into its input topic and are timed when they come out of the other. The service passes headers on, and with
-them the one by which the plugin knows which is which.
+Orders go into the input topic, and are timed when they come out of the other. The service copies headers, among them
+the one with which the plugin matches the records of both topics.
 """
 
 import pytest
@@ -19,6 +19,6 @@ import pytest
 )
 @pytest.mark.kafka_threshold("e2e.latency.p50 <= 100 ms", "e2e.latency.p99 <= 500 ms", "lost == 0", "duplicated == 0")
 def test_an_order_is_out_within_half_a_second(service, kafka_perf):
-    """With 500 orders a second."""
+    """At 500 orders a second."""
     service()
     kafka_perf()

@@ -1,7 +1,7 @@
-"""How much can it take? The highest rate at which a promise is kept, and a limit on how far it may fall.
+"""The capacity of a cluster: the highest rate that holds given thresholds, and how far it may fall.
 
-A search takes 17 steps or more, each a warm-up and `hold`: some minutes. Where a limit speaks of a baseline, there are
-five, and each begins near the last one's result.
+A search has at least 17 steps, each with a warm-up and `hold`, and takes some minutes. With a threshold on a baseline
+there are five searches, each of which begins at the result of the last.
 """
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 @pytest.mark.kafka_scenario(record_size="1 KiB", acks="all", warmup="2 s")
 @pytest.mark.kafka_threshold("capacity >= 5k records/s")
 def test_how_much_keeps_the_promise(kafka_perf):
-    """The promise of the topic: 20 ms for all but one record in a hundred, and no error."""
+    """The promise of the topic: 99 of 100 records within 20 ms, and no errors."""
     kafka_perf.capacity(
         "produce.latency.p99 <= 20 ms", "errors == 0", low="1k records/s", high="500k records/s", hold="5 s"
     )
@@ -19,7 +19,7 @@ def test_how_much_keeps_the_promise(kafka_perf):
 @pytest.mark.kafka_scenario(record_size="1 KiB", acks="all", consumers=1, warmup="2 s")
 @pytest.mark.kafka_threshold("capacity >= baseline - 10%")
 def test_how_much_consumers_keep_up_with(kafka_perf):
-    """One consumer, which is never farther behind than a thousand records when the last one is due."""
+    """One consumer, at most 1,000 records behind when the last record is due."""
     kafka_perf.capacity(
         "lag.end <= 1000", "e2e.latency.p99 <= 100 ms", low="1k records/s", high="500k records/s", hold="5 s"
     )

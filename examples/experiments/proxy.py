@@ -1,8 +1,8 @@
-"""A TCP proxy before each broker that lets everything arrive later, as a longer way would.
+"""A TCP proxy in front of each broker that delays all data, as a longer network path would.
 
-Brokers tell their clients where the others are; so that clients stay behind the proxies, each such address in an answer
-is replaced by its proxy's. Both are a port of this machine, written in four bytes, so nothing else moves. Only where
-answers can be read: without encryption.
+Brokers tell their clients the addresses of the other brokers. To keep clients behind the proxies, each such address in
+a response is replaced by that of its proxy. Both are ports of this machine, written in four bytes, so the length of a
+response does not change. This works without encryption only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 
 @contextlib.contextmanager
 def far(bootstrap_servers: str, *, delay_s: float) -> Iterator[str]:
-    """Give the addresses of proxies before these brokers, in a process of their own."""
+    """Start proxies for these brokers in a separate process, and yield their addresses."""
     ports = [int(server.rpartition(":")[2]) for server in bootstrap_servers.split(",")]
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -40,13 +40,13 @@ def _serve(ports: list[int], delay_s: float, pipe) -> None:
 
 
 class _Proxies:
-    """Answers go through whole, so that no address in them is cut in two; requests in whatever pieces they come."""
+    """Proxies that forward whole responses, so that no address is split, and requests in any pieces."""
 
     def __init__(self, ports: list[int], delay_s: float) -> None:
         self._targets = ports
         self._delay_s = delay_s
         self._moved: dict[bytes, bytes] = {}
-        """Addresses as answers have them: the host's name, and its port in four bytes."""
+        """Addresses as responses contain them, the host name and the port in four bytes; from broker to proxy."""
 
     async def run(self, pipe) -> None:
         servers = [await asyncio.start_server(self._relay(port), HOST) for port in self._targets]
@@ -71,7 +71,7 @@ class _Proxies:
         return relay
 
     async def _pass(self, pieces, writer) -> None:
-        """Each piece leaves so long after it came."""
+        """Forward each piece after the delay."""
         loop = asyncio.get_running_loop()
         on_the_way: asyncio.Queue = asyncio.Queue()
 

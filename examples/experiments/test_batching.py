@@ -1,10 +1,11 @@
-"""What does batching bring?
+"""The effect of batch size and linger.
 
-Expected: larger batches bring throughput, and at one rate they cost the brokers half the CPU. Source D of the README,
-with 1 KiB records at a target of 102,400/s: 37,697/s in batches of 1 KiB, 102,399/s in 16 KiB at half the broker CPU.
+Expected: larger batches raise throughput, and at the same rate they halve the brokers' CPU. Source D of the README,
+with 1 KiB records at a target of 102,400/s: 37,697/s in batches of 1 KiB, 102,399/s in batches of 16 KiB with half the
+CPU.
 
-A batch of 1 KiB holds but one record, and 102,400 requests a second are more than a generator on two cores makes: the
-first test is as fast as it goes, and the second at a rate that even such batches reach.
+A batch of 1 KiB contains a single record, and 102,400 requests a second are more than a generator on two cores makes.
+So the first test is a closed loop, and the second has a rate that even such batches reach.
 """
 
 import pytest
@@ -17,7 +18,7 @@ LINGER = pytest.mark.parametrize("linger", ["0 ms", "10 ms"])
 @LINGER
 @BATCHES
 def test_batching(kafka_perf, batch_size, linger):
-    """As fast as it goes, up to what the brokers take."""
+    """A closed loop."""
     kafka_perf()
 
 
@@ -25,5 +26,5 @@ def test_batching(kafka_perf, batch_size, linger):
 @BATCHES
 @pytest.mark.kafka_scenario(rate="5k records/s")
 def test_batching_at_a_rate(kafka_perf, batch_size, linger):
-    """The same work for the brokers, but for the number of requests: look at their CPU."""
+    """The same records in different numbers of requests: compare the brokers' CPU."""
     kafka_perf()

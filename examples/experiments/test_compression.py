@@ -1,8 +1,8 @@
-"""Which codec, if any?
+"""The effect of each compression codec.
 
-Expected: on text (here zeros, the easiest) a codec brings throughput wherever network or disk are the limit, and
-costs CPU of the clients; on random bytes it costs and brings nothing. No published figures are compared: they depend
-on the data more than on anything else. Put your own samples there: `payload="file:orders.jsonl"`.
+Expected: on text (here zeros, the easiest input) a codec raises throughput where network or disk are the bottleneck,
+and costs CPU of the clients. On random bytes it only costs. There are no published figures to compare with, because
+they depend mostly on the data. Use your own samples: `payload="file:orders.jsonl"`.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""What does it cost to have every record on disk before it is acknowledged?
+"""The cost of flushing every record to disk before it is acknowledged.
 
 Expected: an order of magnitude. Source D of the README: 30,000 to 40,000 records/s on any size of broker with a flush
-a message, 280,000 to 1,000,000 without. Kafka's own way to durability is replication; see `test_replication.py`.
+for each message, 280,000 to 1,000,000 without. Kafka's own way to durability is replication; see `test_replication.py`.
 """
 
 import pytest

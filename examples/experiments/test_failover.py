@@ -1,7 +1,7 @@
-"""What do clients feel when a broker goes, and when it comes back?
+"""The effect on clients when a broker stops and comes back.
 
-Expected: a dip while its partitions get other leaders, latency of as long, and no record lost: each has another copy,
-and is acknowledged once that is sure. `recovery` is how long latency was out of the ordinary.
+Expected: throughput drops and latency rises while the partitions of the broker get new leaders, and no record is lost,
+because each has another copy before it is acknowledged. `recovery` is the time until latency is normal again.
 """
 
 import pytest

@@ -1,11 +1,11 @@
-"""What does it cost to have clients in another zone?
+"""The cost of clients in another zone.
 
-Expected: with small batches throughput falls by more than half for some milliseconds more on the way. Source D of the
-README: 37,697 and 15,358 records/s with batches of 1 KiB, in the same zone and from another one. Larger batches, and
-more of them on their way at once, make up for it.
+Expected: with small batches, a few more milliseconds of network latency reduce throughput by more than half. Source D
+of the README: 37,697 and 15,358 records/s with batches of 1 KiB, in the same zone and from another one. Larger batches,
+and more of them in flight, compensate for it.
 
-A proxy before each broker stands for the way: with 0 ms, and with 2 ms in each direction. It needs brokers without
-encryption, on this machine: it reads where they tell their clients to go.
+A proxy in front of each broker simulates the distance: 0 ms, and 2 ms in each direction. It needs brokers without
+encryption on this machine, because it reads the addresses that they send to their clients.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ import pytest
 
 @pytest.fixture
 def kafka_cluster(kafka_cluster, way_ms):
-    """The same brokers, as far away as that."""
+    """The same brokers behind proxies with this delay."""
     if kafka_cluster.provider == "external":
-        pytest.skip("the proxies are for brokers on this machine; others have a way of their own")
+        pytest.skip("the proxies are for brokers on this machine")
     with proxy.far(kafka_cluster.bootstrap_servers, delay_s=way_ms / 1000) as servers:
         yield dataclasses.replace(kafka_cluster, bootstrap_servers=servers)
 

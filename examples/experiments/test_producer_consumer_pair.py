@@ -1,8 +1,8 @@
-"""What does a topic take while it is read?
+"""The throughput of a topic that is written and read at the same time.
 
-Expected: about what the slower side does alone, and most of it at once (A of the README: 621,504 records/s of a pair
-beside 640,000 of the consumer alone; B: 1,215,613 beside 1,280,000 of the producer alone). End-to-end latency and lag
-say how far behind the reader is: at a rate below that, milliseconds.
+Expected: about that of the slower side alone (A of the README: 621,504 records/s of a pair, 640,000 of the consumer
+alone; B: 1,215,613 and 1,280,000 of the producer alone). End-to-end latency and lag show how far behind the reader is:
+milliseconds, at a rate below that.
 """
 
 import pytest
@@ -11,11 +11,11 @@ pytestmark = pytest.mark.kafka_scenario(record_size="100 B", partitions=6, acks=
 
 
 def test_pair(kafka_perf):
-    """As fast as it goes."""
+    """A closed loop."""
     kafka_perf()
 
 
 @pytest.mark.kafka_scenario(rate="20k records/s")
 def test_paced_pair(kafka_perf):
-    """At a rate that both can take: what is measured is the time on the way."""
+    """A rate that both can take, to measure end-to-end latency."""
     kafka_perf()

@@ -1,7 +1,7 @@
-"""What do longer records cost, and what do they bring?
+"""The effect of the record size.
 
-Expected: fewer records/s and more MiB/s, until a batch holds but one record. Sources A and B of the README for 10 B
-to 10 kB with 3 producers; E for short records, on 1 and 10 partitions.
+Expected: larger records mean fewer records/s and more MiB/s, until a batch holds a single record. Sources A and B of
+the README for 10 B to 10 kB with 3 producers; E for short records, on 1 and 10 partitions.
 """
 
 import pytest
@@ -17,7 +17,7 @@ def test_record_size(kafka_perf, record_size):
 
 
 def test_longer_records_carry_more_bytes():
-    """By construction: what a record costs besides its bytes is shared by more of them."""
+    """The fixed cost of a record is spread over more bytes."""
     if not {SIZES[0], SIZES[-1]} <= BANDWIDTHS.keys():
         pytest.skip("needs the shortest and the longest records")
     assert BANDWIDTHS[SIZES[-1]] > BANDWIDTHS[SIZES[0]]

@@ -1,8 +1,7 @@
-"""What do copies cost, and what does it cost to wait for them?
+"""The cost of replicas, and of waiting for them.
 
 Expected: throughput falls with the replication factor, less than in proportion (A and B of the README: 500 B and 100
-B); waiting for all copies (`acks="all"`, synchronous) costs about as much again on small brokers, little on large
-ones (D).
+B). Waiting for all replicas (`acks="all"`) costs about as much again on small brokers, and little on large ones (D).
 """
 
 import pytest

@@ -1,14 +1,14 @@
-"""What do small socket buffers cost?
+"""The cost of small socket buffers.
 
-Expected: throughput falls, more so of longer records (E of the README: 10 partitions; 2,573,208 and 2,206,629
-records/s of 16 B, 1,358,843 and 837,437 of 64 B, with 100 KiB, which is Kafka's default, and with 1 KiB). Over a
-network with a long way the difference is far greater: a buffer bounds what can be on its way.
+Expected: throughput falls, more with larger records (E of the README: 10 partitions; 2,573,208 and 2,206,629 records/s
+of 16 B, 1,358,843 and 837,437 of 64 B, with 100 KiB, which is Kafka's default, and with 1 KiB). On a network with high
+latency the difference is far greater, because a buffer bounds the bytes in flight.
 """
 
 import pytest
 
 SMALL = {"socket.send.buffer.bytes": 1024, "socket.receive.buffer.bytes": 1024}
-"""The brokers' own ends of each connection."""
+"""Sizes at the brokers' end of each connection."""
 
 
 @pytest.mark.parametrize("config", [{}, SMALL], ids=["100 KiB", "1 KiB"])

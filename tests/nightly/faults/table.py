@@ -17,21 +17,20 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 _INTRODUCTION = """\
 # Faults
 
-What comes of a run in which something goes wrong, by the phase in which it does. Each fault is a real one, done from
-outside to a run of `pytest` with a real broker. Each row is a test in `tests/nightly/faults`, which states
-besides that no traceback is shown, that the run ends by itself, and that nothing is left: no process,
-no file, no shared memory, no topic and no consumer group. This page is written by that test run; `tests/README.md`
-says how.
+The outcome of runs in which something fails, by the phase of the failure. Each fault is real, injected from outside
+into a run of `pytest` with a real broker. Each row is a test in `tests/nightly/faults`. Each test also checks that no
+traceback is shown, that the run ends by itself, and that nothing remains: no process, file, shared memory, topic or
+consumer group. The tests write this page; `tests/README.md` says how.
 
-"Brokers" says whose they are: the run's own, or somebody else's. Seconds are those from the fault to the end of the
+Brokers are started by the run, or belong to an external cluster. Seconds are the time from the fault to the end of the
 run, on {machine}.
 
-After SIGTERM, as after SIGKILL, nobody can clean up: the next run ends the brokers and removes the files, and topics on
-somebody else's cluster go once their time is over, which stands in their names.
+After SIGTERM and SIGKILL the run cannot clean up. The next run stops the brokers and removes the files. It removes
+topics on an external cluster when their time, which is part of their names, is over.
 
 """
 _HEAD = ("phase", "fault", "brokers", "outcome", "seconds")
-_WHERE = {"own": "own", "foreign": "somebody else's", "pair": "somebody else's two"}
+_WHERE = {"own": "started", "foreign": "external", "pair": "external, two"}
 _MOST = 170
 """Characters of an outcome."""
 
