@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
-
-from aiokafka.errors import SaslAuthenticationFailed
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
@@ -57,9 +54,9 @@ def _advice(error: NotReadyError, access: Access, client_properties: Path | None
     what = "Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is"
     if client_properties is None:
         return f"{what} a PLAINTEXT one; how to log in elsewhere, --kafka-client-config=FILE tells"
-    if SaslAuthenticationFailed in error.causes:
+    if error.login_refused:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
-    if ssl.SSLCertVerificationError in error.causes:
+    if error.certificate_refused:
         return (
             f"Check that 'ssl.truststore.location' in {client_properties} has the certificate of the brokers' "
             "authority, and that the brokers' certificates name the addresses in --kafka-cluster"

@@ -71,8 +71,8 @@ def parse_target(text: str) -> str:
 Target = Local | Docker | External
 
 
-def read_target(text: str) -> Target:
-    """Read the text of `--kafka-cluster`; `auto` looks for a Docker daemon, once a process.
+def read_target(text: str, *, option: str = "--kafka-cluster") -> Target:
+    """Read the text of `--kafka-cluster`, or of another option; `auto` looks for a Docker daemon, once a process.
 
     Raises:
         UsageError: names what was given, what is valid, and an example.
@@ -86,7 +86,7 @@ def read_target(text: str) -> Target:
         case "docker":
             return Docker()
         case word:
-            return _servers(word, text)
+            return _servers(word, text, option=option)
 
 
 @cache

@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
-    environment = given.environment or default_environment_key(_provider(given.cluster))
+    environment = given.environment or default_environment_key(read_target(given.cluster, option="--cluster").name)
     store = BaselineStore(given.baselines)
     path = store.path(environment, _nodeid(given.baseline))
     sources = [_source(file) for file in given.files]
@@ -155,13 +155,6 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Printed:
         *(line for note in notes for line in render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
     ], _DONE
-
-
-def _provider(cluster: str) -> str:
-    try:
-        return read_target(cluster).name
-    except UsageError as error:
-        raise UsageError(f"--{str(error).removeprefix('--kafka-')}") from None
 
 
 def _nodeid(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
 from aiokafka.protocol.metadata import MetadataRequest
 
 from pytest_kafkaperf.clusters.client.connection import Notes, close
@@ -27,9 +28,10 @@ class NotReadyError(ClusterError):
     """A cluster that was not ready in time."""
 
     def __init__(self, text: str, causes: Collection[type]) -> None:
+        """Keep the text; `causes` are the types of the errors that the last attempt to connect met."""
         super().__init__(text)
-        self.causes = frozenset(causes)
-        """Types of the errors that the last attempt to connect met."""
+        self.login_refused = SaslAuthenticationFailed in causes
+        self.certificate_refused = ssl.SSLCertVerificationError in causes
 
 
 def wait_ready(
