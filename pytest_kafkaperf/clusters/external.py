@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -56,9 +55,9 @@ def _advice(error: NotReadyError, access: Access, client_properties: Path | None
     check = "Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is"
     if client_properties is None:
         return f"{check} a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE"
-    if error.is_login_refused:
+    if error.login_refused:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
-    if ssl.SSLCertVerificationError in error.causes:
+    if error.certificate_refused:
         return (
             f"Check that 'ssl.truststore.location' in {client_properties} contains the certificate of the brokers' "
             "authority, and that the brokers' certificates name the addresses in --kafka-cluster"

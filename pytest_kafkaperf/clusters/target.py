@@ -68,8 +68,8 @@ Provider = Local | Docker | External
 Target = Auto | Provider
 
 
-def parse_target(text: str) -> Target:
-    """Parse the value of `--kafka-cluster`.
+def parse_target(text: str, *, option: str = "--kafka-cluster") -> Target:
+    """Parse the value of `--kafka-cluster`, or of another option with the same values.
 
     Raises:
         UsageError: the value is invalid; names valid values and an example.
@@ -83,7 +83,7 @@ def parse_target(text: str) -> Target:
         case "docker":
             return Docker()
         case word:
-            return _servers(word, text)
+            return _servers(word, text, option=option)
 
 
 def resolve(target: Target | str) -> Provider:

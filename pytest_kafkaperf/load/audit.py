@@ -139,7 +139,8 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
                     ]
         finally:
             await close(client)
-    return [_joined(parts) for parts in found.values() if parts]
+    joined = (zip(*parts, strict=True) for parts in found.values() if parts)
+    return [(np.concatenate(producers), np.concatenate(indexes)) for producers, indexes in joined]
 
 
 def _named(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
@@ -150,8 +151,3 @@ def _named(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
     if every:
         return producers, indexes
     return np.repeat(producers, batch.count), indexes + np.arange(batch.count)
-
-
-def _joined(parts: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
-    producers, indexes = zip(*parts, strict=True)
-    return np.concatenate(producers), np.concatenate(indexes)

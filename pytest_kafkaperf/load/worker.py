@@ -104,6 +104,7 @@ class _Worker:
         servers, config = assignment.bootstrap_servers, assignment.access.arguments()
         payload = Payload(scenario, seed=assignment.seed) if assignment.producers else None
         largest = payload.largest if payload else 0
+        read_topic = scenario.output_topic or assignment.topic
         try:
             writers = {
                 number: make_producer(
@@ -112,16 +113,7 @@ class _Worker:
                 for number in assignment.producers
             }
             readers = [
-                (
-                    group,
-                    make_consumer(
-                        scenario,
-                        scenario.output_topic or assignment.topic,
-                        f"{assignment.group}-{group}",
-                        servers,
-                        config,
-                    ),
-                )
+                (group, make_consumer(scenario, read_topic, f"{assignment.group}-{group}", servers, config))
                 for group in assignment.consumers
             ]
         except (AssertionError, TypeError, ValueError) as error:
@@ -257,11 +249,10 @@ class _Worker:
             if not measuring and now_ns() >= start_ns:
                 meter.start()
                 measuring = True
-            if counters.stopped or now_ns() > last_ns:
-                for producer in self._producers:
+            for producer in self._producers:
+                if counters.stopped or now_ns() > last_ns:
                     producer.give_up()
-            if counters.stopped:
-                for producer in self._producers:
+                if counters.stopped:
                     producer.abandon()
             await asyncio.sleep(_TICK_S)
 

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Never
 
-from pytest_kafkaperf.clusters.target import resolve
+from pytest_kafkaperf.clusters.target import parse_target, resolve
 from pytest_kafkaperf.core.environment import default_environment_key, differences
 from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE
@@ -127,7 +127,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _import(given: argparse.Namespace, paper: Paper) -> _Output:
-    environment = given.environment or default_environment_key(_provider(given.cluster))
+    provider = resolve(parse_target(given.cluster, option="--cluster"))
+    environment = given.environment or default_environment_key(provider.name)
     store = BaselineStore(given.baselines)
     path = store.path(environment, _nodeid(given.baseline))
     sources = [_source(file) for file in given.files]
@@ -158,13 +159,6 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
         *(line for note in notes for line in render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
     ], _DONE
-
-
-def _provider(cluster: str) -> str:
-    try:
-        return resolve(cluster).name
-    except UsageError as error:
-        raise UsageError(f"--{str(error).removeprefix('--kafka-')}") from None
 
 
 def _nodeid(text: str) -> str:

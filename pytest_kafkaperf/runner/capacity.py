@@ -219,11 +219,12 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
     without the metric has a problem with the reason.
     """
     known = [one for one in earlier if "capacity" in one.metrics]
+    failed = [step for step in known[-1].steps if step.settled and step.outcome is StepOutcome.BROKEN] if known else []
     search = Search(
         plan.low,
         plan.high,
         near=known[-1].metrics["capacity"] if known else None,
-        settled=bool(known) and _was_misled(known[-1].steps),
+        settled=len(failed) >= _MISLED,
     )
     steps: list[Step] = []
     disturbed = 0
@@ -286,11 +287,6 @@ def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
     if scenario.consumers and scenario.consume == "live":
         sides["received"] = metrics.get("consume.throughput", 0.0)
     return [f"of {_shown(due)} only {_shown(seen)} were {what} in time" for what, seen in sides.items() if seen < least]
-
-
-def _was_misled(steps: Sequence[Step]) -> bool:
-    """Return True if rates failed after long warm-ups that held after short ones."""
-    return sum(step.settled and step.outcome is StepOutcome.BROKEN for step in steps) >= _MISLED
 
 
 def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:

@@ -11,7 +11,7 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.scenario.rate import peak_rate
 from pytest_kafkaperf.scenario.records import HEADER, described
 from pytest_kafkaperf.scenario.scenario import RECORDS_TIMEOUT_S, Scenario
-from pytest_kafkaperf.scenario.threshold import Absolute, Extreme, Threshold
+from pytest_kafkaperf.scenario.threshold import Extreme, Threshold
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import Readings
@@ -208,29 +208,19 @@ def clock_problems(
 
     `values` are the thresholds in seconds; None for one that needs a baseline which does not exist.
     """
-    if seconds is None:
-        return []
-    return [
-        Problem(
-            ProblemKind.CLOCK_UNCERTAIN,
-            f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit_s, Unit.SECONDS)}, and the "
+    problems: list[Problem] = []
+    for threshold, value in zip(thresholds, values, strict=True):
+        if value is None and isinstance(threshold.limit, Extreme):
+            value = threshold.limit.absolute.value  # noqa: PLW2901 - known without a baseline
+        if seconds is None or value is None or value >= seconds or not threshold.metric.name.startswith("e2e.latency"):
+            continue
+        text = (
+            f"threshold {threshold.expression!r}: the threshold is {format_quantity(value, Unit.SECONDS)}, and the "
             f"clocks of the machines that send and receive are known to {_shown(seconds)} only; raise the threshold, "
-            "move the machines and the Dask scheduler into one network, or let one machine send and receive",
+            "move the machines and the Dask scheduler into one network, or let one machine send and receive"
         )
-        for threshold, value in zip(thresholds, values, strict=True)
-        if threshold.metric.name.startswith("e2e.latency")
-        and (limit_s := _absolute_part(threshold) if value is None else value) is not None
-        and limit_s < seconds
-    ]
-
-
-def _absolute_part(threshold: Threshold) -> float | None:
-    """Return the part of a threshold that is known without a baseline."""
-    match threshold.limit:
-        case Absolute(value=value) | Extreme(absolute=Absolute(value=value)):
-            return value
-        case _:
-            return None
+        problems.append(Problem(ProblemKind.CLOCK_UNCERTAIN, text))
+    return problems
 
 
 def _shown(seconds: float) -> str:

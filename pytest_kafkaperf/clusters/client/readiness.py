@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -27,14 +28,10 @@ class NotReadyError(ClusterError):
     """A cluster that was not ready in time."""
 
     def __init__(self, text: str, causes: Collection[type]) -> None:
+        """Keep the text; `causes` are the types of the errors that the last attempt to connect met."""
         super().__init__(text)
-        self.causes = frozenset(causes)
-        """Types of the errors that the last attempt to connect met."""
-
-    @property
-    def is_login_refused(self) -> bool:
-        """Return True if a broker answered that user or password are wrong."""
-        return SaslAuthenticationFailed in self.causes
+        self.login_refused = SaslAuthenticationFailed in causes
+        self.certificate_refused = ssl.SSLCertVerificationError in causes
 
 
 def wait_ready(
