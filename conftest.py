@@ -12,7 +12,15 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from tests.support import quotas
 
-pytest_plugins = ["tests.support.browser", "tests.support.project", "tests.support.rounds", "tests.support.sessions"]
+pytest_plugins = [
+    "pytester",
+    "tests.support.browser",
+    "tests.support.dask_workers",
+    "tests.support.exactness",
+    "tests.support.project",
+    "tests.support.rounds",
+    "tests.support.sessions",
+]
 
 
 def pytest_configure() -> None:

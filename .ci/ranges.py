@@ -29,18 +29,16 @@ MINORS = range(11, 16)
 """Of Python 3."""
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
-_BESIDE = ("-n", "2", "--dist", "worksteal")
 _PURE = (
     *(f"tests/unit/{area}" for area in ("core", "scenario", "verdict", "runner", "fuzz", "house", "reports")),
     *("tests/unit/docs/test_ci_examples.py", "tests/unit/load/test_kafka.py", "tests/unit/plugin/test_startup.py"),
 )
-_AGAIN = ("--reruns", "2")
-RUNS = (
-    (*_BESIDE, "-m", "not slow", *_PURE),
-    ("tests/broker/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",),
-    (*_AGAIN, "examples/quickstart"),
+_WITH_LOAD = (
+    "tests/broker/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",
+    "tests/broker/plugin/test_examples.py::test_the_committed_baseline_of_another_machine_never_gates",
 )
-"""What pytest is given, one run each; a busy machine spoils load now and then."""
+RUNS = (("-n", "2", "--dist", "worksteal", *_PURE), _WITH_LOAD)
+"""What pytest is given, one run each."""
 NO_WHEELS = "has no usable wheels"
 """uv, of a package that does not know this CPython yet."""
 _INSTALL_S = 600

@@ -1,18 +1,18 @@
-"""Whether latency is what the way to the broker takes: `python benchmarks/accuracy.py`.
+"""Accuracy of latency: a known delay on the network must show in the figures (`python benchmarks/accuracy.py`).
 
-Between one local broker and the load stands a proxy that delays what clients send by exactly d
-(`tests/support/proxy.py`, a process of its own). Measured p50 must rise by d, at 10 %, 50 % and 80 % of the highest
-rate that a closed loop reaches
-at the same d: the median of pairs of rounds without and with the delay, in turn. Then all requests are stopped for half
-a second: as many records must take longer than x as were due in the stall more than x before its end.
+A proxy between one local broker and the load delays everything that clients send by exactly d
+(`tests/support/proxy.py`, in a separate process). The measured p50 must rise by d, at 10 %, 50 % and 80 % of the
+highest rate that a closed loop reaches at the same d. The figure is the median of pairs of rounds without and with the
+delay, in alternation. Then the proxy stops all requests for half a second: the number of records that take longer than
+x must equal the number of records that were due more than x before the end of the stall.
 
 The delays are measured with one partition, 16 KiB batches and a linger that is longer than the longest round trip, the
-same in all runs. A client has few requests on their way (Kafka's own producer five, as this one), so records that come
-faster than answers also wait for these. That is latency of the cluster, and is measured, but it grows with d and is not
-d. With such a linger nothing waits but for its linger, which takes as long without a delay as with one.
+same in all runs. A client has few requests in flight (five, as Kafka's own producer), so records that come faster than
+answers also wait for these. That wait is latency of the cluster and is measured, but it grows with d and is not d. With
+such a linger a batch waits for its linger only, which takes as long without a delay as with one.
 
-The stall is measured without linger: whoever lingers when it begins would be in it, although due before. And at a low
-rate: of what is held up, the last must wait until the first are through.
+The stall is measured without linger, because a batch that lingers when the stall begins would be part of it, although
+it was due before. It is measured at a low rate, because the last records of a stall must wait until the first are sent.
 """
 
 from __future__ import annotations
@@ -60,14 +60,16 @@ TOLERATED_RATIO = 0.02
 
 
 def main() -> int:
-    """Measure and print; 1 where something is beyond what is tolerated."""
+    """Measure and print. Return 1 if a figure is outside its tolerance."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="of rounds without and with each delay, at each rate")
+    parser.add_argument(
+        "--pairs", type=int, default=PAIRS, help="pairs of rounds without and with each delay, at each rate"
+    )
     pairs = parser.parse_args().pairs
     missed = 0
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     with proxied_broker() as broker:
-        highest_rate(broker, 0)  # warms the broker
+        highest_rate(broker, 0)  # warms up the broker
         print("    d        rate                  p50 at 0    p50 at d    p50 rises by d and (lowest to highest)")
         for delay_s in DELAYS_S:
             highest = highest_rate(broker, delay_s)
@@ -80,14 +82,14 @@ def main() -> int:
 
 
 def highest_rate(broker: ProxiedBroker, delay_s: float) -> float:
-    """Records/s that a closed loop reaches through the proxy: the median of some rounds."""
+    """Return the records/s that a closed loop reaches through the proxy: the median of some rounds."""
     broker.proxy.delay(delay_s)
     measured = rounds.run_scenario(Scenario.of(LOAD | {"rounds": 3}), broker.proxied)
     return statistics.median(one.metrics["produce.throughput"] for one in measured)
 
 
 def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pairs: int) -> bool:
-    """Print by how much p50 rises with the delay; whether that is too far from it. Invalid rounds do not count."""
+    """Print the rise of p50 with the delay, over valid rounds. Return True if it is outside the tolerance."""
     order = [0.0, delay_s] * pairs
 
     def set_delay(number: int, progress: Progress) -> None:
@@ -113,7 +115,7 @@ def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pai
 
 
 def show_stalls(broker: ProxiedBroker) -> int:
-    """Print how many records took longer than x; for how many x that is too far from what was due in a stall."""
+    """Print how many records took longer than x, and return the number of x for which that is wrong."""
     broker.proxy.delay(0)
     reports: list[LoadReport] = []
     stalled: set[int] = set()
@@ -128,7 +130,7 @@ def show_stalls(broker: ProxiedBroker) -> int:
             broker.proxy.stall(STALL_S)
 
     scenario = Scenario.of(LOAD | {"rate": STALL_RATE, "linger": 0, "rounds": STALLS})
-    with mock.patch.object(rounds, "fold", keep):  # the only way to the whole histogram
+    with mock.patch.object(rounds, "fold", keep):  # the histogram is not in the report of a round
         measured = rounds.run_scenario(scenario, broker.proxied, on_progress=stall)
     valid = [_latency(report) for report, one in zip(reports, measured, strict=True) if not one.problems]
     if not valid:
@@ -162,7 +164,7 @@ def _latency(report: LoadReport) -> Histogram:
 
 
 def _above(latency: Histogram, limit_s: float) -> int:
-    """How many values are larger, by the histogram's own quantiles."""
+    """Return how many values are larger, by the histogram's own quantiles."""
     ranks = range(1, latency.total + 1)
     return latency.total - bisect.bisect_right(
         ranks, limit_s, key=lambda rank: latency.quantile_s(rank / latency.total)
@@ -170,7 +172,7 @@ def _above(latency: Histogram, limit_s: float) -> int:
 
 
 def _left_out(rounds: Sequence[Round]) -> str:
-    """Why rounds do not count: the engine itself calls them invalid."""
+    """Return why rounds do not count: the engine itself marked them invalid."""
     problems = [problem for one in rounds for problem in one.problems]
     return f"\n    left out for {len(problems)} of {len(rounds)} rounds: {problems[0]}" if problems else ""
 

@@ -1,25 +1,24 @@
-"""Whether a search finds the capacity that is there: `python benchmarks/capacity.py`.
+"""Accuracy of the capacity search: `python benchmarks/capacity.py`.
 
-- `quota`: a client quota says what the broker takes, and the capacity should be within 5 % of it, each time.
-- `broker`: nothing does. How much one search differs from the next, on one broker, is its coefficient of variation.
+- `quota`: a client quota sets the capacity. Each search should be within 5 % of it.
+- `broker`: no quota. The coefficient of variation shows how much searches on one broker differ.
 
-Each search is one of its own: none begins where another ended.
+The searches are independent: none begins at the result of another.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import statistics
 import time
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Compound, run_scenario
-from pytest_kafkaperf.runner.warmup import preheat
+from pytest_kafkaperf.runner.rounds import Side, run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests.support.quotas import quota
@@ -31,18 +30,16 @@ _TARGET = 0.05
 
 
 def main() -> None:
-    """Search, and print each search and what they say together."""
+    """Search, and print each result and a summary."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument(
-        "kinds", nargs="*", default=["quota", "broker"], help="quota, broker; both where none is named"
-    )
+    options.add_argument("kinds", nargs="*", default=["quota", "broker"], help="quota, broker; default: both")
     options.add_argument("--runs", type=int, default=10)
-    options.add_argument("--hold", type=float, default=3.0, help="seconds that each rate is held")
+    options.add_argument("--hold", type=float, default=3.0, help="seconds for which each rate is held")
     given = options.parse_args()
     scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup=2.0, rounds=1)
     for kind in given.kinds:
         with provision(ClusterSpec(), target="local") as cluster:
-            preheat(scenario, cluster, duration_s=10.0, on_progress=lambda *_: None)
+            Side(scenario, cluster).warm_up(duration_s=10.0, allocation=WorkerAllocation(), label="")
             limit = quota(cluster, producer_byte_rate=_QUOTA_BYTES) if kind == "quota" else contextlib.nullcontext()
             with limit:
                 found = [_search(scenario, cluster, kind, number) for number in range(1, given.runs + 1)]
@@ -51,9 +48,8 @@ def main() -> None:
 
 def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> float | None:
     plan = SearchPlan(limits=tuple(map(parse_threshold, _LIMITS)), low=5_000.0, high=2_000_000.0)
-    compound = Compound(make=functools.partial(find_capacity, plan, scenario), most=MOST_STEPS)
     began_s = time.monotonic()
-    (one,) = run_scenario(scenario, cluster, compound=compound)
+    (one,) = run_scenario(scenario, cluster, plan=plan)
     took_s = time.monotonic() - began_s
     print(f"{kind} {number}: {_described(one)}, {len(one.steps)} steps, {took_s:.0f} s", flush=True)
     return one.metrics.get("capacity")
@@ -61,13 +57,13 @@ def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> flo
 
 def _described(one: Round) -> str:
     if "capacity" not in one.metrics:
-        return "; ".join(one.problems)
+        return "; ".join(map(str, one.problems))
     bound = "at least " if one.at_least else ""
     return f"{bound}{one.metrics['capacity']:.0f} records/s, p99 {one.metrics['produce.latency.p99'] * 1e3:.1f} ms"
 
 
 def _print(kind: str, found: list[float]) -> None:
-    if len(found) < 2:  # noqa: PLR2004 - of one nothing can be said
+    if len(found) < 2:  # noqa: PLR2004 - one value has no deviation
         return
     spread = statistics.stdev(found) / statistics.mean(found)
     print(f"{kind}: median {statistics.median(found):.0f} records/s, coefficient of variation {spread:.1%}")

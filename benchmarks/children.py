@@ -1,4 +1,4 @@
-"""Child processes of one measured run: started together, bounded, their output timed, their CPU counted."""
+"""Child processes of one measured run: started together, with a timeout, with timed output and counted CPU."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _KILL_TIMEOUT_S = 10
 _ORPHAN_TIMEOUT_S = 2
 _ORPHAN_PAUSE_S = 0.05
 _TAIL_LINES = 12
-"""How much of a failed child's error output is told."""
+"""The lines of a failed child's error output that are shown."""
 
 
 class ChildError(Exception):
-    """A child failed or did not end in time; the text says which and what it wrote last."""
+    """A failed child, or one that did not end in time; the text names it and quotes its last output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,24 +33,24 @@ class Line:
 
     text: str
     at_s: float
-    """When it came, by `time.monotonic`."""
+    """The instant of its arrival, by `time.monotonic`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What children did."""
+    """The output and the CPU of children."""
 
     outputs: tuple[tuple[Line, ...], ...]
-    """Lines of standard output, a tuple a child, in the order of the commands."""
+    """The lines of standard output, one tuple for each child, in the order of the commands."""
     cpu_s: float
-    """User and system seconds of all of them from their very start, with those of their own children that they
-    waited for: the start of a JVM or of an interpreter is included."""
+    """User and system seconds of all children from their start, with those of their own children that they waited for.
+    It includes the start of a JVM or of an interpreter."""
 
 
 def run_together(commands: Sequence[Sequence[str]], *, timeout_s: float) -> Ended:
-    """Start the commands at once and wait for all of them; whatever happens, none is left running.
+    """Start the commands at once and wait for all of them; end those that still run, whatever happens.
 
-    CPU is what `getrusage(RUSAGE_CHILDREN)` gains, so nothing else of this process may end meanwhile.
+    CPU is the increase of `getrusage(RUSAGE_CHILDREN)`, so no other child of this process may end in the meantime.
 
     Raises:
         ChildError: one failed, or did not end within `timeout_s`.
@@ -66,7 +66,7 @@ def run_together(commands: Sequence[Sequence[str]], *, timeout_s: float) -> Ende
 
 @dataclass(slots=True)
 class _Child:
-    """One child in a process group of its own, so that what it started can be ended with it."""
+    """A child in a process group of its own, so that its descendants can be ended with it."""
 
     command: Sequence[str]
     _lines: list[Line] = field(default_factory=list)
@@ -92,7 +92,7 @@ class _Child:
         self._errors.close()
 
     def await_end(self, deadline: float, timeout_s: float) -> tuple[Line, ...]:
-        """Its output, once it has ended well."""
+        """Wait for the child to end without an error, and return its output."""
         try:
             code = self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -111,7 +111,7 @@ class _Child:
                 self._lines.append(Line(text=text.rstrip("\n"), at_s=time.monotonic()))
 
     def _end_orphans(self) -> None:
-        """Workers of ours clean up and go when their parent is gone; whoever does not is killed."""
+        """End the process group: workers clean up and exit when their parent is gone; kill those that do not."""
         deadline = time.monotonic() + _ORPHAN_TIMEOUT_S
         with contextlib.suppress(ProcessLookupError):  # the group is empty
             while time.monotonic() < deadline:

@@ -1,7 +1,7 @@
-"""Side by side with Kafka's own tools and with confluent-kafka, on one local broker: `python benchmarks/compare.py`.
+"""Comparison with Kafka's own tools and with confluent-kafka, on one local broker: `python benchmarks/compare.py`.
 
-Contenders take turns (A B C, A B C, ...). A first turn of each warms the broker and is discarded. README.md says what
-each figure includes.
+Contenders take turns (A B C, A B C, ...). The first turn of each warms up the broker and is discarded. README.md says
+what each figure includes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 README = Path(__file__).parent / "README.md"
 
 _PAUSE_S = 2.0
-"""Between runs: the broker deletes the last topic's files meanwhile."""
+"""Pause between runs, in which the broker deletes the files of the last topic."""
 _BROKER_CONFIG = {"log.segment.delete.delay.ms": "1000"}
-"""Otherwise a deleted topic's files stay for a minute, and are written to disk while others run."""
+"""Without it, the files of a deleted topic stay for a minute and are written to disk during other runs."""
 
 
 def main() -> int:
-    """Measure, print, and write if asked to; 1 where something could not be measured."""
+    """Measure, print, and write the table if asked to. Return 1 if a figure could not be measured."""
     options = _options()
     console = Console()
     chosen = [_scaled(workload, options.scale) for workload in WORKLOADS if workload.name in options.parts]
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def _measure(workload: Workload, arena: Arena, repeats: int) -> Outcome:
-    """All turns of one workload; who fails once is out, with the reason."""
+    """Run all turns of one workload. A contender that fails once is left out, with the reason."""
     runs: dict[str, list[Figures]] = {contender: [] for contender in workload.contenders}
     failures: dict[str, str] = {}
     with arena.backlog(workload) as backlog:
@@ -79,7 +79,7 @@ def _told(figures: Figures) -> str:
 
 
 def _scaled(workload: Workload, scale: float) -> Workload:
-    """The same with fewer or more records, a whole number for each producer."""
+    """Return the workload with another number of records, a whole number for each producer."""
     each = max(1, round(workload.records * scale / workload.producers))
     return dataclasses.replace(workload, records=each * workload.producers)
 
@@ -92,8 +92,8 @@ def _options() -> argparse.Namespace:
     names = [workload.name for workload in WORKLOADS]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("parts", nargs="*", default=names, metavar="PART", help=f"of {', '.join(names)}; default: all")
-    parser.add_argument("--repeats", type=_count, default=5, help="turns, of which medians are shown; default: 5")
-    parser.add_argument("--scale", type=float, default=1.0, help="times the number of records; default: 1")
+    parser.add_argument("--repeats", type=_count, default=5, help="turns; the table shows medians; default: 5")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of records; default: 1")
     parser.add_argument("--kafka-version", help="the broker's and the tools' version, such as 4.1.0")
     parser.add_argument("--write", action="store_true", help=f"replace the table in {README.name}")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Who takes part: how each contender does a workload, and the figures that it gives."""
+"""The contenders: how each of them runs a workload, and the figures that it gives."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.spec import Cluster
 
 RUN_TIMEOUT_S = 300
-"""Bound of one run of one contender."""
+"""Timeout of one run of one contender."""
 
 _FOLDER = Path(__file__).parent
 _PRODUCER_CONFIG = {"acks": str(ACKS), "batch.size": str(BATCH_BYTES), "linger.ms": str(LINGER_MS)}
-"""Of Kafka's own producer and of librdkafka alike."""
+"""The settings of Kafka's own producer and of librdkafka."""
 
 Figures = dict[str, float]
-"""By the names in `workloads`: throughput in records a second, CPU in seconds per million records."""
+"""Figures by the names in `workloads`: throughput in records a second, CPU in seconds per million records."""
 
 
 class ContenderError(Exception):
-    """A contender could not do the workload; the text says why."""
+    """A failed run of a workload; the text says why it failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arena:
-    """What all contenders share: one broker, and the tools of its version."""
+    """The things that all contenders share: one broker, and the tools of its version."""
 
     cluster: Cluster
     tools: Tools
 
     @contextlib.contextmanager
     def topic(self) -> Iterator[str]:
-        """An empty topic, gone afterwards; ours makes its own in the same way."""
+        """Create an empty topic and delete it afterwards; this project's generator creates its own in the same way."""
         admin = Admin(self.cluster.bootstrap_servers, self.cluster.access)
         name = f"kafkaperf-benchmark-{secrets.token_hex(4)}"
         admin.create_topic(name, Scenario.of({"partitions": PARTITIONS}))
@@ -73,7 +73,7 @@ class Arena:
 
     @contextlib.contextmanager
     def backlog(self, workload: Workload) -> Iterator[str | None]:
-        """The topic that rivals drain, filled once by Kafka's own producer; None where nothing is drained."""
+        """Return the topic that the other tools drain, filled once by Kafka's own producer; None without a drain."""
         if workload.action == "produce":
             yield None
             return
@@ -83,10 +83,10 @@ class Arena:
 
 
 def compete(contender: str, arena: Arena, workload: Workload, backlog: str | None) -> Figures:
-    """Let a contender do a workload once.
+    """Let a contender run a workload once.
 
     Raises:
-        ContenderError: it failed; says why.
+        ContenderError: it failed; the text says why.
 
     """
     try:
@@ -101,10 +101,10 @@ def compete(contender: str, arena: Arena, workload: Workload, backlog: str | Non
 
 
 def _ours(arena: Arena, workload: Workload) -> Figures:
-    """The scenario that a test would declare, with a cold client as everybody has, and in a process of its own.
+    """Run the scenario as a test would declare it, with a cold client and in a separate process.
 
-    CPU covers more than the load, as it does for the tools: two starts of Python and more, making and deleting the
-    topic, comparing its offsets with what was acknowledged.
+    CPU covers more than the load, as it does for the tools: at least two starts of Python, creating and deleting the
+    topic, and comparing its offsets with the acknowledgements.
     """
     fields = {
         "records": workload.records,
@@ -131,7 +131,7 @@ def _ours(arena: Arena, workload: Workload) -> Figures:
 
 
 def _producer_tool(arena: Arena, workload: Workload, topic: str) -> Figures:
-    """One process a producer; several count from the first that began to send to the last that ended."""
+    """Run one process for each producer. Several count from the first start of sending to the last end."""
     ended = run_together(_tool_commands(arena, topic, workload), timeout_s=RUN_TIMEOUT_S)
     produced = [read_produced(lines) for lines in ended.outputs]
     span_s = max(each.ended_s for each in produced) - min(each.began_s for each in produced)
@@ -157,7 +157,7 @@ def _librdkafka_drain(arena: Arena, workload: Workload, topic: str) -> Figures:
 
 
 def _librdkafka_tuned_drain(arena: Arena, workload: Workload, topic: str) -> Figures:
-    """By default librdkafka stops fetching for a second whenever 100,000 messages are queued."""
+    """Drain with a larger queue: by default librdkafka stops fetching for a second at 100,000 queued messages."""
     config = {"queued.min.messages": "1000000"}
     return {THROUGHPUT: _librdkafka("drain", arena, workload, topic, config=config)[THROUGHPUT]}
 
@@ -178,7 +178,7 @@ def _librdkafka(action: str, arena: Arena, workload: Workload, topic: str, **mor
 
 
 def _tool_commands(arena: Arena, topic: str, workload: Workload) -> list[list[str]]:
-    """A process a producer; each sends its equal part."""
+    """Return one command for each producer; each sends an equal part."""
     command = arena.tools.produce(
         arena.cluster.bootstrap_servers,
         topic,

@@ -1,7 +1,7 @@
-"""One figure of `scaling.py` in a process of its own: `python benchmarks/controller.py PART SIZE REPEATS`.
+"""One figure of `scaling.py` in a separate process: `python benchmarks/controller.py PART SIZE REPEATS`.
 
-Prints JSON: seconds (the median of so many repeats) and bytes, by what they are of. Nothing that was made before for
-another size is left in the process, and nothing of it counts.
+Prints JSON: seconds (the median of the repeats) and bytes, by name. A separate process contains nothing of another
+size.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ WARMUP_S = 2
 RATE = 2000
 """Records a second of one client."""
 CLIENTS = 2
-"""Of each worker: producers of one, consumers of the next."""
+"""Clients of each worker: the first has producers, the next has consumers."""
 _VARIANTS = 8
-"""Workers do not give the same figures: so many reports each process has, and gives them in turn."""
+"""The number of different reports in each process of the pool; it returns them in turn, since workers differ."""
 _SESSIONS = 5
-"""Of each baseline, five rounds each."""
+"""Sessions of each baseline, of five rounds each."""
 _TESTS_BY_FILE = 20
 _GONE_RATIO = 0.1
-"""Of the tests whose baselines there are."""
+"""The share of the baselines whose tests are gone."""
 
 _made: list[WorkerReport] = []
-"""In the processes of the pool."""
+"""The reports of this process of the pool."""
 
 
 def merge(size: int, repeats: int) -> dict[str, Any]:
-    """So many workers' reports out of a pool of processes, unpickled, and folded into one round.
+    """Fetch the reports of `size` workers from a pool of processes, unpickle them, and fold them into one round.
 
-    The pool has as many processes as there are cores, and each gives many workers' reports, one after the other: 200
-    processes do not fit on the machine. Memory is what the resident memory of this process grows by at its peak.
+    The pool has as many processes as there are cores, and each returns the reports of many workers, one after the
+    other: 200 processes do not fit on the machine. Memory is the growth of this process's resident memory at its peak.
     """
     scenario = Scenario.of(
         {"rate": RATE * CLIENTS * math.ceil(size / 2), "duration": ROUND_S, "consumers": 1, "producers": 1}
@@ -80,7 +80,7 @@ def merge(size: int, repeats: int) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")
     whole_s, here_s, fold_s = [], [], []
     with concurrent.futures.ProcessPoolExecutor(cores, mp_context=context, initializer=_make) as pool:
-        list(pool.map(time.sleep, [0.5] * cores))  # now all of them have made theirs
+        list(pool.map(time.sleep, [0.5] * cores))  # now all processes have made their reports
         first = pool.submit(_report, 0).result()
         fold(LoadReport(workers=[first], start_ns=0), scenario)
         gc.collect()
@@ -108,7 +108,7 @@ def merge(size: int, repeats: int) -> dict[str, Any]:
 
 
 def baselines(size: int, repeats: int) -> dict[str, Any]:
-    """So many baselines in the folder: each of them written, read and compared; all of them looked through."""
+    """Write, read and compare `size` baselines in one folder, and search all of them for orphans."""
     with tempfile.TemporaryDirectory() as name:
         settings = _settings(Path(name))
         store, records = BaselineStore(settings.baselines), _records(size)
@@ -141,7 +141,7 @@ def baselines(size: int, repeats: int) -> dict[str, Any]:
 
 
 def tests(size: int, repeats: int) -> dict[str, Any]:
-    """So many perf tests in a session: planning each with the time budget, and the reports at the end."""
+    """Plan each of `size` perf tests with the time budget, and write the reports at the end."""
     from pytest_kafkaperf.reports.html import write_html  # noqa: PLC0415 - the other parts need no plotly
     from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
     from pytest_kafkaperf.reports.markdown import write_markdown  # noqa: PLC0415
@@ -183,7 +183,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
         def page() -> None:
             write_html(folder / "report.html", **simulated.report(found))
 
-        page()  # loads what draws
+        page()  # loads the modules that draw
         works = {"terminal": table, "Markdown": markdown, "JSON": document, "HTML": page, "plan all": plan}
         return _measured(works, repeats)
 
@@ -193,14 +193,14 @@ def _make() -> None:
 
 
 def _report(worker: int) -> WorkerReport:
-    """What a worker hands over: every second one has produced, the others have consumed."""
+    """Return the report of a worker: even numbers have produced, odd ones have consumed."""
     report = _made[worker % _VARIANTS]
     report.worker = worker
     return report
 
 
 def _made_report(seed: int) -> WorkerReport:
-    """Log-normal latencies around some ms, one in a hundred ten times as long, and each worker a little off."""
+    """Make a report with log-normal latencies of some ms, one in a hundred ten times as long; seeds differ slightly."""
     source = np.random.default_rng(seed)
     produces = seed % 2 == 0
     series = Series(0)
@@ -253,7 +253,7 @@ def _latencies_ns(source: np.random.Generator, level_ns: float) -> npt.NDArray[n
 
 
 def _records(size: int) -> list[BaselineRecord]:
-    from tests.support.results import CREATED, Behaviour, session  # noqa: PLC0415 - the path is set by then
+    from tests.support.results import CREATED, Behaviour, session  # noqa: PLC0415 - the path is set by now
 
     scenario = Scenario.of({"rate": 5000, "duration": 10, "consumers": 1})
     measured = [session(Behaviour(jmx=True), scenario, number) for number in range(_SESSIONS)]
@@ -295,7 +295,7 @@ def _settings(root: Path) -> Settings:
 
 
 def _measured(works: dict[str, Callable[[], None]], repeats: int) -> dict[str, Any]:
-    """Seconds without, and then the most that Python held at a time with its allocations traced."""
+    """Return the seconds without tracing, and then the peak memory of Python with its allocations traced."""
     seconds = {name: _seconds(work, repeats) for name, work in works.items()}
     return {"seconds": seconds, "bytes": {name: _traced_bytes(work) for name, work in works.items()}}
 
@@ -320,7 +320,7 @@ def _traced_bytes(work: Callable[[], None]) -> int:
 
 
 def _peak_bytes() -> int:
-    """The most resident memory so far."""
+    """Return the peak resident memory so far."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

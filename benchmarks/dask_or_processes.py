@@ -1,11 +1,11 @@
-"""Whether load through Dask gives the figures of worker processes: `python benchmarks/dask_or_processes.py`.
+"""Comparison of load through Dask with load from worker processes: `python benchmarks/dask_or_processes.py`.
 
-The same scenario on one local broker, in pairs of rounds: once with processes of this one, once through a Dask cluster
-on loopback. Which comes first changes from pair to pair. All is on one machine, so that clocks are one and the
-difference is what Dask does meanwhile: its scheduler, its workers, and the boards that they keep alike.
+The same scenario runs on one local broker, in pairs of rounds: once with worker processes, once through a Dask cluster
+on loopback. The order changes from pair to pair. Everything is on one machine with one clock, so the difference is the
+work of Dask: its scheduler, its workers, and the shared counters that they synchronize.
 
-A ratio is Dask by processes, with the distribution-free interval of the pairs' ratios at 95 % or the nearest
-attainable: where 1 lies in it, no difference was found.
+A ratio is Dask divided by processes, with the distribution-free interval of the pairs' ratios at 95 % or the nearest
+attainable level. If 1 lies in it, no difference was found.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ FIGURES = (
     "client.cpu",
 )
 SCALE = {"throughput": 1.0, "p50": 1000.0, "p99": 1000.0, "cpu": 1.0}
-"""From base units to those that are printed: records/s, ms, s a million records."""
+"""Factors from base units to printed units: records/s, ms, s a million records."""
 
 
 def main() -> int:
-    """Measure and print; 1 where no pair was valid."""
+    """Measure and print. Return 1 if no pair was valid."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help=f"of rounds, of each scenario (default: {PAIRS})")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help=f"pairs of rounds of each scenario (default: {PAIRS})")
     pairs = parser.parse_args().pairs
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     missed = 0
@@ -69,7 +69,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def dask() -> Iterator[WorkerAllocation]:
-    """A Dask cluster of processes on loopback."""
+    """Start a Dask cluster of processes on loopback."""
     with LocalCluster(
         n_workers=DASK_WORKERS,
         threads_per_worker=1,
@@ -81,7 +81,7 @@ def dask() -> Iterator[WorkerAllocation]:
 
 
 def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pairs: int) -> bool:
-    """Print the figures of each pair, and the ratios of all; whether none was valid."""
+    """Print the figures of each pair, and the ratios of all. Return True if none was valid."""
     print(f" {'pair':>5} {'by':9} {'load':>5}" + "".join(f" {figure:>20}" for figure in FIGURES))
     measured = []
     for pair in range(pairs):
@@ -99,7 +99,7 @@ def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pai
 
 
 def one_round(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, name: str) -> Mapping[str, float]:
-    """Run one and print it; nothing of one that does not count."""
+    """Run one round and print it; return no figures for an invalid one."""
     (only,) = run_scenario(scenario, cluster, allocation=allocation)
     values = "".join(f" {only.metrics[figure] * scale(figure):20,.2f}" for figure in FIGURES if figure in only.metrics)
     print(f" {name} {os.getloadavg()[0]:5.1f}{values}{''.join(f' {text}' for text in only.problems)}", flush=True)
@@ -107,7 +107,7 @@ def one_round(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario
 
 
 def ratio(measured: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], figure: str) -> str:
-    """With its interval."""
+    """Format a ratio with its interval."""
     shifts = [math.log(dask[figure] / processes[figure]) for dask, processes in measured]
     interval = pairs_interval(shifts)
     between = "" if interval is None else f" ({math.exp(interval[0]):.3f} to {math.exp(interval[1]):.3f})"
@@ -115,7 +115,7 @@ def ratio(measured: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], f
 
 
 def scale(figure: str) -> float:
-    """From the base unit."""
+    """Convert from the base unit."""
     return SCALE[figure.rpartition(".")[2]]
 
 

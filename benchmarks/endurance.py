@@ -1,15 +1,15 @@
-"""Whether half an hour of load is as sound as ten seconds of it: `python benchmarks/endurance.py`.
+"""Half an hour of load, checked from outside: `python benchmarks/endurance.py`.
 
-A pytest run as a user has it: paced load on three local brokers, three replicas, a consumer group of two, one round.
-What must hold, each seen from outside of what is measured:
+This is a pytest run as users start it: a load with a rate on three local brokers, three replicas, a consumer group of
+two, one round. It checks, independently of the measured program:
 
-- Memory is flat: the median resident memory of pytest and of each worker in the last tenth of the run, against that in
-  the second one. It grows by a few MiB until the series over time, 600 intervals at most, is full.
-- Due times do not drift against the clock: an independent client reads the first and the last seconds of the topic.
-  Each record's due time (its tag) is where the rate puts it; and from there to the wall clock at which it was sent (its
-  timestamp, in whole ms) it is as long at the end as in the beginning, but for what the two clocks of this machine,
-  monotonic and wall, have drifted apart meanwhile.
-- Each record of the window has been read once and gave one sample of end-to-end latency.
+- Memory is flat: it compares the median resident memory of pytest and of each worker in the last tenth of the run with
+  that in the second tenth. Memory grows by a few MiB until the time series, of at most 600 intervals, is full.
+- Due times do not drift against the clock: an independent client reads the first and the last seconds of the topic. The
+  due time of each record (its tag) must match the rate. The time from there to the wall clock of the send (the record's
+  timestamp, in whole ms) must be the same at the beginning and at the end, except for the drift between the monotonic
+  and the wall clock of this machine.
+- Each record of the window was read once and gave one sample of end-to-end latency.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ RATE = 2000
 PARTITIONS = 6
 TOPIC = "endurance"
 FLAT_RATIO = 1.1
-"""More than this is growth."""
+"""The ratio above which memory counts as growing."""
 DRIFT_S = 0.001
 READ_RATIO = 1 / 30
-"""Of the run, at its beginning and at its end, are read."""
+"""The share of the run that is read at its beginning and at its end."""
 TENTHS = 10
 NS_PER_S = 1_000_000_000
 
 _SAMPLE_S = 0.5
 _SPARE_S = 120
-"""For the start and the end of the run."""
+"""Time for the start and the end of the run."""
 _READ_TIMEOUT_S = 300
 
 _TEST = """
@@ -72,15 +72,15 @@ class Sent:
 
     index: int
     due_ns: int
-    """Of this machine's monotonic clock."""
+    """By this machine's monotonic clock."""
     sent_ms: int
-    """Of its wall clock."""
+    """By this machine's wall clock."""
 
 
 def main() -> int:
-    """Measure and print; 1 where something does not hold."""
+    """Measure and print. Return 1 if a check fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--duration", default=DURATION, help=f"of the load (default: {DURATION})")
+    parser.add_argument("--duration", default=DURATION, help=f"duration of the load (default: {DURATION})")
     parser.add_argument("--rate", type=int, default=RATE, help=f"records a second (default: {RATE})")
     options = parser.parse_args()
     duration_s = parse(options.duration, Unit.SECONDS)
@@ -107,7 +107,7 @@ def main() -> int:
 
 
 def _run(folder: Path, servers: str, *, rate: int, duration_s: float) -> list[dict[str, Any]]:
-    """The rounds of a pytest run, as its JSON report has them."""
+    """Return the rounds of a pytest run, from its JSON report."""
     (folder / "test_endurance.py").write_text(
         _TEST.format(topic=TOPIC, rate=rate, duration=duration_s), encoding="utf-8"
     )
@@ -129,7 +129,7 @@ def _clocks_apart_ns() -> int:
 
 
 async def _read(servers: str, seconds: float) -> tuple[list[Sent], list[Sent]]:
-    """What was sent in the first seconds of the window, and in its last."""
+    """Read the records that were sent in the first seconds of the window, and in its last."""
     async with asyncio.timeout(_READ_TIMEOUT_S):
         consumer = AIOKafkaConsumer(bootstrap_servers=servers)
         await consumer.start()
@@ -158,7 +158,7 @@ async def _sent_at(consumer: Any, place: TopicPartition, offset: int) -> int:
 async def _between(
     consumer: Any, begun: dict[TopicPartition, int], ended: dict[TopicPartition, int], *, until_ms: int
 ) -> list[Sent]:
-    """Records from these offsets on that were sent by then; those of the warm-up are left out."""
+    """Read records from these offsets that were sent by then, without those of the warm-up."""
     found = []
     for place, offset in begun.items():
         consumer.seek(place, offset)
@@ -176,7 +176,7 @@ def _sent(value: bytes, timestamp_ms: int) -> Sent:
 
 
 def _show_memory(name: str, samples: list[int]) -> bool:
-    """Whether the memory of one process is flat; prints the median of each tenth of the run."""
+    """Return True if the memory of one process is flat; print the median of each tenth of the run."""
     some = max(1, len(samples) // TENTHS)
     tenths = [statistics.median(samples[place * some : (place + 1) * some] or samples) for place in range(TENTHS)]
     growth = tenths[-1] / tenths[1]
@@ -185,13 +185,13 @@ def _show_memory(name: str, samples: list[int]) -> bool:
 
 
 def _middle(values: list[int]) -> float:
-    """The mean of the middle half: finer than the steps of the median, and far from what was late."""
+    """Return the mean of the middle half: finer than the steps of the median, and insensitive to late records."""
     ordered = sorted(values)
     return statistics.fmean(ordered[len(ordered) // 4 : 3 * len(ordered) // 4] or ordered)
 
 
 def _show_drift(first: list[Sent], last: list[Sent], *, rate: int, apart_ns: int) -> bool:
-    """Whether due times are where the rate puts them, and as far from the clock at the end as in the beginning."""
+    """Return True if due times match the rate, and do not drift against the clock."""
     origin = min(first, key=lambda one: one.index)
     off_ns = max(
         abs(one.due_ns - origin.due_ns - (one.index - origin.index) * NS_PER_S // rate) for one in (*first, *last)
@@ -206,7 +206,7 @@ def _show_drift(first: list[Sent], last: list[Sent], *, rate: int, apart_ns: int
 
 
 def _show_counts(one: dict[str, Any], *, expected: int) -> bool:
-    """Whether each record of the window was read, and timed, once."""
+    """Return True if each record of the window was read and timed once."""
     sent = sum(share["sent"] for share in one["workers"])
     read = sum(share["received"] for share in one["workers"])
     problems = [*one["problems"], *one["warnings"]]

@@ -1,7 +1,7 @@
-"""How long a report takes to write and to open: `python benchmarks/html_report.py [TESTS]`; needs Chromium.
+"""Time to write and to open an HTML report: `python benchmarks/html_report.py [TESTS]`; needs Chromium.
 
-Opening runs from the start of the navigation to the end of the page's load event, by the browser's own clock, with
-whatever is on the first screen drawn. Each figure is the median of five, each in a browser that has just started.
+Opening runs from the start of the navigation to the end of the page's load event, by the browser's own clock, with the
+first screen drawn. Each figure is the median of five runs, each in a new browser.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BOUND_S = 3
 
 
 def main(tests: int) -> None:
-    """Print a line a figure."""
+    """Print one line for each figure."""
     simulated = results.many(tests)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "report.html")

@@ -1,4 +1,4 @@
-"""Kafka's own performance tools, of the broker's version: their jar, their command lines, what their output says."""
+"""Kafka's own performance tools, of the broker's version: their jar, command lines and output."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from children import Line
 
 _JVM_OPTIONS = (
-    # What bin/kafka-producer-perf-test.sh and bin/kafka-consumer-perf-test.sh set (KAFKA_HEAP_OPTS), and what
-    # bin/kafka-run-class.sh sets for every tool (KAFKA_JVM_PERFORMANCE_OPTS).
+    # The values of bin/kafka-producer-perf-test.sh and bin/kafka-consumer-perf-test.sh (KAFKA_HEAP_OPTS), and those of
+    # bin/kafka-run-class.sh for every tool (KAFKA_JVM_PERFORMANCE_OPTS).
     "-Xmx512M",
     "-server",
     "-XX:+UseG1GC",
@@ -35,7 +35,7 @@ _PRODUCED = re.compile(r"(?P<records>\d+) records sent, (?P<rate>[\d.]+) records
 
 
 class ToolError(Exception):
-    """A tool's output does not say what it should."""
+    """Output of a tool that lacks the expected figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Tools:
     def produce(
         self, servers: str, topic: str, *, records: int, record_size_bytes: int, config: Mapping[str, str]
     ) -> list[str]:
-        """The command line of `kafka-producer-perf-test`, as fast as it can.
+        """Return the command line of `kafka-producer-perf-test`, without a limit of its rate.
 
         `--producer-props` has a successor since 4.2, which older versions do not know.
         """
@@ -60,7 +60,7 @@ class Tools:
         ]
 
     def consume(self, servers: str, topic: str, *, records: int, group: str) -> list[str]:
-        """The command line of `kafka-consumer-perf-test`; `--messages`, too, has a successor since 4.2."""
+        """Return the command line of `kafka-consumer-perf-test`; `--messages` has a successor since 4.2, too."""
         return [
             *self._tool("org.apache.kafka.tools.ConsumerPerformance"),
             *("--bootstrap-server", servers, "--topic", topic, "--messages", str(records), "--group", group),
@@ -72,24 +72,24 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produced:
-    """What `kafka-producer-perf-test` printed at its end."""
+    """The last line of `kafka-producer-perf-test`."""
 
     records: int
     rate: float
     """Records a second, from before the first `send()` to after `close()`."""
     ended_s: float
-    """When it printed that, by `time.monotonic`."""
+    """The instant at which the tool printed it, by `time.monotonic`."""
 
     @property
     def began_s(self) -> float:
-        """When it began to send: its end minus the time that its own figures stand for."""
+        """The instant at which it began to send: its end minus the time that follows from its own figures."""
         return self.ended_s - self.records / self.rate
 
 
 def installed_tools(version: str) -> Tools:
-    """The tools of a version whose broker has been started, so that its jars are in the cache.
+    """Return the tools of a version whose broker has been started, so that its jars are in the cache.
 
-    Only the jar of the tools themselves is fetched. The rest is what the broker runs with: resolved together,
+    This fetches only the jar of the tools themselves. The rest are the broker's jars: if both are resolved together,
     another coordinate can pull in an older kafka-clients.
     """
     runtime, cache = java.find(), distribution.cache_folder()

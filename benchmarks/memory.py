@@ -1,8 +1,8 @@
-"""Whether a worker's memory stays flat, however many records it sends or reads: `python benchmarks/memory.py`.
+"""Memory of workers for growing numbers of records: `python benchmarks/memory.py`.
 
-Runs 1 M, 10 M and 50 M records of 100 B as fast as they are acknowledged (acks=1), without and with one consumer,
-each in new worker processes, and samples their resident memory (RSS) from outside. Prints the peak of the largest
-worker, and its ratio to the one with 1 M records.
+Runs 1 M, 10 M and 50 M records of 100 B in a closed loop (acks=1), without and with one consumer, each in new worker
+processes, and samples their resident memory (RSS) from outside. Prints the peak of the largest worker, and its ratio to
+the one with 1 M records.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 COUNTS = (1_000_000, 10_000_000, 50_000_000)
 RECORD_BYTES = 100
 FLAT_RATIO = 1.1
-"""More than this against the smallest count is growth."""
+"""The ratio to the smallest count above which memory counts as growing."""
 
 _SAMPLE_S = 0.05
 _RECORDS_BY_SECOND = 50_000
-"""Slower than this and a run is taken for stuck."""
+"""The rate below which a run counts as stuck."""
 _START_TIMEOUT_S = 120
 _BROKER_CONFIG = {"log.segment.delete.delay.ms": "1000", "log.retention.check.interval.ms": "2000"}
 _KEEP_LITTLE = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20)}
-"""By partition. Only where nobody reads: what a slow consumer has not read must stay."""
+"""Retention of each partition, used only without consumers: records that a slow consumer has not read must stay."""
 _DISK_RATIO = 1.5
-"""Of what the records themselves take, for headers and for the topic that is being deleted."""
+"""Allowance on top of the records themselves, for headers and for the topic that is being deleted."""
 
 
 def peak_bytes(servers: str, *, records: int, consumers: int) -> int:
-    """The most resident memory that a worker had.
+    """Return the peak resident memory of the largest worker.
 
     Raises:
         ChildError: the load failed.
@@ -68,7 +68,7 @@ def peak_bytes(servers: str, *, records: int, consumers: int) -> int:
 
 
 def main() -> int:
-    """Measure and print; 1 where memory grows, or a load failed."""
+    """Measure and print. Return 1 if memory grows, or a load failed."""
     counts = _options().records
     _refuse_full_disk(max(counts))
     shown = Table(box=rich.box.SIMPLE_HEAD)

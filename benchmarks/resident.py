@@ -1,4 +1,4 @@
-"""Resident memory of processes below this one, sampled from outside."""
+"""Resident memory of the descendants of this process, sampled from outside."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from typing import Self
 
 WORKER = "spawn_main"
-"""In the command line of each worker process, and of no other."""
+"""A part of the command line of each worker process, and of no other process."""
 
 
 @dataclass(slots=True)
 class Sampler:
-    """Samples the resident memory of children, and of theirs, for the length of a block."""
+    """Samples of the resident memory of all descendants, taken for the length of a block."""
 
     command: str
-    """What the command line of those that count has in it."""
+    """A part of the command line of the processes that count."""
     pause_s: float
     samples: dict[int, list[int]] = field(default_factory=dict)
     """Bytes by process id, in the order of time."""
@@ -42,7 +42,7 @@ class Sampler:
         counted: dict[int, psutil.Process] = {}
         while not self._over.wait(self.pause_s):
             for process in psutil.Process().children(recursive=True):
-                with contextlib.suppress(psutil.Error):  # it may just have ended
+                with contextlib.suppress(psutil.Error):  # it may have just ended
                     if process.pid not in counted and self.command in " ".join(process.cmdline()):
                         counted[process.pid] = process
             for pid, process in counted.items():

@@ -1,4 +1,4 @@
-"""What came of it: claims against figures, as a table in the terminal and in README.md."""
+"""The results: claims against figures, as a table in the terminal and in README.md."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ END = "<!-- /results -->"
 
 _COLUMNS = ("figure", "against", "ours", "theirs", "ratio", "target", "met")
 _WIDTHS = {"figure": 15, "against": 24, "ours": 5, "theirs": 5, "ratio": 5, "target": 8}
-"""Of the longest texts, so that all tables align."""
+"""The lengths of the longest texts, so that all tables align."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the contenders did with one workload."""
+    """The runs of the contenders with one workload."""
 
     workload: Workload
     runs: Mapping[str, Sequence[Figures]]
-    """By contender, one entry a repeat; none where it failed."""
+    """Runs by contender, one entry for each repeat; none if it failed."""
     failures: Mapping[str, str]
-    """By contender: why it has no runs."""
+    """The reason for having no runs, by contender."""
 
 
 def tables(outcomes: Sequence[Outcome]) -> Group:
-    """All claims by their medians, for the terminal: a table a workload."""
+    """Return all claims by their medians, for the terminal: a table for each workload."""
     return Group(*map(_table, outcomes))
 
 
 def write(readme: Path, outcomes: Sequence[Outcome], *, cluster: Cluster, command: str, repeats: int) -> None:
-    """Replace what stands between the marker comments.
+    """Replace the text between the marker comments.
 
     Raises:
         ValueError: the markers are not there.
@@ -89,7 +89,7 @@ def _markdown(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _cells(outcome: Outcome, claim: Claim, *, with_range: bool) -> tuple[str, ...]:
-    """One claim as `_COLUMNS` has it."""
+    """Return one claim as `_COLUMNS` has it."""
     rival_figure = claim.rival_figure or claim.figure
     ours = [figures[claim.figure] for figures in outcome.runs.get(OURS, ())]
     theirs = [figures[rival_figure] for figures in outcome.runs.get(claim.rival, ())]
@@ -107,13 +107,13 @@ def _cells(outcome: Outcome, claim: Claim, *, with_range: bool) -> tuple[str, ..
 
 
 def number(value: float, figure: str) -> str:
-    """`1420k`: without the unit, which the figure's name tells."""
+    """Format as `1420k`, without the unit, which the figure's name has."""
     unit = UNITS[figure]
     return format_quantity(value, unit).removesuffix(f" {unit}")
 
 
 def _shown(values: Sequence[float], figure: str, *, with_range: bool) -> str:
-    """`1420k (1300k to 1500k)`: the median, and the lowest and the highest."""
+    """Format as `1420k (1300k to 1500k)`: the median, and the lowest and the highest value."""
     if not values:
         return "-"
     median, low, high = (number(value, figure) for value in (statistics.median(values), min(values), max(values)))
@@ -128,7 +128,7 @@ def _preamble(cluster: Cluster, command: str, repeats: int) -> str:
 
 
 def _brief(reason: str) -> str:
-    """Its first line and, where the child wrote more, its last."""
+    """Return the first line and, if the child wrote more, the last."""
     first, *rest = reason.splitlines()
     return f"{first}: {rest[-1].strip()}" if rest else first
 

@@ -1,9 +1,9 @@
-"""Does with confluent-kafka what a Python application would: `python run_librdkafka.py produce|drain ASSIGNMENT`.
+"""The load of a Python application on confluent-kafka: `python run_librdkafka.py produce|drain ASSIGNMENT`.
 
-ASSIGNMENT is JSON: `servers`, `topic`, `records`, `config`, and for produce `record_size_bytes`. Prints
-`{"records": n, "elapsed_s": seconds}`. Produce runs from before the first `produce()` to the end of `flush()`, with
-a delivery callback that counts each record. Drain runs from the assignment of the partitions to the last record, with
-each value read; joining the group is left out, as it is of ours.
+ASSIGNMENT is JSON: `servers`, `topic`, `records`, `config`, and for produce `record_size_bytes`. Prints `{"records": n,
+"elapsed_s": seconds}`. Produce runs from before the first `produce()` to the end of `flush()`, with a delivery callback
+that counts each record. Drain runs from the assignment of the partitions to the last record, and reads each value; the
+time of joining the group is left out, as in this project's own figures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _QUEUE_RECORDS = 1_000_000
-"""With fewer, `produce()` refuses more often."""
+"""With a smaller queue, `produce()` refuses records more often."""
 _FULL_POLL_S = 0.01
 _FLUSH_TIMEOUT_S = 120
 _SILENCE_TIMEOUT_S = 30
@@ -27,7 +27,7 @@ _CHUNK_RECORDS = 1000
 
 
 def produce(servers: str, topic: str, records: int, record_size_bytes: int, config: Mapping[str, Any]) -> float:
-    """Seconds from the first `produce()` until each record is delivered."""
+    """Return the seconds from the first `produce()` until each record is delivered."""
     failures: list[str] = []
     delivered = 0
 
@@ -59,7 +59,7 @@ def produce(servers: str, topic: str, records: int, record_size_bytes: int, conf
 
 
 def drain(servers: str, topic: str, records: int, config: Mapping[str, Any]) -> float:
-    """Seconds from the assignment of the partitions until each record is read."""
+    """Return the seconds from the assignment of the partitions until each record is read."""
     assigned_s: list[float] = []
     consumer = confluent_kafka.Consumer(
         {
@@ -90,7 +90,7 @@ def drain(servers: str, topic: str, records: int, config: Mapping[str, Any]) -> 
 
 
 def main() -> None:
-    """Do it and print the time."""
+    """Run the load and print the time."""
     action, assignment = sys.argv[1:]
     arguments = json.loads(assignment)
     elapsed_s = produce(**arguments) if action == "produce" else drain(**arguments)

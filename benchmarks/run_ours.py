@@ -1,8 +1,8 @@
-"""Runs one scenario of pytest-kafkaperf in a process of its own: `python run_ours.py SERVERS SCENARIO_AS_JSON`.
+"""One scenario of pytest-kafkaperf in a separate process: `python run_ours.py SERVERS SCENARIO_AS_JSON`.
 
 Prints `{"metrics": {name: value}, "cpu_s": seconds}` in one line. The load runs in the workers that `run_scenario`
-starts, as under pytest. `cpu_s` is what children cost that live on and nobody waits for (multiprocessing's resource
-tracker); the rest is known to whoever waits for this process.
+starts, as under pytest. `cpu_s` is the CPU of children that are still running and that this process does not wait for
+(multiprocessing's resource tracker); the parent of this process counts the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main() -> None:
     servers, fields = sys.argv[1:]
     (measured,) = run_scenario(Scenario.of(json.loads(fields)), Cluster(bootstrap_servers=servers))
     if measured.problems:
-        sys.exit("\n".join(measured.problems))
+        sys.exit("\n".join(map(str, measured.problems)))
     for warning in measured.warnings:
         print(warning, file=sys.stderr)
     spent = [child.cpu_times() for child in psutil.Process().children()]

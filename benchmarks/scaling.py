@@ -1,14 +1,14 @@
-"""How the controller's cost grows with workers, baselines and tests: `python benchmarks/scaling.py [PART ...]`.
+"""Growth of the controller's cost with workers, baselines and tests: `python benchmarks/scaling.py [PART ...]`.
 
-The parts are `merge`, `baselines`, `tests` and `collection`. Each size of each is measured in a new process
-(`controller.py`), so that nothing of a smaller one is left in it; collection in pairs of pytest runs, perf tests and
-empty ones in turn. Prints Markdown: a table a part, and below it from which size on a column grows faster than its
-size. Ends with 1 where merging the reports of 200 workers takes a second, or collecting 500 perf tests more than twice
-as long as 500 empty ones.
+The parts are `merge`, `baselines`, `tests` and `collection`. Each size of each part is measured in a new process
+(`controller.py`), so that nothing of a smaller size remains in it. Collection is measured in pairs of pytest runs, of
+perf tests and of empty tests in alternation. Prints Markdown: a table for each part, and below it the size from which a
+column grows faster than its size. Exits with 1 if merging the reports of 200 workers takes a second, or if collecting
+500 perf tests takes more than twice as long as 500 empty ones.
 
-The exponent of a column is its slope on logarithmic scales from a size to ten times that size, so that the noise of
-one figure is no bend. Up to 1.2 it counts as linear. What begins with a large constant comes near to 1 from below, and
-late.
+The exponent of a column is its slope on logarithmic scales from a size to ten times that size, so that the noise of one
+figure does not look like a bend. Up to 1.2 it counts as linear. A column that begins with a large constant approaches 1
+slowly, from below.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TESTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 SIZES = {"merge": WORKERS, "baselines": BASELINES, "tests": TESTS, "collection": TESTS}
 OF = {"merge": "workers", "baselines": "baselines", "tests": "tests", "collection": "tests"}
 LINEAR = 1.2
-"""The largest exponent that is."""
+"""The largest exponent that counts as linear."""
 MERGE_LIMIT_S = 1.0
 COLLECTION_LIMIT = 2.0
 
@@ -57,14 +57,14 @@ def test_{number}():
 """
 _INI = "[pytest]\nkafka_cluster = local\n"
 _PYTEST = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-p", "kafkaperf", "-p", "benchmark")
-"""With what the plugin brings along, and no other plugin: what others take would hide what this one does."""
+"""Options that load the plugins that this plugin requires, and no others, whose cost would hide that of this plugin."""
 
 Columns = dict[str, list[float]]
-"""Figures by what they are of, each as long as there are sizes."""
+"""Figures by name, one for each size."""
 
 
 def controller(part: str, sizes: Sequence[int], repeats: int) -> tuple[Columns, Columns]:
-    """Seconds and bytes of a part by size."""
+    """Measure seconds and bytes of a part by size."""
     seconds: Columns = {}
     sizes_bytes: Columns = {}
     for size in sizes:
@@ -80,7 +80,7 @@ def controller(part: str, sizes: Sequence[int], repeats: int) -> tuple[Columns, 
 
 
 def collection(sizes: Sequence[int], pairs: int) -> tuple[Columns, Columns]:
-    """Seconds of whole runs, those of CPU, and the most resident memory; medians of so many pairs."""
+    """Measure seconds of whole runs, seconds of CPU, and peak resident memory: medians of pairs."""
     kinds = {"perf tests": _PERF, "empty tests": _EMPTY}
     seconds: Columns = {f"{kind}{what}": [] for what in ("", ", CPU") for kind in kinds}
     sizes_bytes: Columns = {kind: [] for kind in kinds}
@@ -88,7 +88,7 @@ def collection(sizes: Sequence[int], pairs: int) -> tuple[Columns, Columns]:
         with tempfile.TemporaryDirectory() as name:
             projects = {kind: _project(Path(name, kind), text, size) for kind, text in kinds.items()}
             for folder in projects.values():
-                _collected(folder)  # compiles what is not compiled yet
+                _collected(folder)  # compiles the modules that are not compiled yet
             runs = [{kind: _collected(folder) for kind, folder in projects.items()} for _ in range(pairs)]
         for kind in kinds:
             whole_s, cpu_s, size_bytes = (
@@ -101,16 +101,16 @@ def collection(sizes: Sequence[int], pairs: int) -> tuple[Columns, Columns]:
 
 
 def exponents(sizes: Sequence[int], values: Sequence[float]) -> dict[int, float]:
-    """The slope on logarithmic scales from each size to ten times as much, by the smaller one; 1 is linear.
+    """Return the slope on logarithmic scales from each size to ten times as much, by the smaller one; 1 is linear.
 
-    Without sizes that took nothing, such as reports that fit into memory that was there.
+    Sizes with a figure of zero are left out, such as reports that fit into memory that was already allocated.
     """
     known = {size: value for size, value in zip(sizes, values, strict=True) if value > 0}
     return {size: math.log10(known[10 * size] / known[size]) for size in known if 10 * size in known}
 
 
 def steep_from(sizes: Sequence[int], values: Sequence[float]) -> int | None:
-    """The size from which on a column grows faster than its size; None: it never does."""
+    """Return the size from which a column grows faster than its size; None if it never does."""
     found = None
     for size, exponent in reversed(exponents(sizes, values).items()):
         if exponent <= LINEAR:
@@ -128,7 +128,7 @@ def _project(folder: Path, text: str, size: int) -> Path:
 
 
 def _collected(folder: Path) -> tuple[float, float, int]:
-    """Seconds from start to exit, those of CPU, and the most resident memory."""
+    """Return the seconds from start to exit, the seconds of CPU, and the peak resident memory."""
     kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began_s = time.perf_counter()
     process = subprocess.Popen(  # noqa: S603 - pytest itself
@@ -140,7 +140,7 @@ def _collected(folder: Path) -> tuple[float, float, int]:
     )
     bound = threading.Timer(_TIMEOUT_S, process.kill)
     bound.start()
-    _, status, usage = os.wait4(process.pid, 0)  # `wait` would not tell what the process has used
+    _, status, usage = os.wait4(process.pid, 0)  # `wait` would not return the resource use of the process
     bound.cancel()
     taken_s = time.perf_counter() - began_s
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -173,7 +173,7 @@ def _print_table(part: str, sizes: Sequence[int], seconds: Columns, sizes_bytes:
 
 
 def _last(sizes: Sequence[int], values: Sequence[float]) -> str:
-    """The exponent up to the largest size."""
+    """Format the exponent up to the largest size."""
     return f"{[*exponents(sizes, values).values()][-1]:.2f}"
 
 
@@ -183,7 +183,7 @@ def _scaled(value: float, steps: Sequence[tuple[str, float]]) -> str:
 
 
 def main() -> int:
-    """Measure and print; 1 where a requirement is not met."""
+    """Measure and print. Return 1 if a requirement is not met."""
     options = _options()
     met = True
     for part in options.parts:
@@ -204,7 +204,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     names = list(SIZES)
     parser.add_argument("parts", nargs="*", default=names, metavar="PART", help=f"of {', '.join(names)}; default: all")
-    parser.add_argument("--repeats", type=int, default=7, help="of each size, of which medians are shown; default: 7")
+    parser.add_argument(
+        "--repeats", type=int, default=7, help="repeats of each size; the table shows medians; default: 7"
+    )
     options = parser.parse_args()
     unknown = sorted(set(options.parts) - set(names))
     if unknown:

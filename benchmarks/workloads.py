@@ -1,4 +1,4 @@
-"""What is measured, and what is claimed of it."""
+"""The workloads, and the claims on them."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ PARTITIONS = 6
 ACKS = 1
 BATCH_BYTES = 16 * 1024
 LINGER_MS = 5
-"""The same for everybody, with no compression; whatever else is set is each side's own default."""
+"""Settings of all contenders, without compression; every other setting is the default of each."""
 
 OURS = "pytest-kafkaperf"
 PRODUCER_TOOL = "kafka-producer-perf-test"
 CONSUMER_TOOL = "kafka-consumer-perf-test"
 LIBRDKAFKA = "confluent-kafka"
 LIBRDKAFKA_TUNED = "confluent-kafka, tuned"
-"""Drains with a larger queue than its default, which makes it wait."""
+"""librdkafka with a larger queue than its default, with which it pauses."""
 
 THROUGHPUT = "records/s"
-"""As each contender states it itself."""
+"""The throughput, as each contender reports it."""
 FETCH_THROUGHPUT = "fetch records/s"
-"""Of `kafka-consumer-perf-test`: `fetch.nMsg.sec`, which leaves the joining of the group out."""
+"""The figure of `kafka-consumer-perf-test` without the time of joining the group: `fetch.nMsg.sec`."""
 CPU = "CPU s/M records"
-"""User and system seconds of the whole client processes, their start-up included, by million records."""
+"""User and system seconds of the whole client processes, start-up included, by million records."""
 
 UNITS = {THROUGHPUT: Unit.RECORD_RATE, FETCH_THROUGHPUT: Unit.RECORD_RATE, CPU: Unit.CPU_COST}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One row of the table: a figure of ours against one of a rival."""
+    """One row of the table: a figure of this project against one of another tool."""
 
     rival: str
     figure: str = THROUGHPUT
     rival_figure: str | None = None
-    """Where the rival gives it another name."""
+    """The name of the figure in the other tool, if it differs."""
     at_least: float | None = None
-    """Bound of ours by theirs; a row without one only informs."""
+    """Bound of the ratio of ours to theirs; a row without one only informs."""
     at_most: float | None = None
 
     def is_met(self, ratio: float) -> bool | None:
-        """Whether this ratio is within the bound; None where there is none."""
+        """Return True if this ratio is within the bound; None without a bound."""
         if self.at_least is not None:
             return ratio >= self.at_least
         return None if self.at_most is None else ratio <= self.at_most
 
     def target(self) -> str:
-        """The bound, for people."""
+        """Format the bound."""
         if self.at_least is not None:
             return f">= {self.at_least:.1f}x"
         return "" if self.at_most is None else f"<= {self.at_most:.2f}x"
@@ -57,20 +57,20 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One thing that every contender does in turn."""
+    """One workload that every contender runs in turn."""
 
     name: str
     title: str
     action: Literal["produce", "drain"]
     records: int
-    """In all; each producer sends its equal part."""
+    """Records in all; each producer sends an equal part."""
     record_size_bytes: int
     producers: int = 1
     claims: tuple[Claim, ...]
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        """Ours first, then the rivals as the claims name them."""
+        """The contenders: ours first, then the others in the order of the claims."""
         return (OURS, *dict.fromkeys(claim.rival for claim in self.claims))
 
 

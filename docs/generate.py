@@ -1,7 +1,8 @@
-"""The guide's reference, made of the code: `python docs/generate.py` writes it into the pages.
+"""The generator of the guide's reference: `python docs/generate.py` writes it into the pages, and the JSON Schemas.
 
-A page holds text between `<!-- generated: NAME -->` and `<!-- end of NAME -->`. It is committed, so that it can be read
-in the repository, too; a test holds it to the code. MkDocs calls the hooks below and takes it from the code anyway.
+Generated text stands between `<!-- generated: NAME -->` and `<!-- end of NAME -->`. It is committed, so that people can
+read it in the repository; a test fails when it differs from the code. MkDocs calls the hooks below, which generate it
+again for the site.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import _parser
 from pytest_kafkaperf.plugin.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
 from pytest_kafkaperf.reports.json_reader import Report
-from pytest_kafkaperf.scenario.fields import format_field
+from pytest_kafkaperf.scenario.fields import FIELD_UNITS, format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineSession, Imported
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -40,28 +41,32 @@ if typing.TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "tests/README.md", "examples/ci/*.yml")
+OUTSIDE = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "benchmarks/README.md",
+    "tests/README.md",
+    "examples/ci/*.yml",
+)
 """What the guide has of the repository besides its own folder, under its own path."""
 
 _BLOCK = re.compile(
     r"(?P<start><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.DOTALL
 )
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _LINK = re.compile(r"(?P<before>\]\()(?P<up>(?:\.\./)+)(?P<path>[^)#\s]+)")
 
 _TEXTS = {
-    "duration": "time",
-    "linger": "time",
-    "warmup": "time",
-    "records": "records",
-    "transaction_size": "records",
-    "batch_size": "size",
     "record_size": "size, or a mapping of sizes to shares",
     "rate": "rate, a ramp or steps",
     "correlate": "function",
     "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
-"""How a field of `kafka_scenario` is written, where its type does not tell."""
+"""The values that a field of `kafka_scenario` takes, where neither its type nor its unit says so."""
+_QUANTITIES = {Unit.SECONDS: "time", Unit.RECORDS: "records", Unit.BYTES: "size"}
+"""The values that a field with this unit takes."""
 _TYPES = {
     int: "whole number",
     float: "number",
@@ -101,12 +106,9 @@ def pages() -> Iterable[Path]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Hook of MkDocs: add what is made by the build alone, and what lies outside of the guide's folder."""
+    """Hook of MkDocs: add the pages that lie outside of the guide's folder."""
     from mkdocs.structure.files import File  # noqa: PLC0415 - of the group `docs`
 
-    for name, schema in schemas().items():
-        content = json.dumps(schema, indent=2)
-        files.append(File.generated(config, f"reference/{name}.schema.json", content=content))
     for path in (path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))):
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files
@@ -131,9 +133,12 @@ def inside(markdown: str, uri: str) -> str:
     return _LINK.sub(shorter, markdown)
 
 
-def schemas() -> dict[str, dict[str, Any]]:
-    """The JSON Schema of each file that others may read, by name."""
-    return {"baseline": BaselineRecord.model_json_schema(), "report": Report.model_json_schema()}
+def schemas() -> dict[Path, str]:
+    """The text of each published JSON Schema, by its path: of baseline files, and of what is stable in JSON reports."""
+    return {
+        FOLDER / "reference" / f"{name}.schema.json": f"{json.dumps({'$schema': _DIALECT, **schema}, indent=2)}\n"
+        for name, schema in (("baseline", BaselineRecord.model_json_schema()), ("report", Report.model_json_schema()))
+    }
 
 
 def docstrings(model: type) -> dict[str, str]:
@@ -191,7 +196,8 @@ def _fields(model: type[BaseModel]) -> str:
 
 def _kind(name: str, one: FieldInfo) -> str:
     bounds = _bounds(name, [*one.metadata, *_metadata(one.annotation)])
-    kind = _TEXTS.get(name) or _of_type(one.annotation).removesuffix(" or `null`")
+    by_unit = _QUANTITIES.get(FIELD_UNITS[name]) if name in FIELD_UNITS else None
+    kind = _TEXTS.get(name) or by_unit or _of_type(one.annotation).removesuffix(" or `null`")
     return f"{kind}{f', {bounds}' if bounds else ''}"
 
 
@@ -225,7 +231,7 @@ def _metadata(annotation: Any) -> list[Any]:
 def _bounds(name: str, metadata: Iterable[Any]) -> str:
     signs = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
     found = [
-        text.format(format_field(name, value) if _TEXTS.get(name) in ("size", "time") else f"{value:,}")
+        text.format(format_field(name, value) if FIELD_UNITS.get(name) in (Unit.BYTES, Unit.SECONDS) else f"{value:,}")
         for one in metadata
         for sign, text in signs.items()
         if (value := getattr(one, sign, None)) is not None
@@ -341,11 +347,11 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Write every page that is not as the code has it."""
-    for path in pages():
-        text = path.read_text(encoding="utf-8")
-        if fill(text) != text:
-            path.write_text(fill(text), encoding="utf-8")
+    """Write every page and schema that differs from what the code says."""
+    texts = {path: fill(path.read_text(encoding="utf-8")) for path in pages()} | schemas()
+    for path, text in texts.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
             print(f"written: {path.relative_to(ROOT)}")
 
 

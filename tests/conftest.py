@@ -1,4 +1,4 @@
-"""What tests need of the machine, and what they bear of it."""
+"""Settings and fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pytest_kafkaperf.clusters.docker.daemon import look
 from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
-_RERUNS = 2
-
 # The same examples in every run, fewer of them while somebody waits, and no folder left behind.
 _EXAMPLES = 150 if os.environ.get("CI") else 30
 # A mutant fails by any example: to look for the smallest would take most of the time.
@@ -24,10 +22,7 @@ settings.load_profile("kafkaperf")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need Docker where there is none, and say why; try those with load again that fail."""
-    for item in items:
-        if item.get_closest_marker("broker"):
-            item.add_marker(pytest.mark.flaky(reruns=_RERUNS))
+    """Skip tests that need Docker where there is none, and say why."""
     in_need = [item for item in items if item.get_closest_marker("docker")]
     if not in_need:
         return

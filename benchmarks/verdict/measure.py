@@ -1,16 +1,16 @@
-"""How often the rule errs on real brokers: `python benchmarks/verdict/measure.py`.
+"""Errors of the rule on real brokers: `python benchmarks/verdict/measure.py`.
 
 Every comparison is a run of pytest, as users start it, on fresh local brokers (`project/` has the tests):
 
-- `aa`: nothing changed; against a baseline of 5 sessions, no limit should fail.
-- `slow`: one producer against a client quota; the baseline of 5 sessions knows none.
-- `pairs`: a quota on the candidate alone, under a paced load, beside a reference in the same session, without one.
-- `equal`: a reference that is the same.
-- `flush`, `threads`: a candidate of the reference's version with another property, and a slower broker for it.
+- `aa`: nothing changed; against a baseline of 5 sessions, no threshold should fail.
+- `slow`: one producer with a client quota; the baseline of 5 sessions was measured without a quota.
+- `pairs`: a quota on the candidate only, with a load at a rate, and a reference without the quota in the same session.
+- `equal`: a reference that is the same as the candidate.
+- `flush`, `threads`: a candidate of the reference's version with another property, which makes it slower.
 
-Each comparison is kept in `results.jsonl` at once: what was interrupted goes on where it was, `--fresh` begins anew,
-and `--report` only prints the table. "25 % slower" is a quota that leaves 1/1.25 of the throughput: of the baseline's,
-or in `pairs` of the rate; what it left in truth stands in the table.
+Each comparison is written to `results.jsonl` at once: an interrupted run continues, `--fresh` starts again, and
+`--report` only prints the table. "25 % slower" is a quota that leaves 1/1.25 of the throughput: of the baseline's, or
+in `pairs` of the rate; the table has the throughput that it really left.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ BASELINES = HERE / "baselines"
 _TIMEOUT_S = 1800
 _SESSIONS = 5
 _STEPS = 4
-"""Towards the quota that leaves a given throughput: it is not proportional to it."""
+"""Steps towards the quota that leaves a given throughput, which is not proportional to it."""
 _BYTES_A_RECORD = 1100
-"""As a quota counts those of 1 KiB in the fullest requests, to begin with."""
+"""The first estimate of the bytes that a quota counts for a record of 1 KiB."""
 _PACED_BYTES_A_SECOND = 50 * 2**20
 """The rate of `test_paced`."""
 _PACED_BYTES_A_BYTE = 1.0146
-"""As a quota counts them there; measured: 45 and 49 MB/s leave 43,330 and 47,180 records/s of 1 KiB."""
+"""Bytes that a quota counts for each byte; measured: 45 and 49 MB/s leave 43,330 and 47,180 records/s of 1 KiB."""
 _RUNS = {"aa": 40, "slow 25": 20, "slow 50": 10, "pairs 15": 20, "pairs 25": 10, "equal": 20, "flush": 3, "threads": 3}
 _FLUSH = ("log.flush.interval.messages", "1", str(2**63 - 1))
 _THREADS = ("num.io.threads", "1", "8")
-"""A property, the candidate's value, and Kafka's default, which is the reference's."""
+"""A property, the candidate's value, and Kafka's default, which is the reference's value."""
 
 
 def main() -> None:
-    """Do what is missing, and print the table."""
+    """Run the missing comparisons, and print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("phases", nargs="*", help=f"of {', '.join(_RUNS)}; all, where none is named")
-    options.add_argument("--runs", type=int, help="of each phase, instead of its own number")
-    options.add_argument("--fresh", action="store_true", help="forget what was measured before")
-    options.add_argument("--report", action="store_true", help="measure nothing")
+    options.add_argument("phases", nargs="*", help=f"of {', '.join(_RUNS)}; default: all")
+    options.add_argument("--runs", type=int, help="runs of each phase, instead of its own number")
+    options.add_argument("--fresh", action="store_true", help="delete earlier results first")
+    options.add_argument("--report", action="store_true", help="only print the table of earlier results")
     given = options.parse_args()
     if given.fresh:
         RESULTS.unlink(missing_ok=True)
@@ -78,7 +78,7 @@ def _missing(phase: str, runs: int) -> Iterator[dict[str, Any]]:
 
 
 def _way(phase: str) -> tuple[list[str], dict[str, str]]:
-    """The arguments and the environment of each run of a phase."""
+    """Return the arguments and the environment of each run of a phase."""
     match phase.split():
         case ["aa"]:
             return ["test_quickstart.py", _baselines("test_quickstart.py")], {}
@@ -97,7 +97,7 @@ def _way(phase: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _configs(test: str, name: str, candidate: str, reference: str) -> tuple[list[str], dict[str, str]]:
-    """Two brokers of one version that differ in a property."""
+    """Return the arguments and the environment for two brokers of one version that differ in a property."""
     return [*_pair(test), f"--kafka-reference-config={name}={reference}"], {"KAFKAPERF_PROPERTY": f"{name}={candidate}"}
 
 
@@ -106,7 +106,7 @@ def _pair(test: str) -> list[str]:
 
 
 def _baselines(tests: str) -> str:
-    """The option that names a folder with a baseline of these tests, which is measured where it is missing."""
+    """Return the option that names a folder with a baseline of these tests; measure it if it is missing."""
     folder = BASELINES / tests.partition(".")[0]
     option = f"--kafka-baselines={folder}"
     if not folder.exists():
@@ -115,7 +115,7 @@ def _baselines(tests: str) -> str:
 
 
 def _slower(percent: int) -> dict[str, str]:
-    """The quota that leaves a throughput which would have to grow by so much to be the baseline's again."""
+    """Return the environment with the quota that leaves 1/(1 + percent/100) of the baseline's throughput."""
     tests = "test_guard.py::test_guard"
     _baselines(tests)
     (file,) = (BASELINES / "test_guard").rglob("*.json")
@@ -129,18 +129,18 @@ def _slower(percent: int) -> dict[str, str]:
         print(
             f"quota {rate / 1e6:.1f} MB/s leaves {left:.0f} of {known:.0f} records/s, wanted {wanted:.0f}", flush=True
         )
-        # The mean of all steps: to chase each single one would follow the noise.
+        # The mean of all steps, because single steps are noisy.
         found.append(rate / left)
         rate = wanted * statistics.mean(found)
     return {"KAFKAPERF_BYTE_RATE": str(int(rate))}
 
 
 def _pytest(*arguments: str, **environment: str) -> dict[str, Any]:
-    """The JSON report of a run."""
+    """Run pytest and return its JSON report."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kafka-cluster=local"]
-        done = subprocess.run(  # noqa: S603 - ourselves
+        done = subprocess.run(  # noqa: S603 - pytest, on this project's own tests
             [*command, f"--kafka-json={report}", *arguments],
             cwd=PROJECT,
             env={**os.environ, "PYTHONPATH": str(HERE.parents[1]), **environment},
@@ -175,7 +175,7 @@ def _results() -> list[dict[str, Any]]:
 
 
 def _table() -> str:
-    """One row a phase and metric, as Markdown."""
+    """Return one row for each phase and metric, as Markdown."""
     rows = [
         "| runs of | metric | runs | suspect | regressed | invalid | change | finds |",
         "|---|---|--:|--:|--:|--:|--:|--:|",

@@ -1,9 +1,9 @@
-"""How often the rule of the verdict errs, and what it finds, as Markdown: `python benchmarks/verdict/simulate.py`.
+"""Errors of the rule on simulated noise, and what it finds, as Markdown: `python benchmarks/verdict/simulate.py`.
 
-Log-normal noise with a given standard deviation within and between sessions, 5 rounds a session, one limit. The first
-table compares with a stored baseline, the second pairs each round with one of a reference cluster, which has noise of
-its own of the same size. What the machine does to both is in neither figure: it cancels. Half a minute; the draws are
-the same in every run.
+The noise is log-normal with a given standard deviation within and between sessions; there are 5 rounds a session and
+one threshold. The first table compares with a stored baseline. The second pairs each round with one on a reference
+cluster that has its own noise of the same size. Disturbances that affect both clusters are in neither table, because
+they cancel out. It takes half a minute; the random draws are the same in every run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOISES = ((0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
-"""Within and between sessions: calm, as it was measured of the throughput of fresh brokers, and rough."""
+"""Standard deviations within and between sessions: quiet, as measured for the throughput of fresh brokers, noisy."""
 TOLERANCES = (0.05, 0.10, 0.20)
 BASELINES = (1, 3, 5, 10)
 ROUNDS = 5
@@ -47,7 +47,7 @@ COLUMNS = (
 def main() -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=RUNS, help="tests a cell")
+    parser.add_argument("--runs", type=int, default=RUNS, help="simulated tests for each row")
     runs = parser.parse_args().runs
     print(_table(("sessions", *COLUMNS), _rows(BASELINES, runs)))
     print(_table(COLUMNS, (row[1:] for row in _rows((None,), runs))))

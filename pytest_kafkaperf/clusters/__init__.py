@@ -1,5 +1,5 @@
-"""Kafka clusters: started by the session (`local`, `docker`) or by others (`external`), reached and watched.
+"""Kafka clusters that the session starts (`local`, `docker`) or that others run (`external`), and their monitoring.
 
-`provision` gives one for a `ClusterSpec`. It may import `core` and `scenario`; a provider's libraries load when a
-cluster starts.
+`provision` returns a cluster for a `ClusterSpec`. This package may import `core` and `scenario`; a provider's libraries
+are imported when a cluster starts.
 """

@@ -1,9 +1,8 @@
-"""The clusters of a session: each started when first asked for, and shared by the tests that want such a one."""
+"""The clusters of a session: each is started at its first use and shared by the tests that request an equal one."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,19 +14,19 @@ from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageEr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What cluster is asked for; equal ones are shared."""
+    """A request for a cluster; equal requests share one."""
 
     spec: ClusterSpec
     target: Target
-    """The text of `--kafka-cluster`, or what `--kafka-reference` says in its words."""
+    """The value of `--kafka-cluster`; for a reference, the target in `--kafka-reference`."""
     client_properties: Path | None = None
     metrics_urls: tuple[str, ...] = ()
     reference: Reference | None = None
-    """The text of `--kafka-reference`, where it is that: it never shares the cluster that it is compared with."""
+    """The value of `--kafka-reference` for the reference, so that it never shares the cluster it is compared with."""
 
 
 class SharedClusters:
-    """Starts and stops them."""
+    """Starts, shares and stops the clusters."""
 
     def __init__(self) -> None:
         self._running: dict[Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
@@ -35,56 +34,43 @@ class SharedClusters:
     def close(self) -> None:
         """Stop every cluster that was started."""
         running, self._running = self._running, {}
-        with contextlib.ExitStack() as stack:  # each is stopped even when stopping another fails
-            for _, owned in running.values():
-                stack.callback(owned.close)
+        with contextlib.ExitStack() as all_clusters:  # stops each cluster even if stopping another fails
+            for _, stack in running.values():
+                all_clusters.callback(stack.close)
 
     def get(self, wanted: Wanted) -> Cluster:
-        """The cluster that is wanted: started when first asked for, replaced when it was lost or disturbed.
+        """Return the requested cluster: started at its first use, replaced if a broker was lost or disturbed.
 
         Raises:
-            ClusterError: it did not start.
-            UsageError: it cannot be given on this target.
+            ClusterError: the cluster did not start.
+            UsageError: the target cannot provide this cluster.
 
         """
         if wanted in self._running:
-            cluster, _ = self._running[wanted]
-            if _is_sound(cluster):
+            cluster, stack = self._running[wanted]
+            if _is_reusable(cluster):
                 return cluster
-            self._stop(wanted)
+            del self._running[wanted]
+            stack.close()
+        starting = provision.provision(
+            wanted.spec,
+            target=wanted.target,
+            client_properties=wanted.client_properties,
+            metrics_urls=wanted.metrics_urls,
+        )
         with contextlib.ExitStack() as stack:
-            with _named(wanted.reference):
-                cluster = stack.enter_context(_provision(wanted))
+            try:
+                cluster = stack.enter_context(starting)
+            except (ClusterError, UsageError) as error:
+                if wanted.reference is None:
+                    raise
+                raise type(error)(f"the reference, --kafka-reference={wanted.reference}: {error}") from None
             self._running[wanted] = cluster, stack.pop_all()
         return cluster
 
-    def _stop(self, wanted: Wanted) -> None:
-        _, owned = self._running.pop(wanted)
-        owned.close()
 
-
-def _provision(wanted: Wanted) -> contextlib.AbstractContextManager[Cluster]:
-    return provision.provision(
-        wanted.spec,
-        target=wanted.target,
-        client_properties=wanted.client_properties,
-        metrics_urls=wanted.metrics_urls,
-    )
-
-
-@contextlib.contextmanager
-def _named(reference: Reference | None) -> Iterator[None]:
-    """Say which of two clusters it is that does not come up."""
-    try:
-        yield
-    except (ClusterError, UsageError) as error:
-        if reference is None:
-            raise
-        raise type(error)(f"the reference, --kafka-reference={reference}: {error}") from None
-
-
-def _is_sound(cluster: Cluster) -> bool:
-    """Whether the next test can have it: brokers that were stopped and started again are cold, and lead little."""
+def _is_reusable(cluster: Cluster) -> bool:
+    """Return True if the next test can use it: a restarted broker is cold and leads few partitions."""
     try:
         cluster.check()
     except ClusterLostError:

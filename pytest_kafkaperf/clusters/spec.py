@@ -1,4 +1,4 @@
-"""What cluster a test asks for, and what it gets."""
+"""The cluster that a test requests, and the running cluster that it gets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_access
@@ -46,98 +47,79 @@ OWN_PROPERTIES = (
     "ssl.*",
     "zookeeper.*",
 )
-"""Broker properties that a provider sets itself: another value would keep the cluster from coming up."""
+"""Broker properties that a provider sets itself; with other values the cluster would not start."""
 
 CONFIG = "config."
-"""What the names of those facts begin with that are broker properties."""
+"""Prefix of the names of those facts that are broker properties."""
 
 MAX_BROKERS = 100
-"""Far more than a machine can run; a misplaced port is not a number of brokers."""
+"""More than one machine can run; rejects a port number given as the number of brokers."""
 
 _HEAP = re.compile(r"[1-9]\d*[kmgKMG]")
 
 _PROPERTY = re.compile(r"[\w.-]+")
 
 
-class ClusterSpec(MarkerFields):
-    """The fields of the `kafka_cluster` marker; equal specs share one cluster in a session.
+def _matching(pattern: re.Pattern[str], problem: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(problem)
+        return value
 
-    Hashable, so that it can be the key of that sharing.
-    """
+    return AfterValidator(check)
+
+
+class ClusterSpec(MarkerFields):
+    """The fields of the `kafka_cluster` marker; tests with equal specs share one cluster in a session."""
 
     brokers: int = Field(default=1, ge=1, le=MAX_BROKERS)
     """Number of brokers."""
-    version: str | None = None
-    """Kafka's version, such as `4.1.0`; None: the plugin's default."""
-    image: str | None = None
-    """Docker image, such as `confluentinc/cp-kafka:8.0.0`; None: `apache/kafka` of the version."""
+    version: Annotated[str, _matching(VERSION, "a Kafka version has three numbers, such as '4.1.0'")] | None = None
+    """Kafka version, such as `4.1.0`; None: the plugin's default."""
+    image: Annotated[str, _matching(IMAGE, "not the name of a Docker image, such as 'apache/kafka:4.1.0'")] | None = (
+        None
+    )
+    """Docker image, such as `confluentinc/cp-kafka:8.0.0`; None: `apache/kafka` with the version as its tag."""
     config: Config = Field(default_factory=dict)
-    """Broker properties, on top of the provider's own, in Kafka's words."""
+    """Broker properties by Kafka's names; they override those that the provider sets by default."""
     security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None
-    """How clients get in; None: plaintext."""
+    """Authentication and encryption for clients; None: plaintext."""
     jmx: bool = False
-    """Whether brokers tell of their work, through the JMX exporter."""
-    heap: str = "512m"
-    """The broker's Java heap, as in `-Xmx`."""
+    """Collect JMX metrics from brokers through the JMX exporter."""
+    heap: Annotated[str, _matching(_HEAP, "a heap is a whole number with k, m or g, such as '512m' or '1g'")] = "512m"
+    """Size of each broker's Java heap, as in `-Xmx`."""
     log_dirs: str | None = None
-    """Folders on the disks where brokers keep their logs, separated by commas as in Kafka's `log.dirs`; `local` only.
+    """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only.
     None: the user's cache folder."""
-
-    @field_validator("version")
-    @classmethod
-    def _version_in_full(cls, version: str | None) -> str | None:
-        if version is not None and not VERSION.fullmatch(version):
-            raise ValueError("a Kafka version has three numbers, such as '4.1.0'")
-        return version
-
-    @field_validator("image")
-    @classmethod
-    def _image_as_docker_takes_it(cls, image: str | None) -> str | None:
-        if image is not None and not IMAGE.fullmatch(image):
-            raise ValueError("an image is named as docker does, such as 'apache/kafka:4.1.0'")
-        return image
-
-    @field_validator("heap")
-    @classmethod
-    def _heap_as_java_takes_it(cls, heap: str) -> str:
-        if not _HEAP.fullmatch(heap):
-            raise ValueError("a heap is a whole number with k, m or g, such as '512m' or '1g'")
-        return heap
 
     @field_validator("log_dirs", mode="before")
     @classmethod
-    def _log_dirs_as_kafka_takes_them(cls, log_dirs: Any) -> Any:
+    def _check_log_dirs(cls, log_dirs: Any) -> Any:
         if isinstance(log_dirs, Path):
             log_dirs = str(log_dirs)
         if isinstance(log_dirs, str) and not all(part.strip() for part in log_dirs.split(",")):
-            raise ValueError("a folder has no name; give paths, separated by commas")
+            raise ValueError("a folder path is empty; give paths separated by commas")
         return log_dirs
 
     @field_validator("config")
     @classmethod
-    def _config_leaves_ours(cls, config: Mapping[str, str]) -> Mapping[str, str]:
-        misspelt = sorted(name for name in config if not _PROPERTY.fullmatch(name))
-        if misspelt:
-            raise ValueError(f"{_listed(misspelt)}: not the name of a broker property")
-        ours = sorted(filter(_is_own, config))
-        if ours:
+    def _check_config(cls, config: Mapping[str, str]) -> Mapping[str, str]:
+        invalid = sorted(name for name in config if not _PROPERTY.fullmatch(name))
+        if invalid:
+            raise ValueError(f"not a name of a broker property: {', '.join(map(repr, invalid))}")
+        reserved = sorted(name for name in config if any(fnmatchcase(name, pattern) for pattern in OWN_PROPERTIES))
+        if reserved:
             raise ValueError(
-                f"{_listed(ours)} cannot be set, the cluster would not come up; "
-                f"the plugin sets {', '.join(OWN_PROPERTIES)}"
+                f"cannot set {', '.join(map(repr, reserved))}; the plugin sets {', '.join(OWN_PROPERTIES)} itself"
             )
         return config
 
     def __hash__(self) -> int:
-        return hash(
-            (
-                *(self.brokers, self.version, self.image, frozenset(self.config.items())),
-                *(self.security, self.jmx, self.heap, self.log_dirs),
-            )
-        )
+        return hash((self.brokers, self.version, self.image, frozenset(self.config.items())))
 
 
-def _discreet(cls: type[_T]) -> type[_T]:
-    """Let a class refuse its fields without a traceback that shows them: there may be a password among them."""
+def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
+    """Make `__init__` raise a `UsageError` whose traceback does not show the fields: one of them may be a password."""
     initialise: Callable[..., None] = cls.__init__
 
     @functools.wraps(initialise)
@@ -156,34 +138,34 @@ def _discreet(cls: type[_T]) -> type[_T]:
     return cls
 
 
-@_discreet
+@_hide_fields_in_tracebacks
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A running cluster, as the `kafka_cluster` fixture gives it."""
+    """A running cluster, as the `kafka_cluster` fixture returns it."""
 
     bootstrap_servers: str
-    """`HOST:PORT[,HOST:PORT...]`, as clients take it."""
+    """`HOST:PORT[,HOST:PORT...]`, for clients."""
     brokers: int = 1
-    """How many brokers the cluster has."""
+    """Number of brokers."""
     provider: str = "external"
     """`local`, `docker` or `external`."""
     version: str = "unknown"
-    """Kafka's version; `unknown` for a cluster that the session did not start."""
+    """Kafka version; `unknown` for an external cluster."""
     client_config: Mapping[str, Any] = field(default_factory=dict)
-    """What an aiokafka client needs besides the servers: keyword arguments. To make a cluster of your own, Java's names
-    (`security.protocol`, ...) do, too."""
+    """Keyword arguments for aiokafka clients, without the servers. A fixture that makes a `Cluster` may also use Java's
+    names (`security.protocol`, ...)."""
     access: Access = field(default_factory=Access, repr=False, compare=False)
-    """The same as a value that crosses into other processes; read from `client_config` where it is not given."""
+    """The same settings as a value that can be sent to other processes; read from `client_config` by default."""
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """More for the fingerprint: `java`, `heap`, `image`, and `config.NAME` for each broker property that differs from
-    Kafka's default; `not applied` for fields of the spec that a foreign cluster is not given."""
+    """Further entries of the fingerprint: `java`, `heap`, `image`; `config.NAME` for broker properties that differ from
+    Kafka's defaults; `not applied` for fields of the spec that the provider ignores."""
     metrics_urls: tuple[str, ...] = field(default=(), repr=False)
-    """Where the JMX exporters of brokers that somebody else runs can be read; there may be a password in them."""
+    """URLs of the JMX exporters of an external cluster; they may contain a password."""
     fleet: Fleet | None = field(default=None, repr=False, compare=False)
-    """The brokers, where the session owns them."""
+    """The brokers; None if the session did not start them."""
 
     def __post_init__(self) -> None:
-        """Let `access` and `client_config` say the same."""
+        """Make `access` and `client_config` consistent."""
         if self.client_config and self.access == Access():
             access = read_access(self.client_config, origin="client_config", folder=Path.cwd())
             object.__setattr__(self, "access", access)
@@ -191,23 +173,23 @@ class Cluster:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The brokers' processes on this machine, where the session owns them."""
+        """Process ids of the brokers that the session started on this machine."""
         servers = () if self.fleet is None else self.fleet.servers.values()
         return tuple(server.pid for server in servers if server.pid is not None)
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What figures measured on it from here may depend on, as text by name."""
+        """Properties that results may depend on, as text by name."""
         known = {"provider": self.provider, "kafka": self.version, "brokers": str(self.brokers), **self.facts}
         return fingerprint(known)
 
     @property
     def actions(self) -> Sequence[tuple[int, str]]:
-        """What was done to brokers, each with its instant on the monotonic clock, in ns."""
+        """Actions on brokers, such as a stop, each with its time on the monotonic clock, in ns."""
         return () if self.fleet is None else tuple(self.fleet.events)
 
     def probes(self) -> Mapping[str | int, Sequence[Probe]]:
-        """What can be read of the brokers now, by broker."""
+        """Return the probes of the brokers that run now, by broker."""
         if self.fleet is not None:
             return self.fleet.probes()
         from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe  # noqa: PLC0415 - psutil: not on import
@@ -215,56 +197,55 @@ class Cluster:
         return {urlsplit(url).netloc.rpartition("@")[2]: [ExporterProbe(url)] for url in self.metrics_urls}
 
     def check(self) -> None:
-        """Raise `ClusterLostError` with the reason when a broker that the session owns is gone; cheap."""
+        """Raise `ClusterLostError` with the reason if a broker of this session has ended; cheap."""
         if self.fleet is not None:
             self.fleet.check()
 
     def renew(self) -> None:
-        """End all brokers and start them anew, where the session owns them: what they were told to keep, they keep.
+        """Restart all brokers if the session started them; they keep their address, topics, users and quotas.
 
-        New processes meet the noise that lies between sessions; quotas, users and topics that a test has set up are
-        still there, and so is the address.
+        A new process differs from the previous one in speed: restarting includes this noise in the measurements.
 
         Raises:
-            ClusterError: one did not end, or they were not ready in time.
+            ClusterError: a broker did not end, or the brokers were not ready in time.
 
         """
         if self.fleet is not None:
             self.fleet.renew()
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """End a broker in order, or at once; returns when it is gone. Brokers are numbered from 1.
+        """Stop a broker, or kill it, and return when it has ended. Brokers are numbered from 1.
 
         Raises:
-            UsageError: there is no such broker, it is stopped already, or the session does not own it.
-            ClusterError: it did not end.
+            UsageError: there is no such broker, it is already stopped, or this session did not start it.
+            ClusterError: the broker did not end.
 
         """
         self._owned().stop(broker, kill=kill)
 
     def start_broker(self, broker: int) -> None:
-        """Start a broker that was stopped, and wait until it is ready; raises as `stop_broker` does."""
+        """Start a stopped broker and wait until it is ready; raises as `stop_broker` does."""
         self._owned().start(broker)
 
     def pause_broker(self, broker: int) -> None:
-        """Let a broker stand still, its connections open; raises as `stop_broker` does."""
+        """Suspend a broker and keep its connections open; raises as `stop_broker` does."""
         self._owned().pause(broker)
 
     def resume_broker(self, broker: int) -> None:
-        """Let a broker go on that was paused; raises as `stop_broker` does."""
+        """Resume a paused broker; raises as `stop_broker` does."""
         self._owned().resume(broker)
 
     def _owned(self) -> Fleet:
         if self.fleet is None:
             raise UsageError(
-                f"the brokers at {self.bootstrap_servers} are not this session's to stop or to start; "
-                "use --kafka-cluster=local or docker"
+                f"this session did not start the brokers at {self.bootstrap_servers} and cannot stop or start them; "
+                "use --kafka-cluster=local or --kafka-cluster=docker"
             )
         return self.fleet
 
 
 def facts_of(spec: ClusterSpec) -> dict[str, str]:
-    """What a spec says of brokers that the session starts, for the fingerprint; what may be a secret is left out."""
+    """Return the facts of brokers that the session starts, without values that may be secret."""
     facts = {"heap": spec.heap}
     if spec.security is not None:
         facts["security"] = spec.security
@@ -276,25 +257,25 @@ def facts_of(spec: ClusterSpec) -> dict[str, str]:
     }
 
 
-def _is_own(name: str) -> bool:
-    return any(name.startswith(own[:-1]) if own.endswith("*") else name == own for own in OWN_PROPERTIES)
+def not_applied(spec: ClusterSpec, *fields: str) -> dict[str, str]:
+    """Return the fact `not applied`: those of the fields that the spec sets and the provider ignores; {} if none."""
+    default = ClusterSpec()
+    ignored = [name for name in fields if getattr(spec, name) != getattr(default, name)]
+    return {"not applied": ", ".join(ignored)} if ignored else {}
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names))
-
-
-_TAKEN = ("client_config", "brokers", "version")
+_OPTIONAL_ATTRIBUTES = ("client_config", "brokers", "version")
 
 
 def as_cluster(given: object) -> Cluster:
-    """The cluster that it names.
+    """Convert what the user's `kafka_cluster` fixture returned.
 
-    It may give a `Cluster`, the text `HOST:PORT`, or any object with `bootstrap_servers` and perhaps
-    `client_config`, `brokers` and `version`.
+    Args:
+        given: a `Cluster`, the text `HOST:PORT`, or an object with `bootstrap_servers` and optionally `client_config`,
+            `brokers` and `version`.
 
     Raises:
-        UsageError: none of these.
+        UsageError: `given` is none of these.
 
     """
     if isinstance(given, Cluster):
@@ -304,9 +285,9 @@ def as_cluster(given: object) -> Cluster:
         servers = ",".join(map(str, servers))
     if not isinstance(servers, str):
         raise UsageError(
-            f"the kafka_cluster fixture gave {type(given).__name__}; give a pytest_kafkaperf.Cluster, the text "
+            f"the kafka_cluster fixture returned {type(given).__name__}; return a pytest_kafkaperf.Cluster, the text "
             "'HOST:PORT', or an object with 'bootstrap_servers'"
         )
     parse_target(servers)
-    extra = {name: getattr(given, name) for name in _TAKEN if hasattr(given, name)}
+    extra = {name: getattr(given, name) for name in _OPTIONAL_ATTRIBUTES if hasattr(given, name)}
     return Cluster(bootstrap_servers=servers, **extra)

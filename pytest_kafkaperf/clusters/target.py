@@ -1,4 +1,4 @@
-"""Where clusters come from: the texts of `--kafka-cluster` and `--kafka-reference`."""
+"""The values of `--kafka-cluster` and `--kafka-reference`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from pytest_kafkaperf.core.errors import UsageError, nearest
+from pytest_kafkaperf.core.errors import UsageError, suggestion
 
 DEFAULT_VERSION = "4.3.1"
-"""The Kafka that is started where none is named: the newest that resolves."""
+"""Default Kafka version: the newest that Maven Central resolves."""
 
 _WORDS = ("auto", "local", "docker")
 
@@ -18,7 +18,7 @@ _EXAMPLE = "broker1:9092,broker2:9092 or [::1]:9092"
 MAX_PORT = 65_535
 
 HOST = r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.-]+)"
-"""A name, an IPv4 address, or an IPv6 address in brackets."""
+"""A host name, an IPv4 address, or an IPv6 address in brackets."""
 
 _SERVER = re.compile(rf"{HOST}:(?P<port>[0-9]{{1,9}})")
 
@@ -57,11 +57,11 @@ class Docker:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Named servers, which the session only uses."""
+    """Servers of a cluster that others run."""
 
     name = "external"
     servers: tuple[str, ...]
-    """`HOST:PORT` each."""
+    """Each is `HOST:PORT`."""
 
 
 Provider = Local | Docker | External
@@ -72,7 +72,7 @@ def parse_target(text: str) -> Target:
     """Parse the value of `--kafka-cluster`.
 
     Raises:
-        UsageError: names what was given, what is valid, and an example.
+        UsageError: the value is invalid; names valid values and an example.
 
     """
     match text.strip():
@@ -99,7 +99,7 @@ def resolve(target: Target | str) -> Provider:
 
 @cache
 def choose() -> tuple[Local | Docker, str]:
-    """What `auto` is here, and why, for people."""
+    """Resolve `auto` and return the target and the reason for the choice, as text for the user."""
     from pytest_kafkaperf.clusters.docker.daemon import look  # noqa: PLC0415 - only where nothing is named
 
     address, reason = look()
@@ -110,31 +110,31 @@ def choose() -> tuple[Local | Docker, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What `--kafka-reference` names: the cluster that the tests' own is compared with."""
+    """The value of `--kafka-reference`: the cluster that the test's own cluster is compared with."""
 
     target: Provider
     version: str | None = None
-    """Of Kafka; None: that of the test's own cluster."""
+    """Kafka version; None: the version of the test's own cluster."""
     image: str | None = None
-    """None: that of the test's own cluster."""
+    """Docker image; None: the image of the test's own cluster."""
 
     @property
     def is_started(self) -> bool:
-        """Whether the session starts its brokers."""
+        """True if the session starts its brokers."""
         return not isinstance(self.target, External)
 
     def __str__(self) -> str:
-        """As the option takes it."""
+        """Return the value for `--kafka-reference`."""
         if isinstance(self.target, External):
             return ",".join(self.target.servers)
         return ":".join(part for part in (self.target.name, self.version, self.image) if part)
 
 
 def parse_reference(text: str) -> Reference:
-    """Read the text of `--kafka-reference`: `local[:VERSION]`, `docker[:IMAGE]` or servers.
+    """Parse the value of `--kafka-reference`: `local[:VERSION]`, `docker[:IMAGE]` or servers.
 
     Raises:
-        UsageError: names what was given, what is valid, and an example.
+        UsageError: the value is invalid; names valid values and an example.
 
     """
     word = text.strip()
@@ -149,7 +149,7 @@ def parse_reference(text: str) -> Reference:
         case "docker":
             raise UsageError(
                 f"--kafka-reference={text}: {rest!r} is not an image, such as docker:apache/kafka:4.0.0; "
-                "a server that is called docker is named by its address"
+                "for a server called docker, give its IP address"
             )
         case "auto":
             raise UsageError(f"--kafka-reference={text}: valid are {_REFERENCES}")
@@ -165,22 +165,22 @@ def _servers(word: str, text: str, *, option: str = "--kafka-cluster") -> Extern
 def _server(server: str, given: str) -> str:
     found = _SERVER.fullmatch(server)
     if found is None:
-        raise UsageError(f"{given}: {_what_is_wrong(server)}")
+        raise UsageError(f"{given}: {_server_problem(server)}")
     if not 1 <= int(found["port"]) <= MAX_PORT:
-        raise UsageError(f"{given}: port {found['port']} of {server!r} is not one of 1 to {MAX_PORT}")
+        raise UsageError(f"{given}: port {found['port']} of {server!r} is not from 1 to {MAX_PORT}")
     return server
 
 
-def _what_is_wrong(server: str) -> str:
+def _server_problem(server: str) -> str:
     valid = f"valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], such as {_EXAMPLE}"
     if not server:
         return f"a server is missing; {valid}"
-    alike = [word for word in _WORDS if word[0] == server[0]]  # `broker1` is a host, and not far from `docker`
-    near = nearest(server, alike)
-    if near.startswith("did you mean"):
-        return f"{near} {valid}"
+    # There is no hint for host names such as `broker1`, which is similar to `docker`.
+    hint = suggestion(server, [word for word in _WORDS if word[0] == server[0]])
+    if hint is not None:
+        return f"{hint} {valid}"
     if _BARE_IPV6.fullmatch(server):
-        return f"{server!r}: an IPv6 address stands in brackets; {valid}"
+        return f"{server!r}: an IPv6 address needs brackets; {valid}"
     if ":" not in server:
         return f"{server!r} has no port; {valid}"
     return f"{server!r} is not HOST:PORT; {valid}"

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class KafkaPerfError(Exception):
@@ -74,10 +74,13 @@ def nearest(given: str, valid: Iterable[str]) -> str:
     >>> nearest("xyz", ["acks", "rate"])
     "valid are 'acks', 'rate'"
     """
+    choices = sorted(valid)
+    return suggestion(given, choices) or f"valid are {', '.join(map(repr, choices))}"
+
+
+def suggestion(given: str, choices: Sequence[str]) -> str | None:
+    """Name the choices nearest to `given`, or return None when none is near."""
     import difflib  # noqa: PLC0415 - costs start-up time, and errors are rare
 
-    choices = sorted(valid)
     near = [repr(choice) for choice in difflib.get_close_matches(given, choices, n=3, cutoff=0.6)]
-    if near:
-        return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"
-    return f"valid are {', '.join(map(repr, choices))}"
+    return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?" if near else None

@@ -81,13 +81,14 @@ def parse_workers(text: str) -> WorkerAllocation:
     return WorkerAllocation(scheduler=f"{found['host']}:{port}", reason=f"--kafka-workers={word}")
 
 
+WorkerShares = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
+"""For each worker, the indexes of its producers and the groups of its consumers."""
+
 _ENOUGH_RATIO = 0.5
 """Of a core: a worker that is busy for longer makes records wait for each other."""
 
 
-def shares(
-    scenario: Scenario, allocation: WorkerAllocation, places: int
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def shares(scenario: Scenario, allocation: WorkerAllocation, places: int) -> WorkerShares:
     """Which producers each worker runs, and of which groups its consumers are.
 
     Producers and consumers are in different processes, so that reading does not delay sending; there are no more
@@ -97,7 +98,7 @@ def shares(
     producing = min(scenario.producers, allocation.producing or places)
     consuming = min(len(groups), allocation.consuming or places)
     sending = [(tuple(range(worker, scenario.producers, producing)), ()) for worker in range(producing)]
-    return sending + [((), tuple(groups[worker::consuming])) for worker in range(consuming)]
+    return [*sending, *(((), tuple(groups[worker::consuming])) for worker in range(consuming))]
 
 
 def undecidable(scenario: Scenario, cores: int) -> str | None:

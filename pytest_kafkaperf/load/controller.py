@@ -10,11 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.audit import AuditTask
@@ -27,6 +28,8 @@ from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_time
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from pytest_kafkaperf.scenario.scenario import Scenario
 
 READY_TIMEOUT_S = 60
 """Bound of starting processes, connecting clients and forming the consumer group."""
@@ -137,8 +140,9 @@ class WorkerPool:
             try:
                 futures = stack.enter_context(place.load(assignments, counters))
             except LoadError as error:
-                return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
-            return _Round(futures, counters, assignments[0], check, progress, margin_ns=place.margin_ns).run()
+                return LoadReport.failed(ProblemKind.WORKER_FAILED, error)
+            scenario, read = assignments[0].scenario, assignments[0].read_partitions
+            return _Round(futures, counters, scenario, read, check, progress, place.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | str:
         """Have a worker look at the log; the reason, when that did not work."""
@@ -158,35 +162,27 @@ class _WorkerEndedError(Exception):
     """A worker ended before its time; the reason comes with its report."""
 
 
+@dataclass(slots=True)
 class _Round:
     """One round, from the first connection to the last report."""
 
-    def __init__(
-        self,
-        futures: Sequence[Future[WorkerReport]],
-        counters: SharedCounters,
-        assignment: Assignment,
-        check: Callable[[], None],
-        progress: Callable[[Progress], None],
-        *,
-        margin_ns: int,
-    ) -> None:
-        self._futures = futures
-        self._counters = counters
-        self._scenario = assignment.scenario
-        self._read_partitions = assignment.read_partitions
-        self._check = check
-        self._progress = progress
-        self._margin_ns = margin_ns
-        self._checked_s = 0.0
-        self._lag_s = 0.0
-        self._progressed = (0, 0.0)
-        self._start_ns: int | None = None
-        self._drain_ns: int | None = None
-        self._workers: list[WorkerReport] = []
-        self._problems: list[str] = []
-        self._broken = False
-        self._lag_max = self._lag_end = 0
+    _futures: Sequence[Future[WorkerReport]]
+    _counters: SharedCounters
+    _scenario: Scenario
+    _read_partitions: int
+    _check: Callable[[], None]
+    _progress: Callable[[Progress], None]
+    _margin_ns: int
+    _checked_s: float = 0.0
+    _lag_s: float = 0.0
+    _progressed: tuple[int, float] = (0, 0.0)
+    _start_ns: int | None = None
+    _drain_ns: int | None = None
+    _workers: list[WorkerReport] = field(default_factory=list)
+    _problems: list[Problem] = field(default_factory=list)
+    _broken: bool = False
+    _lag_max: int = 0
+    _lag_end: int = 0
 
     def run(self) -> LoadReport:
         try:
@@ -197,9 +193,11 @@ class _Round:
             self._await_reports()
         except _WorkerEndedError:
             pass  # the reason is collected with the reports
-        except (ClusterLostError, LoadError) as error:
-            self._problems.append(str(error))
-            self._broken = isinstance(error, ClusterLostError)
+        except ClusterLostError as error:
+            self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
+            self._broken = True
+        except LoadError as error:
+            self._add_worker_problem(str(error))
         finally:
             if not all(future.done() for future in self._futures):
                 self._counters.stop()
@@ -324,21 +322,23 @@ class _Round:
     def _collect(self) -> None:
         for number, future in enumerate(self._futures):
             if not future.done():
-                self._problems.append(f"worker {number} did not report within {_GIVE_UP_S} s and was killed")
+                self._add_worker_problem(f"worker {number} did not report within {_GIVE_UP_S} s and was killed")
                 self._broken = True
                 continue
             try:
                 self._workers.append(future.result(timeout=0))
             except LoadError as error:
-                self._add_problem(str(error))
+                self._add_worker_problem(str(error))
             except BrokenProcessPool:
-                self._add_problem(DIED)
+                self._add_worker_problem(DIED)
                 self._broken = True
             except Exception as error:  # noqa: BLE001 - whatever ended a worker must stand in the report
-                self._add_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{_traceback(error)}")
+                failure = f"{type(error).__name__}: {error}\n{_traceback(error)}"
+                self._add_worker_problem(f"worker {number} failed: {failure}")
 
-    def _add_problem(self, problem: str) -> None:
-        if problem not in self._problems:
+    def _add_worker_problem(self, text: str) -> None:
+        problem = Problem(ProblemKind.WORKER_FAILED, text)
+        if problem not in self._problems:  # a cause that ends several workers is reported once
             self._problems.append(problem)
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.samples import Sample
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -151,7 +152,7 @@ class LoadReport:
     """When the window opened; None when it never did."""
     drain_ns: int | None = None
     """When production was over and the rest could be read; None when it never was."""
-    problems: Sequence[str] = ()
+    problems: Sequence[Problem] = ()
     lag_max: int = 0
     lag_end: int = 0
     log_growth: Mapping[int, int] | None = None
@@ -168,6 +169,11 @@ class LoadReport:
     """What was done to brokers, each with its instant."""
     broken: bool = False
     """The cluster or the workers are gone: no further round can run."""
+
+    @classmethod
+    def failed(cls, kind: ProblemKind, error: Exception) -> LoadReport:
+        """Return the report of a load that did not start and after which no further round can run."""
+        return cls(workers=(), start_ns=None, problems=(Problem(kind, str(error)),), broken=True)
 
     @property
     def produced(self) -> list[Produced]:

@@ -13,6 +13,7 @@ from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
 from pytest_kafkaperf.core.units import Unit, parse
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
+from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenario.threshold import parse_threshold
@@ -88,10 +89,7 @@ def read_settings(
         calibrate=_whole_number(values, "calibrate", minimum=2),
         time_budget_s=_seconds("time-budget", values["time-budget"], minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
-        json=path("json"),
-        markdown=path("markdown"),
-        gitlab_metrics=path("gitlab-metrics"),
-        html=path("html"),
+        reports={name: file for name in REPORTS if (file := path(name)) is not None},
         compat="compat" in values,
         history=path("history"),
         thresholds=tuple(parse_threshold(text) for text in thresholds),

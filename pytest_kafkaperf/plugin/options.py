@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
+REPORTS = {
+    "json": ("PATH", "write the JSON report"),
+    "html": ("PATH", "write an HTML report with charts; needs pytest-kafkaperf[html]"),
+    "markdown": ("PATH", "write a summary in Markdown, for a CI job or a pull request comment"),
+    "gitlab-metrics": ("PATH", "write all metrics as OpenMetrics text, for GitLab's metrics report"),
+}
+"""Options that each name a file to write; `reports/writing.py` has their writers."""
+
 OPTIONS: dict[str, tuple[str, str]] = {
     "cluster": (
         "auto|local|docker|HOST:PORT[,...]",
@@ -36,10 +44,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "reference-seed": ("N", "seed for the order of rounds on both clusters; reports with a reference contain it"),
     "calibrate": ("N", "measure the noise of every test in N fresh sessions, and the changes that it can detect"),
     "time-budget": ("TIME", "maximum duration of the run, for example 10m; the plugin skips rounds to stay within it"),
-    "json": ("PATH", "write the JSON report"),
-    "html": ("PATH", "write an HTML report with charts; needs pytest-kafkaperf[html]"),
-    "markdown": ("PATH", "write a summary in Markdown, for a CI job or a pull request comment"),
-    "gitlab-metrics": ("PATH", "write all metrics as OpenMetrics text, for GitLab's metrics report"),
+    **REPORTS,
     "history": ("FILE", "append one JSON line per test and session, to find change points over weeks"),
 }
 MARKERS = (

@@ -114,7 +114,7 @@ def _message(result: Result | None, ending: Ending) -> str | None:
         for check in result.checks
         if check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE
     ]
-    return "\n".join([*result.problems, *unmet, *result.notes, *result.warnings]) or None
+    return "\n".join([*map(str, result.problems), *unmet, *result.notes, *result.warnings]) or None
 
 
 def _file(file: str, *, root: Path, workspace: Path | None) -> str:
@@ -223,7 +223,7 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
     """
     return [
         ("kafka_verdict", str(result.verdict)),
-        *(("kafka_problem", problem) for problem in result.problems),
+        *(("kafka_problem", problem.text) for problem in result.problems),
         *result.metrics.items(),
         *(each for number, check in enumerate(result.checks, 1) for each in _of_check(f"kafka_check_{number}", check)),
     ]

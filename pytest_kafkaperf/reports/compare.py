@@ -76,24 +76,16 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
 def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, tolerance_ratio: float) -> Compared:
     limits = [limit for limit in (parse_threshold(each.expression) for each in after.checks) if limit.needs_baseline]
     limits = limits or _headlines(before, after, tolerance_ratio)
-    if not limits:
-        verdict = Verdict.INVALID if after.problems else Verdict.INCONCLUSIVE
-        return Compared(
-            nodeid=after.nodeid,
-            verdict=verdict,
-            checks=(),
-            notes=(*after.problems, "there is no figure that both reports have"),
-        )
     judgement = judge(
         thresholds=limits,
         session=Measured(rounds=_figures(after.rounds)),
         baseline=_baseline(before, after, elsewhere),
         fresh=[Measured(rounds=one) for one in _further(after)[:SESSIONS]] or None,
-        problems=after.problems,
     )
-    return Compared(
-        nodeid=after.nodeid, verdict=judgement.verdict, checks=judgement.checks, notes=tuple(after.problems)
-    )
+    verdict = judgement.verdict if limits else Verdict.INCONCLUSIVE
+    notes = after.problems if limits else (*after.problems, "there is no figure that both reports have")
+    verdict = Verdict.INVALID if after.problems else verdict
+    return Compared(nodeid=after.nodeid, verdict=verdict, checks=judgement.checks, notes=notes)
 
 
 def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: str | None) -> BaselineRounds:

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, format_quantity, format_ratio
 from pytest_kafkaperf.runner.result import Result, standard_of
-from pytest_kafkaperf.runner.validity import BUSY
 from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.verdict import Check, worst
@@ -22,7 +22,8 @@ def failure_of(result: Result, *, strict: bool) -> str | None:
         return None
     changed = [f"changed against the {standard_of(result)}: {', '.join(result.changed)}"] if result.changed else []
     advice = [f"{describe_advice(one)} (advice, not a limit)" for one in result.advice if not one.better]
-    busy = [warning for warning in result.warnings if BUSY in warning]
+    rounds = [one for session in result.sessions for one in session.all_rounds]
+    busy = dict.fromkeys(one.busy_warning for one in rounds if one.busy_warning is not None)
     text = failure_text(result.checks, result.problems, strict=undecided)
     if undecided:
         notes = (line for note in result.notes for line in _wrapped(note, indent=2))
@@ -41,7 +42,7 @@ def describe_advice(advice: Advice) -> str:
     )
 
 
-def failure_text(checks: Sequence[Check], problems: Sequence[str] = (), *, strict: bool = False) -> str:
+def failure_text(checks: Sequence[Check], problems: Sequence[Problem] = (), *, strict: bool = False) -> str:
     """The message of a failing test: its problems, then each limit not met, one a line, with the reason below.
 
     With `strict`, what could not be decided is not met.
@@ -50,7 +51,7 @@ def failure_text(checks: Sequence[Check], problems: Sequence[str] = (), *, stric
     lines = []
     if problems:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
-        lines += [line for problem in problems for line in _wrapped(problem)]
+        lines += [line for problem in problems for line in _wrapped(problem.text)]
     if broken:
         count = f"{len(broken)} of {len(checks)} limits not met"
         verdict = worst([check.outcome for check in broken])

@@ -12,6 +12,7 @@ from typing import Any
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, summary
 from pytest_kafkaperf.runner.round import Round
@@ -88,7 +89,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "calibration": {name: _calibrated(name, one) for name, one in result.calibration.items()},
         "notes": list(result.notes),
         "warnings": list(result.warnings),
-        "problems": list(result.problems),
+        **_problems(result.problems),
     }
 
 
@@ -130,7 +131,7 @@ def _session(session: MeasuredSession) -> dict[str, Any]:
         "created": session.created,
         "rounds": [_round(one) for one in session.rounds],
         "reference_rounds": [_round(one) for one in session.reference or ()],
-        "problems": list(session.problems),
+        **_problems(session.problems),
     }
 
 
@@ -153,7 +154,7 @@ def _calibrated(name: str, found: Calibrated) -> dict[str, Any]:
 def _round(one: Round) -> dict[str, Any]:
     return {
         "metrics": dict(one.metrics),
-        "problems": list(one.problems),
+        **_problems(one.problems),
         "warnings": list(one.warnings),
         "series": {**one.series, **({} if one.brokers is None else {"brokers": one.brokers})},
         "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
@@ -163,6 +164,10 @@ def _round(one: Round) -> dict[str, Any]:
         "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
         "at_least": one.at_least,
     }
+
+
+def _problems(problems: Sequence[Problem]) -> dict[str, list[str]]:
+    return {"problems": [one.text for one in problems], "problem_kinds": [str(one.kind) for one in problems]}
 
 
 def _check(check: Check) -> dict[str, Any]:

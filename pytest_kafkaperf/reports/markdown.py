@@ -200,7 +200,7 @@ def _reasons(result: Result, ending: Ending | None) -> str:
         if check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE
     ]
     lines = [
-        *map(text, result.problems),
+        *(text(problem.text) for problem in result.problems),
         *undecided,
         *map(text, result.notes),
         *map(text, failure_beside(result, ending)),

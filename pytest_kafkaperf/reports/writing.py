@@ -72,17 +72,17 @@ def write_reports(
             errors=[*errors, *found],
         )
 
-    # The JSON report at last: it tells what became of the run, the other reports included.
-    asked: list[tuple[Path | None, Callable[[Path], None]]] = [
-        (settings.markdown, lambda path: write_markdown(path, results, endings)),
-        (settings.gitlab_metrics, lambda path: write_metrics(path, results)),
-        (settings.html, page),
-        (settings.json, json),
-    ]
-    for path, write in asked:
+    # The JSON report is the last: it says what went wrong with the others.
+    writers: dict[str, Callable[[Path], None]] = {
+        "markdown": lambda path: write_markdown(path, results, endings),
+        "gitlab-metrics": lambda path: write_metrics(path, results),
+        "html": page,
+        "json": json,
+    }
+    for name, write in writers.items():
         try:
-            if path is not None:
-                write(path)
+            if name in settings.reports:
+                write(settings.reports[name])
         except KafkaPerfError as error:
             found.append(str(error))
     return found

@@ -1,55 +1,64 @@
-"""What a test does while load runs: at its time after the window opened, in every round."""
+"""Actions of a test while load runs: each at its time after the window opened, in every round."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse
+from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.runner.observers import Observer
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
 
 _JOIN_TIMEOUT_S = 120
-"""Bound of waiting for an action that is under way when the round is over: a broker may be starting."""
+"""Maximum wait for an action that still runs when the round is over: it may be starting a broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do."""
+    """One action and its time."""
 
     at_s: float
-    """After the window opened."""
+    """Seconds after the window opened."""
     do: Callable[[], object]
 
     def __str__(self) -> str:
-        """As the test wrote it, for errors."""
+        """Return the call as the test wrote it, for errors."""
         return f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
 
 
 def planned(at: str | float, do: Callable[[], object], *, duration_s: float | None) -> Action:
-    """Read when to do something.
+    """Return an action at the given time; `duration_s` is that of the window, None if it has no fixed end.
 
     Raises:
-        ScenarioError: it is no time, or one that is not in the window.
+        ScenarioError: the time is not readable, or not within the window.
 
     """
     at_s = parse(at, Unit.SECONDS)
     if duration_s is not None and at_s >= duration_s:
         raise ScenarioError(
-            f"kafka_perf.at({at!r}): the round is over by then; its duration is "
+            f"kafka_perf.at({at!r}): the window is over by then; give a time below its duration of "
             f"{format_quantity(duration_s, Unit.SECONDS)}"
         )
     return Action(at_s, do)
 
 
-def moved(actions: Sequence[Action], before: object, now: object) -> list[Action] | None:
-    """The same done to another cluster; None where one of them is no method of the cluster `before`."""
+def moved(actions: Sequence[Action], before: object, now: object) -> list[Action]:
+    """Return the same actions, done to the cluster `now` instead of `before`.
+
+    Raises:
+        UsageError: an action is no method of the cluster `before`.
+
+    """
     found = []
     for action in actions:
         match action.do:
@@ -59,46 +68,52 @@ def moved(actions: Sequence[Action], before: object, now: object) -> list[Action
                 do = functools.partial(getattr(now, method.__name__), *arguments, **named)
                 found.append(Action(action.at_s, do))
             case _:
-                return None
+                raise UsageError(
+                    f"{action} with --kafka-reference: the action is not a method of the test's cluster, so it cannot "
+                    "be done to the reference as well; use a method such as kafka_cluster.stop_broker"
+                )
     return found
 
 
-class ActionTimer:
-    """Does the actions of one round, each in a thread of its own."""
+class ActionTimer(Observer):
+    """Runs the actions of one round, each in its own thread."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
-        self._actions = actions
+        self._pending = [*actions]
         self._timers: list[threading.Timer] = []
-        self._done: set[int] = set()
-        self.problems: list[str] = []
-        """What went wrong, or was never done."""
-
-    def __enter__(self) -> Self:
-        return self
+        self.problems: list[Problem] = []
+        """Actions that failed or did not run."""
 
     def __exit__(self, *_: object) -> None:
+        """Cancel what is not due yet, and wait for actions that are under way."""
         for timer in self._timers:
             timer.cancel()
         deadline = time.monotonic() + _JOIN_TIMEOUT_S
         for timer in self._timers:
             timer.join(max(0.0, deadline - time.monotonic()))
-        for number, action in enumerate(self._actions):
-            if number not in self._done:
-                self.problems.append(f"{action}: it was not done by the end of the round")
+        for action in self._pending:
+            self._report(action, "it did not finish before the end of the round")
 
     def follow(self, progress: Progress) -> None:
-        """See how far the round is; sets the clocks once its window has a beginning."""
+        """Start the timers as soon as the start of the window is known."""
         if self._timers or progress.phase not in ("warm-up", "measuring"):
             return
-        for number, action in enumerate(self._actions):
-            timer = threading.Timer(max(0.0, action.at_s - progress.elapsed_s), self._do, (number, action))
+        for action in [*self._pending]:
+            timer = threading.Timer(max(0.0, action.at_s - progress.elapsed_s), self._do, [action])
             timer.daemon = True
             self._timers.append(timer)
             timer.start()
 
-    def _do(self, number: int, action: Action) -> None:
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the problems: actions that failed, or that did not run."""
+        return dataclasses.replace(report, problems=(*report.problems, *self.problems))
+
+    def _do(self, action: Action) -> None:
         try:
             action.do()
-        except Exception as error:  # noqa: BLE001 - the test's own code: whatever it raises stands in the report
-            self.problems.append(f"{action}: {type(error).__name__}: {error}")
-        self._done.add(number)
+        except Exception as error:  # noqa: BLE001 - the report shows all errors of the test's own code
+            self._report(action, f"{type(error).__name__}: {error}")
+        self._pending.remove(action)
+
+    def _report(self, action: Action, text: str) -> None:
+        self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))

@@ -1,4 +1,4 @@
-"""The update of a test's baseline: which sessions of a result are written, and why others are not."""
+"""The update of a test's baseline: the sessions of a result that are written, and the reasons why others are not."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from pytest_kafkaperf.verdict.regression import ALPHA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """The sessions that are written; none where the baseline stays as it is."""
+    """The sessions to write; none if the baseline is not changed."""
 
     sessions: tuple[MeasuredSession, ...] = ()
     notes: tuple[str, ...] = ()
-    """Why what could have been expected is not written."""
+    """The reasons why sessions are not written although the mode asks for them."""
 
 
 def update_baseline(
@@ -46,13 +46,13 @@ def update_baseline(
     calibrated: bool,
     commit: str | None,
 ) -> tuple[BaselineRecord | None, list[str]]:
-    """Write what will do of a result; the record that was written, if any, and what to know of it.
+    """Write the acceptable sessions of a result; return the record that was written, if any, and remarks.
 
     Raises:
-        BaselineError: the file is damaged or newer, or cannot be written.
+        BaselineError: the file is damaged, has a newer schema, or cannot be written.
 
     """
-    with store.alone():  # another run may have written since this one began
+    with store.alone():  # another run may have changed the file since this one began
         old = store.load(environment, result.nodeid)
         chosen = accepted(
             mode,
@@ -80,7 +80,7 @@ def update_baseline(
         if record is None or not chosen.sessions:
             return None, [*chosen.notes]
         store.save(record)
-    anew = [f"the baseline begins anew: the scenario is another ({'; '.join(dropped)})"] if dropped else []
+    anew = [f"the baseline starts again: the scenario changed ({'; '.join(dropped)})"] if dropped else []
     return record, [*chosen.notes, *anew]
 
 
@@ -94,10 +94,17 @@ def accepted(
     exists: bool,
     calibrated: bool,
 ) -> Acceptance:
-    """Choose them by the mode of `--kafka-update-baselines`, of a test with that verdict.
+    """Choose the sessions to write by the mode of `--kafka-update-baselines` and the test's verdict.
 
-    `exists` says that the test has a baseline already, `baseline` are the sessions of it that this run was compared
-    with, `calibrated` that all sessions were run to show how much they differ.
+    Args:
+        mode: `all`, `new`, `improved` or `append`.
+        verdict: of the test; a failed test is never written.
+        sessions: of the test.
+        thresholds: of the test.
+        baseline: the sessions of the baseline that the test was compared with.
+        exists: True if the test has a baseline file, comparable or not.
+        calibrated: True if all sessions were run by `--kafka-calibrate`.
+
     """
     if verdict.fails or (mode == "new" and exists) or (mode == "improved" and verdict is not Verdict.IMPROVED):
         return Acceptance()
@@ -107,9 +114,9 @@ def accepted(
             fresh = counting[1:]
             obstacle = ratchet_obstacle(thresholds, [session.measured for session in fresh], baseline)
             if obstacle is not None:
-                return Acceptance(notes=(f"the baseline is left as it is: {obstacle}",))
+                return Acceptance(notes=(f"the baseline is not changed: {obstacle}",))
             chosen = fresh
-        # Sessions that cleared a suspect are as good as the first one, and without them its noise would count alone.
+        # Sessions that cleared a suspect are as good as the first one; without them, only its noise would count.
         case "append":
             chosen = counting
         case _:
@@ -117,23 +124,23 @@ def accepted(
     flaws = {number: flaw for number, session in enumerate(chosen, 1) if (flaw := _flaw(thresholds, session))}
     return Acceptance(
         sessions=tuple(session for number, session in enumerate(chosen, 1) if number not in flaws and session.rounds),
-        notes=tuple(dict.fromkeys(f"not taken into the baseline: {flaw}" for flaw in flaws.values())),
+        notes=tuple(dict.fromkeys(f"not written into the baseline: {flaw}" for flaw in flaws.values())),
     )
 
 
 def ratchet_obstacle(
     thresholds: Sequence[Threshold], fresh: Sequence[Measured], baseline: Sequence[Rounds]
 ) -> str | None:
-    """Why fresh sessions do not take the place of a baseline that one session was better than; None where they do.
+    """Return the reason why fresh sessions do not replace a baseline after an improvement; None if they do.
 
-    That one session was picked for being fast: were it the baseline, a third of unchanged runs would fail against it
-    (simulated: noise of 6 / 6.5 %, tolerance 10 %). So the gain is confirmed as a regression is, by fresh sessions
-    alone, and they become the baseline. A metric that got worse within its tolerance must not come in with one that got
-    better: step by step it would get worse without bound.
+    The first session was selected for being fast. As a baseline it would fail a third of unchanged runs (simulated:
+    noise of 6 % within and 6.5 % between sessions, tolerance 10 %). So fresh sessions alone confirm the improvement, as
+    they confirm a regression, and become the baseline. If a metric got worse within its tolerance, the baseline is not
+    replaced: otherwise, the metric could get worse without bound in small steps.
     """
     if len(fresh) < SESSIONS:
-        return f"a gain is confirmed by {SESSIONS} fresh sessions, and {len(fresh)} ran"
-    gained = False
+        return f"{SESSIONS} fresh sessions must confirm an improvement, and {len(fresh)} ran"
+    improved = False
     for threshold in thresholds:
         compared = [compare(threshold.metric, session, baseline) for session in fresh]
         sessions = [each for each in compared if not isinstance(each, str)]
@@ -141,9 +148,9 @@ def ratchet_obstacle(
             continue
         if _is_worse(sessions):
             change = change_of(threshold.metric, pooled(sessions).shift)
-            return f"{threshold.metric.name} got worse, by {format_ratio(change)} against it"
-        gained = gained or _is_better(sessions, threshold.relative.log_tolerance)
-    return None if gained else "on fresh sessions nothing was better by more than its tolerance, beyond noise"
+            return f"{threshold.metric.name} got worse: {format_ratio(change)} against the baseline"
+        improved = improved or _is_better(sessions, threshold.relative.log_tolerance)
+    return None if improved else "fresh sessions confirm no improvement beyond tolerance and noise"
 
 
 def _is_worse(sessions: Sequence[Comparison]) -> bool:
@@ -156,7 +163,7 @@ def _is_better(sessions: Sequence[Comparison], tolerance: float) -> bool:
 
 
 def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | None:
-    """Why limits could not be judged by such a session: all later runs would be compared with a gap."""
+    """Return the reason why thresholds cannot be judged by this session as a baseline; None if they can."""
     rounds = session.measured.rounds
     gated = (threshold.metric for threshold in thresholds if threshold.needs_baseline)
     return next((flaw for metric in gated if (flaw := flaw_of(metric, rounds, ratio=True))), None)

@@ -1,15 +1,15 @@
-"""The search for the highest rate that holds its limits. Pure: it says what to try, and is told how that went.
+"""The search for the highest rate that holds its thresholds. `Search` is pure: it chooses rates and gets the outcomes.
 
-From the lowest rate on each is twice the last, until one does not hold; between that and the last that held, the
-geometric mean is tried, until they are `RESOLUTION` apart. No single step decides: the rate that did not hold is tried
-twice more, and the one that held once more, after a warm-up that no quota and no buffer outlasts. What it gives then is
-the capacity: a figure of its own, not of the search. Where tries differ, the majority counts, and the search goes on
-from there.
+The search doubles the rate until one does not hold. Then it tries the geometric mean between the last rate that held
+and that one, until they are `RESOLUTION` apart. No single attempt decides: the search tries the rate that did not hold
+twice more, and the one that held once more, after a warm-up that is longer than the effect of any quota or buffer. The
+throughput of that last attempt is the capacity. If attempts at a rate differ, the majority counts, and the search
+continues from there.
 
-OpenMessaging Benchmark's search (`driver-kafka`, `WorkloadGenerator.findMaximumSustainableRate`) moves one rate up and
-down in a load that goes on. It is known to stay at the minimum after a bad first second, to settle above what can be
-had while a backlog grows, to change the rate within what it measures, and not to see that a consumer stands still. Here
-each rate has a topic, a warm-up and a window of its own, and consumers have to keep up.
+OpenMessaging Benchmark's search (`driver-kafka`, `WorkloadGenerator.findMaximumSustainableRate`) moves the rate up and
+down in one continuous load. It is known to stay at the minimum after a bad first second, to settle too high while a
+backlog grows, to change the rate within a measurement, and to miss that a consumer is stuck. Here each rate has its own
+topic, warm-up and window, and consumers have to keep up.
 """
 
 from __future__ import annotations
@@ -20,105 +20,104 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
-from pytest_kafkaperf.runner.validity import BUSY, TOO_SLOW, UNACKNOWLEDGED, UNREAD
 from pytest_kafkaperf.scenario.rate import peak_rate
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import Absolute, Threshold, describe_limit, holds
 
 RESOLUTION = 1.015
-"""Between a rate that holds and one that does not. What holds lies some per cent below a ceiling anyway, for near to it
-latency rises, and a quota counts more bytes than those of values: together with this it is within 5 %."""
+"""Ratio between the rate that does not hold and the one that holds, at the end of a search. The result is within 5 % of
+a ceiling: latency rises some per cent below it, and a quota counts more bytes than those of values."""
 _FACTOR = 2.0
-"""From one rate of the bracket to the next."""
+"""Ratio between one rate and the next, until one does not hold."""
 _NEAR = 1.1
-"""Around the last search's capacity, where the next one begins."""
+"""Ratio between the capacity of the last search and the rate at which the next one starts."""
 SETTLED_S = 12.0
-"""Of warm-up, where it counts: a client quota averages over `quota.window.num` windows of a second, 11 by default, and
-lets through as a burst what came too little in them."""
+"""Length of a long warm-up: a client quota averages over `quota.window.num` windows of a second, 11 by default, and
+allows a burst after windows with less traffic."""
 _SUSTAINED_RATIO = 0.95
-"""Of the rate, that must be acknowledged and received by the time: a backlog that grows is no capacity."""
+"""Share of the rate that must be acknowledged and received in time; with less, a backlog grows."""
 _TAIL_S = 0.1
-"""That the last answers of a window may take besides: of a short one it would be much."""
+"""Additional time for the last answers of a window, which matters for short windows."""
 MOST_STEPS = 60
-"""Of one search. The widest bracket takes 30 steps, and a decision that is overturned some more."""
+"""Maximum number of steps of a search. The widest range takes 30 steps, and a reversed decision some more."""
 LIKELY_STEPS = 20
-"""Of a search, for what has to be planned: 11 to bracket, 6 between, 3 at the edge."""
+"""Typical number of steps, for time estimates: 11 with doubled rates, 6 between two rates, 3 to confirm."""
 _MOST_DISTURBED = 8
-"""Of those, steps that count for nothing because other programs had the machine; where they always have, it is what it
-is."""
+"""Maximum number of steps that do not count because other programs used the machine; later ones count."""
 _DECIDING = 3
-"""Tries that break before a rate is given up. Two let 3 % of searches end far too low where one step in twenty fails by
-chance: at some rate of the bracket that failed twice."""
+"""Failed attempts before the search gives up a rate. With two, 3 % of searches end far too low if one step in twenty
+fails by chance."""
 _MISLED = 2
-"""Settled tries that break where short ones held."""
+"""Failed attempts with a long warm-up after which the next search uses only long warm-ups."""
 _DIGITS = 4
-"""Of a rate: more than the resolution tells, and short in a report."""
+"""Significant digits of a rate: more than the resolution needs, and short in a report."""
 
 Measure = Callable[["Scenario", str], Round]
-"""Runs a scenario once; the text says which step it is."""
+"""Runs a scenario once; the text names the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """What is searched for."""
+    """The thresholds and the range of a search."""
 
     limits: tuple[Threshold, ...]
-    """Absolute ones."""
+    """Absolute thresholds, which each rate has to hold."""
     low: float
-    """Records a second, where the search begins."""
+    """The lowest rate, in records per second."""
     high: float
-    """Where it ends."""
+    """The highest rate, in records per second."""
 
     def __str__(self) -> str:
-        """What has to hold; where the search begins and ends is no part of what it finds."""
+        """Return the thresholds; the range is left out because it does not change the result."""
         return ", ".join(limit.expression for limit in self.limits)
 
 
 def described(scenario: Scenario, plan: SearchPlan | None) -> Mapping[str, Any]:
-    """What is run, as baselines hold it: with other limits a search finds another capacity."""
+    """Return the fields that baselines compare: those of the scenario and the thresholds of a search."""
     fields: dict[str, Any] = scenario.model_dump(mode="json")
     return fields if plan is None else {**fields, "capacity": str(plan)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """A rate to hold next."""
+    """The next rate to try."""
 
     rate: float
     settled: bool
-    """Whether it is warm for `SETTLED_S` before."""
+    """True for a long warm-up of `SETTLED_S`."""
     final: bool = False
-    """Whether what it gives is the capacity, if it holds."""
+    """True if its throughput is the capacity, provided that the rate holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The highest rate that holds."""
+    """The end of a search that found the highest rate that holds."""
 
     rate: float
     above: StepOutcome | None
-    """How the rate above it went; None: it is the highest that was asked for."""
+    """The outcome of the next higher rate; None if the rate is the highest of the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missed:
-    """No rate was found."""
+    """The end of a search that found no rate."""
 
     lowest: StepOutcome | None
-    """How the lowest rate went; None: there were too many steps."""
+    """The outcome of the lowest rate; None if the search took too many steps."""
 
 
 class Search:
-    """Which rate to try next, and what all of them say together.
+    """The state of a search: the attempts so far, and the choice of the next rate.
 
-    `near` is a capacity that an earlier search has found, `settled` whether short warm-ups have misled that one.
+    `near` is the capacity that an earlier search found; `settled` is True if short warm-ups misled that search.
     """
 
     def __init__(self, low: float, high: float, *, near: float | None = None, settled: bool = False) -> None:
         self._settled = settled
-        """Whether every step has a long warm-up: short ones have misled."""
+        """True if every step has a long warm-up, because rates held only after short ones."""
         self._low, self._high = low, high
         self._first = low if near is None else min(high, max(low, _rounded(near / _NEAR)))
         self._factor = _FACTOR if near is None else _NEAR**2
@@ -129,7 +128,7 @@ class Search:
         self._steps = 0
 
     def next(self) -> Try | Found | Missed:
-        """What to do now."""
+        """Return the next rate to try, or the end of the search."""
         held, broken = self._edge()
         self._asked = None
         if held is None and broken is not None and broken <= self._low and self._decided(broken):
@@ -142,16 +141,16 @@ class Search:
         return self._asked
 
     def tell(self, outcome: StepOutcome) -> None:
-        """How it went."""
+        """Take the outcome of the rate that `next` returned."""
         asked = self._asked
         if asked is None:
-            raise RuntimeError("nothing was asked")
+            raise RuntimeError("tell() needs a rate that next() returned")
         self._steps += 1
         if outcome is StepOutcome.DISTURBED:
             return
         misled = asked.settled and outcome is StepOutcome.BROKEN and not self._settled
         self._votes.setdefault(asked.rate, []).append(outcome)
-        if asked.final and outcome is StepOutcome.HELD:  # it is the third try, where the second said otherwise
+        if asked.final and outcome is StepOutcome.HELD:  # the third attempt, if the second one failed
             self._confirmed = asked.rate
         if misled and self._standing(asked.rate) is StepOutcome.BROKEN:
             self._distrust(asked.rate)
@@ -162,7 +161,8 @@ class Search:
             final = tied == self._last_final
             return Try(rate=tied, settled=final or self._settled, final=final)
         if held is None:
-            return self._short(self._first if broken is None else self._down(broken))
+            lower = self._first if broken is None else max(self._low, _rounded(broken / self._widened()))
+            return self._short(lower)
         if broken is None:
             if held < self._high:
                 return self._short(min(self._high, _rounded(held * self._widened())))
@@ -176,24 +176,21 @@ class Search:
     def _short(self, rate: float) -> Try:
         return Try(rate=rate, settled=self._settled)
 
-    def _down(self, broken: float) -> float:
-        return max(self._low, _rounded(broken / self._widened()))
-
     def _widened(self) -> float:
-        """How far to go while there is no bracket: from a near guess on each time farther."""
+        """Return the ratio to the next rate; it grows step by step if the search started near an earlier capacity."""
         factor = self._factor
         self._factor = min(_FACTOR, factor**2)
         return factor
 
     def _edge(self) -> tuple[float | None, float | None]:
-        """The highest rate that holds as far as one knows, and the lowest above it that does not."""
+        """Return the highest rate that holds so far, and the lowest rate above it that does not."""
         held = max((rate for rate in self._votes if self._standing(rate) is StepOutcome.HELD), default=None)
         lost = (StepOutcome.BROKEN, StepOutcome.UNREACHED)
         above = (rate for rate in self._votes if self._standing(rate) in lost and (held is None or rate > held))
         return held, min(above, default=None)
 
     def _standing(self, rate: float) -> StepOutcome | None:
-        """What most tries of a rate say; None where they are even."""
+        """Return the outcome of most attempts at a rate; None for a tie."""
         outcomes = self._votes[rate]
         held = outcomes.count(StepOutcome.HELD)
         if 2 * held == len(outcomes):
@@ -206,7 +203,7 @@ class Search:
         return sum(outcome is not StepOutcome.HELD for outcome in self._votes[rate]) >= _DECIDING
 
     def _distrust(self, rate: float) -> None:
-        """A rate held after a short warm-up, and not after a long one: so may others have done, that are near it."""
+        """Discard nearby rates that held: `rate` held after a short warm-up and failed after a long one."""
         self._settled = True
         self._votes = {
             other: votes
@@ -216,10 +213,10 @@ class Search:
 
 
 def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlier: Sequence[Round]) -> Round:
-    """Search, and give the round that was measured at the rate that was found, with the metric `capacity`.
+    """Run a search and return the round at the rate that it found, with the metric `capacity`.
 
-    `earlier` are rounds of searches for the same: the next one begins near the last one's capacity. A round without
-    the metric has a problem that says why.
+    `earlier` are the rounds of earlier searches in the same session: this one starts near the last capacity. A round
+    without the metric has a problem with the reason.
     """
     known = [one for one in earlier if "capacity" in one.metrics]
     search = Search(
@@ -238,7 +235,7 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
         outcome, reason = _outcome_of(last, plan, tried)
         if outcome is None:
             return dataclasses.replace(last, steps=tuple(steps))
-        if outcome is StepOutcome.BROKEN and _disturbed(last) and disturbed < _MOST_DISTURBED:
+        if outcome is StepOutcome.BROKEN and last.busy_warning and disturbed < _MOST_DISTURBED:
             outcome, disturbed = StepOutcome.DISTURBED, disturbed + 1
         metrics = last.metrics
         step = Step(rate=asked.rate, outcome=outcome, reason=reason, settled=asked.settled, metrics=metrics)
@@ -258,17 +255,14 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
 
 
 def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepOutcome | None, str | None]:
-    """How a rate went, and why it did not hold; None where the round says nothing at all, and nothing goes on."""
-    if any(problem.startswith(TOO_SLOW) for problem in one.problems):
-        return StepOutcome.UNREACHED, one.problems[0]
-    if any(not problem.startswith((UNREAD, UNACKNOWLEDGED)) for problem in one.problems):
-        return None, one.problems[0]
-    broken = [*one.problems, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
+    """Return the outcome of a rate and the reason why it did not hold; an outcome of None ends the search."""
+    kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
+    if ProblemKind.GENERATOR_TOO_SLOW in kinds:
+        return StepOutcome.UNREACHED, reasons[0]
+    if kinds - {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED}:
+        return None, reasons[0]
+    broken = [*reasons, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
     return (StepOutcome.BROKEN, broken[0]) if broken else (StepOutcome.HELD, None)
-
-
-def _disturbed(one: Round) -> bool:
-    return any(warning.startswith(BUSY) for warning in one.warnings)
 
 
 def _broken(metrics: Mapping[str, float], plan: SearchPlan) -> list[str]:
@@ -279,12 +273,12 @@ def _broken(metrics: Mapping[str, float], plan: SearchPlan) -> list[str]:
             found.append(f"{limit.metric.name} was not measured")
         elif isinstance(limit.limit, Absolute) and not holds(value, limit.operator, limit.limit.value):
             bound = f"{limit.operator} {describe_limit(limit.limit, limit.metric)}"
-            found.append(f"{limit.metric.name} {format_quantity(value, limit.metric.unit)} (limit {bound})")
+            found.append(f"{limit.metric.name} {format_quantity(value, limit.metric.unit)} (threshold {bound})")
     return found
 
 
 def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
-    """Whether producers or live consumers fell behind, whatever the limits are."""
+    """Return the reasons if producers or live consumers fell behind the rate, whatever the thresholds are."""
     due = (1 - scenario.abort_ratio) * peak_rate(scenario.rate or 0.0)
     length_s = scenario.duration or _TAIL_S
     least = _SUSTAINED_RATIO * due * length_s / (length_s + _TAIL_S)
@@ -295,32 +289,33 @@ def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
 
 
 def _was_misled(steps: Sequence[Step]) -> bool:
-    """Whether short warm-ups have shown more than there was."""
+    """Return True if rates failed after long warm-ups that held after short ones."""
     return sum(step.settled and step.outcome is StepOutcome.BROKEN for step in steps) >= _MISLED
 
 
-def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> str:
+def _missed(missed: Missed, plan: SearchPlan, steps: Sequence[Step]) -> Problem:
     at = f"at the lowest rate, {_shown(plan.low)}"
     why = next((step.reason for step in reversed(steps) if step.rate == plan.low), None)
     match missed.lowest:
         case None:
-            return (
-                f"the search came to no end in {len(steps)} steps: what holds once does not the next time; hold each "
-                "rate for longer"
+            text = (
+                f"the search did not end within {len(steps)} steps: rates that held once failed later; hold each rate "
+                "for longer"
             )
         case StepOutcome.UNREACHED:
-            return f"{why} ({at}: no capacity can be told)"
+            return Problem(ProblemKind.GENERATOR_TOO_SLOW, f"{why} ({at}: the capacity is unknown)")
         case _:
-            return f"no rate held its limits: {at}, {why}; give a lower low=, or other limits"
+            text = f"no rate held the thresholds: {at}, {why}; give a lower low=, or other thresholds"
+    return Problem(ProblemKind.CAPACITY_NOT_FOUND, text)
 
 
 def _at_least(found: Found, capacity: float) -> str | None:
     if found.above is StepOutcome.BROKEN:
         return None
     why = (
-        "the highest rate that was asked for held, too; give a higher high="
+        "the highest rate held, too; give a higher high="
         if found.above is None
-        else f"{TOO_SLOW} for more; use more producers, or give the machine more cores"
+        else "the generator was too slow for more; use more producers, or give the machine more cores"
     )
     return f"the capacity is at least {_shown(capacity)}: {why}"
 

@@ -1,8 +1,7 @@
-"""One perf test as its markers declare it: read and refused at collection."""
+"""One perf test as its markers declare it, validated at collection."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from pytest_kafkaperf.core.errors import ScenarioError, UnitError
 from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, SEARCH_METRICS
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
+from pytest_kafkaperf.scenario.fields import OWN_NAMES
 from pytest_kafkaperf.scenario.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenario.records import Samples
 from pytest_kafkaperf.scenario.scenario import Scenario, merge
@@ -23,7 +23,7 @@ from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, parse_th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One marker of a test, from module, class or function."""
+    """One marker of a test, from its module, class or function."""
 
     name: str
     args: tuple[Any, ...]
@@ -32,61 +32,65 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What a test declares, with the options of the run applied."""
+    """The declarations of a test, with the options of the run applied."""
 
     nodeid: str
     scenario: Scenario
     thresholds: tuple[Threshold, ...]
     spec: ClusterSpec
     reference: ClusterSpec | None
-    """Of the cluster that stands for the baseline; None: stored baselines do."""
+    """The cluster to compare with; None if stored baselines are used."""
     sources: Mapping[str, str] = field(repr=False)
-    """Where each scenario field that is not the default was set."""
+    """Where each scenario field that differs from its default was set: `marker`, `command line`..."""
     parameters: Mapping[str, Any] = field(repr=False)
-    """What the test is parametrised with besides fields of the scenario; those of the cluster as they count."""
+    """The test's parameters other than fields of the scenario; fields of the cluster with their effective values."""
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)
-    """Source and fields, from the farthest to the closest."""
+    """Sources and their fields, in order of rising precedence."""
     folder: Path = field(repr=False)
-    """Where the test's file is: relative paths start there."""
+    """The folder of the test's file, where relative paths start."""
     settings: Settings = field(repr=False)
     plan: SearchPlan | None = None
-    """Of a search for the capacity, which each round is then."""
+    """The search for the capacity that each round runs; None if the test declares its rate."""
     is_smoke_test: bool = False
-    """Whether it only shows that the scenario runs: nothing is gated, and nothing is kept."""
+    """True if the test only shows that the scenario runs: no threshold is judged, and no baseline is written."""
 
-    def with_overrides(self, overrides: Mapping[str, Any]) -> Case:
-        """The case with the arguments of a `kafka_perf()` call, which only the command line outranks.
+    def with_overrides(
+        self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
+    ) -> Case:
+        """Return the case with the arguments of a `kafka_perf()` call; only the command line has precedence over them.
+
+        `where` starts an error; `names` are those of the arguments that set a field by another name.
 
         Raises:
-            ScenarioError: the fields cannot be.
+            ScenarioError: a field is invalid.
 
         """
         *farther, command_line = self.levels
         levels = (*farther, ("call", overrides), command_line)
-        scenario, sources = _scenario(levels, self.folder)
+        scenario, sources = _scenario(levels, self.folder, where, names)
         _refuse_unmeasured(self.thresholds, scenario, _measured(scenario, self.settings, self.spec))
         return replace(self, scenario=scenario, sources=sources, levels=levels)
 
     def without_search(self) -> Case:
-        """The case of a plain `kafka_perf()` call: limits of the ini file on what a search gives do not count.
+        """Return the case of a `kafka_perf()` call, without the ini file's thresholds on the metrics of a search.
 
         Raises:
-            ScenarioError: the test's own markers have such a limit.
+            ScenarioError: the test's own markers have such a threshold.
 
         """
         kept = [limit for limit in self.thresholds if limit.metric.name not in SEARCH_METRICS]
         for limit in self.thresholds:
             if limit.metric.name in SEARCH_METRICS and limit not in self.settings.thresholds:
                 raise ScenarioError(
-                    f"threshold {limit.expression!r}: kafka_perf() holds one rate; {limit.metric.name} is what "
-                    "kafka_perf.capacity(...) searches for"
+                    f"threshold {limit.expression!r}: kafka_perf() holds one rate; call kafka_perf.capacity(...) to "
+                    f"measure {limit.metric.name}"
                 )
         return replace(self, thresholds=tuple(kept))
 
     def with_search(self, limits: Sequence[Any], *, low: Any, high: Any, hold: Any) -> Case:
-        """The case of a search for the capacity; the arguments are those of `kafka_perf.capacity()`.
+        """Return the case of a search for the capacity; the arguments are those of `kafka_perf.capacity()`.
 
-        Where nothing says how many rounds there are, and no limit speaks of a baseline, it is one search.
+        It runs one round, unless the test declares `rounds` or has a threshold relative to the baseline.
 
         Raises:
             ScenarioError: every problem of the arguments, one a line.
@@ -98,17 +102,17 @@ class Case:
         if hold is None:
             raise ScenarioError("kafka_perf.capacity: hold is how long each rate is held, for example hold='10 s'")
         try:
-            case = self.with_overrides(overrides)
+            case = self.with_overrides(overrides, where="", names={"rate": "low", "duration": "hold"})
             plan = _plan(limits, high, case.scenario)
             _refuse_unmeasured(plan.limits, case.scenario, _measured(case.scenario, self.settings, self.spec))
         except ScenarioError as error:
-            raise ScenarioError(f"kafka_perf.capacity: {_renamed(str(error))}") from None
+            raise ScenarioError(f"kafka_perf.capacity: {error}") from None
         searched = case.scenario.model_copy(update={"rate": None})
         sources = {name: source for name, source in case.sources.items() if name != "rate"}
         return replace(case, plan=plan, scenario=searched, sources=sources)
 
     def as_smoke_test(self) -> Case:
-        """The same scenario for one round, without limits, on the test's cluster alone; of a search the lowest rate."""
+        """Return the same scenario for one round, without thresholds and reference; a search runs its lowest rate."""
         lowest = {} if self.plan is None else {"rate": self.plan.low}
         scenario = self.scenario.model_copy(update={"rounds": 1, **lowest})
         return replace(self, scenario=scenario, thresholds=(), reference=None, plan=None, is_smoke_test=True)
@@ -117,10 +121,10 @@ class Case:
 def read_case(
     nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings, *, folder: Path
 ) -> Case:
-    """Read a test's markers, from the farthest to the closest, and the values it is parametrised with.
+    """Read a test's markers, in order of rising precedence, and its parameters.
 
-    A parameter that is named like a field of the scenario or of the cluster sets that field. The relative path of a
-    file of samples starts at `folder`.
+    A parameter with the name of a field of the scenario or of the cluster sets that field. The relative path of a file
+    of samples starts at `folder`.
 
     Raises:
         ScenarioError: every problem of the test, one a line.
@@ -166,7 +170,7 @@ def read_case(
         reference=reference,
         sources=sources,
         parameters={
-            name: getattr(spec, name) if name in ClusterSpec.model_fields else value  # the command line may outrank it
+            name: getattr(spec, name) if name in ClusterSpec.model_fields else value  # the command line may override it
             for name, value in parameters.items()
             if name not in Scenario.model_fields
         },
@@ -188,18 +192,20 @@ def _refuse_arguments(mark: Mark) -> None:
         raise ScenarioError(f"{mark.name} takes fields by name, for example {mark.name}({example})")
 
 
-def _scenario(levels: Sequence[tuple[str, Mapping[str, Any]]], folder: Path) -> tuple[Scenario, dict[str, str]]:
+def _scenario(
+    levels: Sequence[tuple[str, Mapping[str, Any]]],
+    folder: Path,
+    where: str = "kafka_scenario: ",
+    names: Mapping[str, str] = OWN_NAMES,
+) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
-    try:
-        scenario = _with_samples(Scenario.of(fields), folder)
-    except ScenarioError as error:
-        raise ScenarioError(f"kafka_scenario: {error}") from None
+    scenario = _with_samples(Scenario.of(fields, where=where, names=names), folder, where)
     sources = {name: source for source, values in levels for name in values if name in fields}
     return scenario, sources
 
 
-def _with_samples(scenario: Scenario, folder: Path) -> Scenario:
-    """The scenario with its file of samples found."""
+def _with_samples(scenario: Scenario, folder: Path, where: str) -> Scenario:
+    """Return the scenario with the path of its file of samples."""
     samples = scenario.payload
     if not isinstance(samples, Samples):
         return scenario
@@ -207,12 +213,12 @@ def _with_samples(scenario: Scenario, folder: Path) -> Scenario:
     try:
         with path.open("rb") as file:
             empty = not file.read(1)
-    except (OSError, ValueError) as error:  # ValueError: no system has such a name
+    except (OSError, ValueError) as error:  # ValueError: no file can have this name
         reason = error.strerror if isinstance(error, OSError) else str(error)
         start = "" if Path(samples.file).is_absolute() else "; a relative path starts at the folder of the test's file"
-        raise ScenarioError(f"payload: cannot read the samples {str(path)!r}: {reason}{start}") from None
+        raise ScenarioError(f"{where}payload: cannot read the samples {str(path)!r}: {reason}{start}") from None
     if empty:
-        raise ScenarioError(f"payload: the file of samples {str(path)!r} is empty; write one sample or more to it")
+        raise ScenarioError(f"{where}payload: the file of samples {str(path)!r} is empty; write at least one sample")
     return scenario.model_copy(update={"payload": replace(samples, path=str(path))})
 
 
@@ -224,14 +230,11 @@ def _spec(marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settin
         {name: value for name, value in parameters.items() if name in ClusterSpec.model_fields},
         settings.fields(CLUSTER_OPTIONS, "command line"),
     )
-    try:
-        return ClusterSpec.of(fields)
-    except ScenarioError as error:
-        raise ScenarioError(f"kafka_cluster: {error}") from None
+    return ClusterSpec.of(fields, where="kafka_cluster: ")
 
 
 def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
-    """The test's own cluster, but for what the options of the reference say."""
+    """Return the test's own cluster with the changes that the options of the reference make."""
     wanted = settings.reference
     if wanted is None:
         return None
@@ -241,10 +244,7 @@ def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
         **({"version": wanted.version} if wanted.version else {}),
         **({"image": wanted.image} if wanted.image else {}),
     }
-    try:
-        return ClusterSpec.of(fields)
-    except ScenarioError as error:
-        raise ScenarioError(f"--kafka-reference-config: {error}") from None
+    return ClusterSpec.of(fields, where="--kafka-reference-config: ")
 
 
 def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
@@ -252,19 +252,20 @@ def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, meas
         name = threshold.metric.name
         if name not in measured:
             raise ScenarioError(
-                f"threshold {threshold.expression!r}: {name} is not measured here; {_missing(name, scenario)}"
+                f"threshold {threshold.expression!r}: {name} is not measured here; {_requirement(name, scenario)}"
             )
 
 
 def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
     if not limits:
-        raise ScenarioError("name at least one limit, for example 'produce.latency.p99 <= 20 ms'")
+        raise ScenarioError("name at least one threshold, for example 'produce.latency.p99 <= 20 ms'")
     found = [parse_threshold(text) for text in limits]
     for limit in found:
         if limit.metric.name in SEARCH_METRICS or limit.needs_baseline:
             raise ScenarioError(
-                f"limit {limit.expression!r}: each rate is held against absolute limits on what it gives, for example "
-                "'produce.latency.p99 <= 20 ms'; limits on the capacity itself are for kafka_threshold(...)"
+                f"threshold {limit.expression!r}: a search takes absolute thresholds on metrics of each rate, for "
+                "example 'produce.latency.p99 <= 20 ms'; thresholds on the capacity itself belong to "
+                "kafka_threshold(...)"
             )
     record_bytes = None if scenario.record_size is None else scenario.mean_record_size
     try:
@@ -279,21 +280,15 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
     return SearchPlan(limits=tuple(found), low=lowest, high=highest)
 
 
-def _renamed(problem: str) -> str:
-    """A problem of the scenario's fields, by the arguments that set them."""
-    problem = problem.removeprefix("kafka_scenario: ")
-    return re.sub(r"^(rate|duration):", lambda found: {"rate": "low:", "duration": "hold:"}[found[1]], problem)
-
-
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
-    """What a round gives on the cluster that is named; an application's own fixture may bring another one."""
+    """Return the metrics of a round on the cluster of `--kafka-cluster`; a fixture may provide another cluster."""
     measured = {*scenario.metrics(), *EVENT_METRICS, *SEARCH_METRICS}
     if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
 
 
-def _missing(name: str, scenario: Scenario) -> str:
+def _requirement(name: str, scenario: Scenario) -> str:
     if name in HOST_METRICS:
         return "it needs brokers that the session starts: --kafka-cluster=local or docker"
     match name.split("."):
@@ -306,5 +301,5 @@ def _missing(name: str, scenario: Scenario) -> str:
         case ["produce", "delay", *_]:
             return "it needs a rate"
         case _:
-            shuffled = "an application may hand records to other partitions; leave output_topic or the limit out"
-            return shuffled if scenario.output_topic is not None else "it needs acks=1 or acks='all'"
+            moved = "an application may move records to other partitions; leave out output_topic or the threshold"
+            return moved if scenario.output_topic is not None else "it needs acks=1 or acks='all'"

@@ -1,120 +1,194 @@
-"""The sessions that one test runs: the first, and those that confirm, calibrate or accept; on one cluster or two."""
+"""The sessions of one test: the first, and those that calibrate, confirm a suspect or confirm an improvement."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 import functools
-import itertools
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.errors import ClusterError, UsageError
-from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.runner.actions import Action, moved
-from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.load.allocation import WorkerAllocation, cores, decided, undecidable
 from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Compound, run_sides
+from pytest_kafkaperf.runner.rounds import OnProgress, Side, rounds, run_scenario, running
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
-from pytest_kafkaperf.runner.warmup import preheat, sized
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.runner.warmup import probe_load
 from pytest_kafkaperf.verdict.confirmation import SESSIONS
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.verdict import Judgement
 
-if TYPE_CHECKING:
-    import random
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRun:
-    """What a test has run, and what was found."""
+    """The sessions of a test, and the judgement on them."""
 
     sessions: tuple[MeasuredSession, ...]
     judgement: Judgement
     notes: tuple[str, ...] = ()
-    """What the time budget took."""
+    """Rounds and sessions that the time budget left out."""
     partial: bool = False
-    """Whether for want of time this is less than what was to be measured: no baseline."""
+    """True if less was measured than declared, for want of time: this makes no baseline."""
 
 
-def run_case(
-    runner: SessionRunner,
-    budget: CaseBudget,
-    judge: Callable[[Sequence[MeasuredSession]], Judgement],
-    *,
-    calibrate: int | None,
-    confirm_gain: bool,
-) -> CaseRun:
-    """Run the first session; then fresh ones: to calibrate, for suspects, or for a gain that is to be accepted."""
-    further = _Further(runner, budget)
-    sessions = further.sessions
-    while calibrate is not None and further.missing(calibrate):
-        further.run("session")
-    while (judgement := judge(sessions)).unsettled and further.refusal is None:
-        further.run("suspect, session")
-    if confirm_gain and judgement.verdict is Verdict.IMPROVED:
-        while further.missing(1 + SESSIONS):
-            further.run("improved, session")
-        judgement = judge(sessions)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPolicy:
+    """Which sessions a test needs besides the first."""
+
+    judge: Callable[[Sequence[MeasuredSession]], Judgement]
+    calibrate: int | None
+    """Number of sessions to calibrate with; None judges the test."""
+    confirm_gain: bool
+    """True to confirm an improvement with fresh sessions, before it becomes the baseline."""
+
+    def labels(self, sessions: Sequence[MeasuredSession]) -> Iterator[str]:
+        """Name the sessions that the test needs, one at a time; the caller adds each to `sessions` meanwhile."""
+        yield ""
+        while self.calibrate is not None and _lacks(sessions, self.calibrate):
+            yield "session"
+        while self.judge(sessions).unsettled:
+            yield "suspect, session"
+        if self.confirm_gain and self.judge(sessions).verdict is Verdict.IMPROVED:
+            while _lacks(sessions, 1 + SESSIONS):
+                yield "improved, session"
+
+
+def _lacks(sessions: Sequence[MeasuredSession], wanted: int) -> bool:
+    """Return True if fewer sessions than wanted count, and none of them has a problem."""
+    return len(judged(sessions)) < wanted and not problems_of(sessions)
+
+
+def run_case(runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy) -> CaseRun:
+    """Run the sessions that the policy asks for and that the time budget allows."""
+    sessions: list[MeasuredSession] = []
+    refusal = None
+    for label in policy.labels(sessions):
+        if not sessions:
+            sessions.append(runner.measure(budget))
+            continue
+        declared = len(sessions[0].rounds)
+        refusal = budget.refuses_session(declared)
+        if refusal is not None:
+            break
+        session = runner.measure_fresh(budget, f"{label} {len(sessions) + 1}")
+        if len(session.rounds) < declared and not session.problems:
+            refusal = BROKEN_OFF_TEXT
+            break
+        sessions.append(session)
+    judgement = policy.judge(sessions)
     undecided = budget.undecided(sessions[0])
     if undecided is not None:
-        judgement = _undecided(judgement, undecided)
+        judgement = _inconclusive(judgement, undecided)
     cut = budget.cut(sessions[0])
     return CaseRun(
         sessions=tuple(sessions),
         judgement=judgement,
-        notes=tuple(note for note in (cut, further.refusal) if note),
+        notes=tuple(note for note in (cut, refusal) if note),
         partial=cut is not None or judgement.unsettled,
     )
 
 
-def not_run(problem: str | None = None) -> MeasuredSession:
-    """A session without a round, because of that problem or for want of time."""
-    return MeasuredSession(created=now(), rounds=(), problems=() if problem is None else (problem,))
+def not_run(error: str | None = None) -> MeasuredSession:
+    """Return a session without rounds, because of that error of the cluster or for want of time."""
+    problems = () if error is None else (Problem(ProblemKind.CLUSTER_ERROR, error),)
+    return MeasuredSession(created=now(), rounds=(), problems=problems)
 
 
-class _Further:
-    """Runs one session after the other, each on fresh clusters but the first."""
+def now() -> str:
+    """Return the current time in ISO 8601, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
-    def __init__(self, runner: SessionRunner, budget: CaseBudget) -> None:
-        self._runner = runner
-        self._budget = budget
-        self.sessions = [runner.measure(go_on=budget.goes_on)]
-        self.refusal: str | None = None
-        """Why there is no time for another."""
 
-    def missing(self, sessions: int) -> bool:
-        """Whether another one is to run, so that there are so many that count."""
-        return len(judged(self.sessions)) < sessions and not problems_of(self.sessions) and self.refusal is None
+class SessionRunner:
+    """Measures one test, session by session, on one side or on two in turns."""
 
-    def run(self, what: str) -> None:
-        """Run one, where there is time; one that the time ended early is left out, for it would count as a whole."""
-        rounds = len(self.sessions[0].rounds)
-        self.refusal = self._budget.refuses_session(rounds)
-        if self.refusal is not None:
-            return
-        session = self._measured(f"{what} {len(self.sessions) + 1}")
-        if len(session.rounds) < rounds and not session.problems:
-            self.refusal = BROKEN_OFF_TEXT
-            return
-        self.sessions.append(session)
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        *,
+        order: random.Random,
+        warm_up_s: float,
+        allocation: WorkerAllocation,
+        on_progress: OnProgress,
+    ) -> None:
+        """`sides` are the test's cluster and, if there is one, the reference; `order` decides which begins a round."""
+        self.allocation = allocation
+        """As given in the options; from the first warm-up on, with as many workers as the scenario needs."""
+        self._sides = sides
+        self._order = order
+        self._warm_up_s = warm_up_s
+        self._on_progress = on_progress
 
-    def _measured(self, label: str) -> MeasuredSession:
+    def warm_up(self, label: str = "") -> None:
+        """Warm up brokers that have just started; the first time, find out how many workers the scenario needs.
+
+        Raises:
+            ClusterError: the load could not run.
+
+        """
+        for side in self._sides:
+            side.warm_up(duration_s=self._warm_up_s, allocation=self.allocation, label=f"{label} preheating".strip())
+        if self.allocation.is_open:
+            self.allocation = self._probed(f"{label} sizing".strip())
+
+    def measure(self, budget: CaseBudget, label: str = "", *, fresh: bool = False) -> MeasuredSession:
+        """Run one session: the scenario's rounds, or as many as the time budget allows."""
+        created = now()
         try:
-            self._runner.renew()
-            self._runner.preheat(label)
+            with running(self._sides, self.allocation, label=label) as workers:
+                for _ in rounds(self._sides, workers, budget.limited(self._turns(), fresh=fresh)):
+                    pass  # each side keeps its rounds
         except ClusterError as error:
             return not_run(str(error))
-        return self._runner.measure(label, go_on=self._budget.has_time)
+        ours, *other = (side.rounds for side in self._sides)
+        problems = [*_problems(ours, ""), *(text for theirs in other for text in _problems(theirs, "the reference, "))]
+        return MeasuredSession(
+            created=created,
+            rounds=tuple(ours),
+            reference=tuple(other[0]) if other else None,
+            problems=tuple(problems),
+        )
+
+    def measure_fresh(self, budget: CaseBudget, label: str) -> MeasuredSession:
+        """Run a session on brokers that were restarted and warmed up."""
+        try:
+            for side in self._sides:
+                side.restart()
+            self.warm_up(label)
+        except ClusterError as error:
+            return not_run(str(error))
+        return self.measure(budget, label, fresh=True)
+
+    def _probed(self, label: str) -> WorkerAllocation:
+        """Return the allocation with as many workers as a short load shows to be needed."""
+        side = self._sides[0]
+        reason = undecidable(side.scenario, cores())
+        if reason is not None:
+            return dataclasses.replace(self.allocation, reason=reason)
+        (probe,) = run_scenario(
+            probe_load(side.scenario),
+            side.cluster,
+            allocation=WorkerAllocation(producing=1, consuming=1),
+            on_progress=functools.partial(self._on_progress, label),
+        )
+        return decided(side.scenario, probe.shares, cores())
+
+    def _turns(self) -> list[int]:
+        """Return which side begins, by round: each equally often, in random order."""
+        declared = self._sides[0].scenario.rounds
+        if len(self._sides) == 1:
+            return [0] * declared
+        turns = [number % 2 for number in range(declared - declared % 2)]
+        turns += [self._order.randrange(2)] * (declared % 2)
+        self._order.shuffle(turns)
+        return turns
 
 
-def _undecided(judgement: Judgement, reason: str) -> Judgement:
-    """The same where so few rounds must not decide."""
+def _inconclusive(judgement: Judgement, reason: str) -> Judgement:
+    """Return the judgement without a decision, because too few rounds ran."""
     checks = tuple(
         dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason) for check in judgement.checks
     )
@@ -122,122 +196,6 @@ def _undecided(judgement: Judgement, reason: str) -> Judgement:
     return Judgement(verdict=verdict, checks=checks, problems=judgement.problems)
 
 
-def now() -> str:
-    """ISO 8601, to the second."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-class SessionRunner:
-    """Measures one test, again and again on fresh clusters."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        cluster: Cluster,
-        reference: Cluster | None,
-        order: random.Random,
-        actions: Sequence[Action],
-        preheat_s: float,
-        allocation: WorkerAllocation,
-        on_progress: Callable[[str, int, Progress], None],
-        plan: SearchPlan | None = None,
-    ) -> None:
-        """`plan`: each round is a search for the capacity."""
-        self.cluster = cluster
-        self.reference = reference
-        self.allocation = allocation
-        """As it was asked for; from the first preheating on, as many as the scenario needs."""
-        self._scenario = scenario
-        self._order = order
-        self._actions = actions
-        self._preheat_s = preheat_s
-        self._on_progress = on_progress
-        self._plan = plan
-
-    def preheat(self, label: str = "") -> None:
-        """Warm brokers that have just started; the first time, see how many workers the scenario needs.
-
-        Raises:
-            ClusterError: the load could not run.
-
-        """
-        progress = functools.partial(self._on_progress, f"{label} preheating".strip())
-        for cluster in (self.cluster, self.reference):
-            if cluster is not None:
-                preheat(
-                    self._scenario,
-                    cluster,
-                    duration_s=self._preheat_s,
-                    allocation=self.allocation,
-                    on_progress=progress,
-                )
-        session = functools.partial(self._on_progress, f"{label} sizing".strip())
-        self.allocation = sized(self._scenario, self.allocation, self.cluster, on_progress=session)
-
-    def measure(self, label: str = "", *, go_on: Callable[[], bool]) -> MeasuredSession:
-        """Run the scenario, or what the time budget leaves of it; `go_on` is asked before each round.
-
-        Raises:
-            UsageError: the test's actions cannot be done to the reference.
-
-        """
-        created = now()
-        sides = [(self.cluster, self._actions)]
-        if self.reference is not None:
-            sides.append((self.reference, self._actions_on_reference(self.reference)))
-        try:
-            ours, *other = run_sides(
-                self._scenario,
-                sides,
-                first=self._turns() if self.reference is not None else itertools.repeat(0),
-                compound=self._compound(),
-                allocation=self.allocation,
-                on_progress=functools.partial(self._on_progress, label),
-                go_on=go_on,
-            )
-        except ClusterError as error:
-            return MeasuredSession(created=created, rounds=(), problems=(str(error),))
-        problems = [*_problems(ours, ""), *(text for rounds in other for text in _problems(rounds, "the reference, "))]
-        reference = tuple(other[0]) if other else None
-        return MeasuredSession(created=created, rounds=tuple(ours), reference=reference, problems=tuple(problems))
-
-    def renew(self) -> None:
-        """Begin a fresh session: brokers that the session owns start anew; topics and clients are new at any rate.
-
-        What the test or its fixtures have set up on a cluster stays, such as a quota: or it would be another test.
-
-        Raises:
-            ClusterError: brokers did not come up again.
-
-        """
-        self.cluster.renew()
-        if self.reference is not None:
-            self.reference.renew()
-
-    def _actions_on_reference(self, reference: Cluster) -> Sequence[Action]:
-        actions = moved(self._actions, self.cluster, reference)
-        if actions is None:
-            raise UsageError(
-                "kafka_perf.at(...) with --kafka-reference: what is done to the test's cluster is done to the "
-                "reference, too, so it has to be a method of that cluster, such as kafka_cluster.stop_broker"
-            )
-        return actions
-
-    def _compound(self) -> Compound | None:
-        if self._plan is None:
-            return None
-        return Compound(make=functools.partial(find_capacity, self._plan, self._scenario), most=MOST_STEPS)
-
-    def _turns(self) -> list[int]:
-        """Which side comes first, by round: each as often, in random order."""
-        rounds = self._scenario.rounds
-        turns = [number % 2 for number in range(rounds - rounds % 2)]
-        turns += [self._order.randrange(2)] * (rounds % 2)
-        self._order.shuffle(turns)
-        return turns
-
-
-def _problems(rounds: Sequence[Round], side: str) -> Iterator[str]:
-    for number, one in enumerate(rounds, 1):
-        yield from (f"{side}round {number}: {problem}" for problem in one.problems)
+def _problems(measured: Sequence[Round], side: str) -> Iterator[Problem]:
+    for number, one in enumerate(measured, 1):
+        yield from (problem.within(f"{side}round {number}") for problem in one.problems)

@@ -1,56 +1,49 @@
-"""Whether a round's records are in the log as they were acknowledged: by its growth, and by an audit where needed."""
+"""The comparison of a round's acknowledged records with the log: by its growth, and by an audit if counts disagree."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
 from pytest_kafkaperf.clusters.client.preflight import gone
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.audit import MAX_RECORDS, AuditTask, outcome
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.messages import Audit, LoadReport
 from pytest_kafkaperf.load.producers.accounting import MAX_NAMED
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.runner.context import RoundContext
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 REPLICATION_TIMEOUT_S = 10
-"""Bound of waiting for followers to have what the leader has acknowledged."""
+"""Maximum wait for followers to copy the records that the leader acknowledged."""
 _REPLICATION_TICK_S = 0.1
 
 _Offsets = Mapping[int, tuple[int, int]]
-"""First and last (exclusive) offset, by partition."""
+"""First and last (exclusive) offset by partition."""
 
 
-def checked(
-    admin: Admin,
-    topic: str,
-    scenario: Scenario,
-    load: Callable[[], LoadReport],
-    audit: Callable[[LoadReport, _Offsets], Audit | str],
-) -> LoadReport:
-    """Run a round, and compare the log before and after it; look into the log where that leaves a doubt."""
-    try:
-        before = admin.end_offsets(topic, scenario.partitions)
-    except ClusterError as error:
-        return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
-    report = load()
+def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
+    """Return the report with what the log gained since `before`, its end offsets by partition.
+
+    If the counts disagree with the acknowledgements, workers of the pool read the log back record by record.
+    """
+    admin, topic, scenario = context.admin, context.topic, context.scenario
     if report.problems and not report.broken and admin.is_gone(topic):
         report = _without_topic(topic, report)
-    if report.broken or scenario.acks == 0:  # nobody said that a record sent with acks=0 is in the log, or when
+    if report.broken or scenario.acks == 0:  # with acks=0 no broker says that a record is in the log, or when
         return report
     if scenario.output_topic is not None:
-        return _came_out(report)
+        return _compare_output(report)
     if scenario.topic is not None:
-        return _audited(admin, topic, before, report, audit)
+        return _audit_shared_topic(report, context, pool, before)
     try:
         after = _settled_ends(admin, topic, before, report.expected_growth())
     except ClusterError as error:
@@ -59,33 +52,32 @@ def checked(
     report = dataclasses.replace(report, log_growth=growth)
     if report.in_doubt:
         offsets = {partition: (before[partition], end) for partition, end in after.items()}
-        report = dataclasses.replace(report, audit=audit(report, offsets))
+        report = dataclasses.replace(report, audit=_audit(report, context, pool, offsets))
     return report
 
 
 def _without_topic(topic: str, report: LoadReport) -> LoadReport:
-    """The report with the reason of what went wrong: the topic is gone."""
-    return dataclasses.replace(report, problems=(gone(topic), *report.problems), broken=True)
+    """Return the report with the cause of its problems: the topic is gone."""
+    problem = Problem(ProblemKind.CLUSTER_ERROR, gone(topic))
+    return dataclasses.replace(report, problems=(problem, *report.problems), broken=True)
 
 
-def run_audit(
-    report: LoadReport, offsets: _Offsets, *, pool: WorkerPool, cluster: Cluster, topic: str, scenario: Scenario
-) -> Audit | str:
-    """Have the pool look into the log; the reason, where that cannot be."""
+def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets: _Offsets) -> Audit | str:
+    """Let the pool read the log back; return the reason if that is not possible."""
     growth = sum(end - begin for begin, end in offsets.values())
     if growth > MAX_RECORDS:
-        return f"{growth} records are too many to be looked at one by one"
+        return f"{growth} records are too many for an audit"
     if report.unknown() > MAX_NAMED:
         return _too_many_unknown(report)
     span_ns = None
-    if scenario.topic is not None and report.start_ns is not None:
+    if context.scenario.topic is not None and report.start_ns is not None:
         span_ns = (report.start_ns, now_ns())
     return pool.audit(
         AuditTask(
-            bootstrap_servers=cluster.bootstrap_servers,
-            access=cluster.access,
-            topic=topic,
-            scenario=scenario,
+            bootstrap_servers=context.cluster.bootstrap_servers,
+            access=context.cluster.access,
+            topic=context.topic,
+            scenario=context.scenario,
             offsets=offsets,
             failed=_unknown(report),
             acknowledged=sum(report.acknowledged().values()),
@@ -94,10 +86,10 @@ def run_audit(
     )
 
 
-def _came_out(report: LoadReport) -> LoadReport:
-    """What counts is what comes out of the application; what does not is lost, wherever."""
+def _compare_output(report: LoadReport) -> LoadReport:
+    """Compare the output of the application with the acknowledged records: those that do not come out are lost."""
     if report.problems or report.start_ns is None or not report.consumed:
-        return report  # of a consumer that failed nobody knows what came to it
+        return report  # a consumer that failed does not report what it received
     if report.unknown() > MAX_NAMED:
         return dataclasses.replace(report, audit=_too_many_unknown(report))
     found = outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))
@@ -105,34 +97,31 @@ def _came_out(report: LoadReport) -> LoadReport:
 
 
 def _too_many_unknown(report: LoadReport) -> str:
-    return f"{report.unknown()} records of unknown fate are too many to be looked for one by one"
+    return f"{report.unknown()} records without an acknowledgement or an error are too many for an audit"
 
 
 def _unknown(report: LoadReport) -> list[tuple[int, npt.NDArray[np.int64]]]:
-    """Producers, and indexes of their records that may stand in the log or not."""
+    """Return producers with the indexes of their records that may or may not be in the log."""
     return [(part.producer, indexes) for part in report.produced for indexes in part.unknown_indexes]
 
 
-def _audited(
-    admin: Admin,
-    topic: str,
-    before: Mapping[int, int],
-    report: LoadReport,
-    audit: Callable[[LoadReport, _Offsets], Audit | str],
+def _audit_shared_topic(
+    report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]
 ) -> LoadReport:
-    """Look into a log that others may write to: its growth says nothing, our records are all that counts.
+    """Audit a log that other clients may write to, so that its growth says nothing about a round's records.
 
-    What is missing is given time to be replicated, as with `_settled_ends`.
+    The audit is repeated until followers had time to copy missing records, as in `_settled_ends`.
     """
     if report.start_ns is None:
         return report
     deadline = time.monotonic() + REPLICATION_TIMEOUT_S
     while True:
         try:
-            after = admin.end_offsets(topic, len(before))
+            after = context.admin.end_offsets(context.topic, len(before))
         except ClusterError as error:
             return dataclasses.replace(report, audit=str(error))
-        found = audit(report, {partition: (before[partition], end) for partition, end in after.items()})
+        offsets = {partition: (before[partition], end) for partition, end in after.items()}
+        found = _audit(report, context, pool, offsets)
         if isinstance(found, str):
             return dataclasses.replace(report, audit=found)
         if not found.lost or time.monotonic() > deadline:
@@ -142,10 +131,10 @@ def _audited(
 
 
 def _settled_ends(admin: Admin, topic: str, before: Mapping[int, int], expected: Mapping[int, int]) -> dict[int, int]:
-    """The end offsets of a topic, by partition.
+    """Return the end offsets of a topic by partition, after waiting for followers.
 
-    With acks=1 the leader acknowledges before its followers have a record, and end offsets tell what they have too:
-    a gap is given time to close.
+    With acks=1 the leader acknowledges a record before its followers have it, and an end offset counts only records
+    that followers have, too.
     """
     deadline = time.monotonic() + REPLICATION_TIMEOUT_S
     while True:

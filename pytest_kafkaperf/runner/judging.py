@@ -1,4 +1,4 @@
-"""What is found of one test: its limits judged, and what else its rounds say beside the baseline."""
+"""The judgement of one test: its thresholds, advice on other metrics, and calibration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.validity import open_limits, uncertainty_s
+from pytest_kafkaperf.runner.validity import clock_problems, uncertainty_s
 from pytest_kafkaperf.scenario.threshold import count_gated
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -21,15 +21,15 @@ from pytest_kafkaperf.verdict.regression import ALPHA
 from pytest_kafkaperf.verdict.verdict import Judgement, judge
 
 _STALE = (
-    "the baseline is stale: all is better than it, by more than the tolerance, and a regression could hide there; "
-    "accept what was gained with --kafka-update-baselines=improved"
+    "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
+    "pass; accept the improvement with --kafka-update-baselines=improved"
 )
 _NOT_GATED = 0.1
-"""The tolerance that calibration takes for metrics that no limit gates."""
+"""The tolerance that calibration assumes for metrics without a threshold."""
 
 
 class CaseJudge:
-    """Looks at what a test has measured, as its limits, its baseline and the options say."""
+    """Judges the sessions of a test by its thresholds, its baseline and the options."""
 
     def __init__(self, case: Case, baseline: BaselineRounds, settings: Settings) -> None:
         self.baseline = baseline
@@ -38,52 +38,54 @@ class CaseJudge:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the baseline counts."""
+        """True if the test is compared with its baseline."""
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
     def judge(self, sessions: Sequence[MeasuredSession]) -> Judgement:
-        """Judge the thresholds, with the sessions that were to confirm what the first made suspect.
+        """Judge the thresholds: of the first session, or of the further sessions that confirm a suspect.
 
-        INVALID where thresholds are finer than the clocks that they would be judged by.
+        The verdict is INVALID if a threshold is below the uncertainty of the clocks.
         """
         judgement = self._judge_thresholds(sessions)
-        finer = _finer(self._case, sessions, judgement)
-        if not finer:
+        seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
+        values = [check.limit_value for check in judgement.checks]
+        uncertain = clock_problems(self._case.thresholds, values, seconds)
+        if not uncertain:
             return judgement
-        problems = (*judgement.problems, *finer)
+        problems = (*judgement.problems, *uncertain)
         return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
 
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
-        """What moved without a limit on it."""
+        """Return the significant changes of metrics without a threshold."""
         gated = {threshold.metric.name for threshold in self._case.thresholds if threshold.needs_baseline}
         return advice(sessions[0].measured, self.baseline.sessions, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
-        """How much the sessions differ, by metric: those with a limit, or else those that people look at first.
+        """Return the noise between sessions by metric, and the reasons why it is unknown for some metrics.
 
-        And why that cannot be told of some.
+        The metrics are those with a threshold relative to the baseline, or else the headline metrics.
         """
         case = self._case
         if self._settings.calibrate is None or case.is_smoke_test or problems_of(sessions):
             return {}, []
-        limits: dict[str, float] = {}
+        tolerances: dict[str, float] = {}
         for threshold in case.thresholds:
             if threshold.relative is not None:
                 name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
-                limits[name] = min(tolerance, limits.get(name, tolerance))
+                tolerances[name] = min(tolerance, tolerances.get(name, tolerance))
         measured = [session.measured.rounds for session in judged(sessions)]
         found: dict[str, Calibrated] = {}
         notes = []
-        for name, tolerance in (limits or dict.fromkeys(HEADLINES, math.log1p(_NOT_GATED))).items():
+        for name, tolerance in (tolerances or dict.fromkeys(HEADLINES, math.log1p(_NOT_GATED))).items():
             flaw = no_ratio(CATALOGUE[name], measured)
             one = None
             if flaw is None:
                 values = [logs(CATALOGUE[name], rounds) for rounds in measured]
                 one = calibrated(values, tolerance=tolerance, alpha=ALPHA / max(1, count_gated(case.thresholds)))
-                flaw = f"{name} has one round a session, and no noise can be seen in it"
+                flaw = f"{name} has one round per session, so its noise is unknown"
             if one is not None:
                 found[name] = one
-            elif limits:
+            elif tolerances:
                 notes.append(f"not calibrated: {flaw}")
         return found, notes
 
@@ -95,7 +97,7 @@ class CaseJudge:
             judgement = self._judged(sessions, "accepted as the new baseline", fresh)
             if not judgement.verdict.fails:
                 return judgement
-            # What breaks an absolute limit never becomes the baseline: the rest is judged against the old one.
+            # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
         return self._judged(sessions, None, fresh)
 
     def _judged(
@@ -113,14 +115,8 @@ class CaseJudge:
 
 
 def stale_notes(result: Result) -> list[str]:
-    """Whether the baseline is so far behind that a regression could hide in what has been gained."""
+    """Return a note if the test improved so much that its baseline no longer finds regressions."""
     relative = [check for check in result.checks if check.is_relative]
     if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
         return []
     return [_STALE]
-
-
-def _finer(case: Case, sessions: Sequence[MeasuredSession], judgement: Judgement) -> list[str]:
-    """Limits that are finer than the clocks of the machines between which they are to hold."""
-    blur_s = uncertainty_s(one for session in sessions for one in session.all_rounds)
-    return open_limits(case.thresholds, [check.limit_value for check in judgement.checks], blur_s)

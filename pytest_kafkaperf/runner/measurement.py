@@ -1,14 +1,14 @@
-"""What was measured in a round: the reports on it, folded into one value. Pure."""
+"""The measurements of a round, computed from the reports of its workers. Pure functions."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.monitoring.partitions import events
-from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings, Use
+from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings
 from pytest_kafkaperf.core.metrics import CATALOGUE, LOAD_METRICS, QUANTILES
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram, merged
@@ -16,28 +16,33 @@ from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.load.timeseries import merged as merged_series
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import problems_of, strangers, warnings_of
+from pytest_kafkaperf.runner.validity import busy_warning, problems_of, warnings_of
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 
 def fold(report: LoadReport, scenario: Scenario) -> Round:
-    """Make one round of its workers' reports."""
+    """Combine the reports of the workers into the measurements of one round."""
     produced, consumed = report.produced, report.consumed
     integrity = _integrity(report)
     metrics: dict[str, float] = {"errors": float(sum(part.failed for part in produced)), **integrity}
     if report.start_ns is not None:
-        metrics |= _produce_metrics(produced)
+        metrics |= _produce_metrics(produced, report.workers)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
-        metrics |= _cpu_metric(report.workers, produced)
     problems = problems_of(report, scenario, integrity)
     warnings = warnings_of(report, scenario, integrity)
     series = _series(report, scenario)
-    seen = _seen_of_brokers(report, series)
     start_ns = report.start_ns or 0
     found = [] if report.start_ns is None else _events(report, start_ns)
-    metrics |= seen.metrics
     warnings += [text for _, text in found]
-    warnings += [*report.unread, *seen.warnings]
+    warnings += report.unread
+    readings, end_ns, busy = Readings.of(report.samples if series else {}), _end_ns(report), None
+    curves: BrokerCurves | None = None
+    if series and any(report.samples.values()):
+        first_ns = start_ns + round(series["produce"]["first_s"] * NS_PER_S)
+        curves = readings.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns)
+        metrics |= readings.metrics(start_ns=start_ns, end_ns=end_ns)
+        busy = busy_warning(readings, report, end_ns)
+        warnings += [] if busy is None else [busy]
     if report.start_ns is not None and series:
         metrics |= _recovery(found, report.start_ns, series["produce"], warnings)
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
@@ -45,25 +50,30 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
         problems=tuple(problems),
         warnings=tuple(dict.fromkeys(warnings)),
+        busy_warning=busy,
         series=series,
-        brokers=seen.curves,
-        uses=seen.uses,
+        brokers=curves,
+        uses={str(broker): use for broker, use in readings.uses(start_ns, end_ns).items()},
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in found),
         shares=tuple(map(_share, report.workers)),
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
     )
 
 
-def _produce_metrics(produced: Sequence[Produced]) -> dict[str, float]:
+def _produce_metrics(produced: Sequence[Produced], workers: Sequence[WorkerReport]) -> dict[str, float]:
     acknowledged = sum(part.acknowledged for part in produced)
     first_ns = min((part.first_due_ns for part in produced if part.first_due_ns is not None), default=None)
     last_ns = max((part.last_ack_ns for part in produced if part.last_ack_ns is not None), default=None)
     metrics = _latency_metrics("produce.latency", merged([part.latency for part in produced]))
     metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
+    if acknowledged:
+        metrics["client.cpu"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
+    if acknowledged:
+        metrics["client.cpu"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
-        throughput = acknowledged / ((last_ns - first_ns) / NS_PER_S)
-        metrics["produce.throughput"] = throughput
-        metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / ((last_ns - first_ns) / NS_PER_S)
+        elapsed_s = (last_ns - first_ns) / NS_PER_S
+        metrics["produce.throughput"] = acknowledged / elapsed_s
+        metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / elapsed_s
     return metrics
 
 
@@ -90,22 +100,10 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
     }
 
 
-def _cpu_metric(workers: Sequence[WorkerReport], produced: Sequence[Produced]) -> dict[str, float]:
-    acknowledged = sum(part.acknowledged for part in produced)
-    if not acknowledged:
-        return {}
-    return {"client.cpu": sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)}
-
-
 def _integrity(report: LoadReport) -> dict[str, float]:
-    """What an audit found; without one the log is as the counts say."""
+    """Return the numbers of lost, duplicated and reordered records: from the audit of the log, or else from counts."""
     if isinstance(report.audit, Audit):
-        found = report.audit
-        return {
-            "lost": float(found.lost),
-            "duplicated": float(found.duplicated),
-            "reordered": float(found.reordered),
-        }
+        return {name: float(count) for name, count in dataclasses.asdict(report.audit).items()}
     if report.log_growth is None:
         return {}
     lost, surplus = report.log_differences()
@@ -125,37 +123,14 @@ def _series(report: LoadReport, scenario: Scenario) -> dict[str, Curves]:
     return plots
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What readings of the brokers say of a round."""
-
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    curves: BrokerCurves | None = None
-    uses: Mapping[str, Use] = field(default_factory=dict)
-    warnings: Sequence[str] = ()
-
-
-def _seen_of_brokers(report: LoadReport, series: Mapping[str, Curves]) -> _Seen:
-    if report.start_ns is None or not series or not any(report.samples.values()):
-        return _Seen()
-    readings, end_ns = Readings.of(report.samples), _end_ns(report)
-    first_ns = report.start_ns + round(series["produce"]["first_s"] * NS_PER_S)
-    return _Seen(
-        metrics=readings.metrics(start_ns=report.start_ns, end_ns=end_ns),
-        curves=readings.curves(start_ns=report.start_ns, first_ns=first_ns, end_ns=end_ns),
-        uses={str(broker): use for broker, use in readings.uses(report.start_ns, end_ns).items()},
-        warnings=strangers(readings, report, end_ns),
-    )
-
-
 def _end_ns(report: LoadReport) -> int:
-    """When the last of the round was over: of acknowledgements and of what was received."""
+    """Return the instant of the last acknowledgement or reception."""
     instants = [part.last_ack_ns for part in report.produced] + [part.last_ns for part in report.consumed]
     return max((instant for instant in instants if instant is not None), default=report.start_ns or 0)
 
 
 def _events(report: LoadReport, start_ns: int) -> list[tuple[int, str]]:
-    """What happened to brokers and partitions from the start on, each with its instant, in the order of time."""
+    """Return the changes of brokers and partitions since the window opened, each with its instant, in order of time."""
     before = [one for one in report.states if one[0] < start_ns][-1:]
     moved = events([*before, *(one for one in report.states if one[0] >= start_ns)], start_ns)
     done = [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in report.actions]
@@ -165,7 +140,7 @@ def _events(report: LoadReport, start_ns: int) -> list[tuple[int, str]]:
 def _recovery(
     found: Sequence[tuple[int, str]], start_ns: int, produced: Curves, warnings: list[str]
 ) -> dict[str, float]:
-    """How long what happened first could be felt; the dip goes into the warnings."""
+    """Return the time until latency recovered from the first event, and add a warning with the lowest throughput."""
     if not found:
         return {}
     event_s = (found[0][0] - start_ns) / NS_PER_S
@@ -176,7 +151,7 @@ def _recovery(
     if recovery and lowest is not None:
         rate = format_quantity(lowest[0], Unit.RECORD_RATE)
         warnings.append(
-            f"latency was out of the ordinary for {recovery:.1f} s from {event_s:.1f} s on, and throughput fell to "
+            f"latency was higher than usual for {recovery:.1f} s from {event_s:.1f} s on, and throughput fell to "
             f"{rate} at {lowest[1]:.0f} s"
         )
     return {"recovery": recovery}
@@ -195,7 +170,7 @@ def _share(worker: WorkerReport) -> WorkerShare:
 
 
 def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
-    """Of the two clocks that know least of each other; None where all records came and went by one clock."""
+    """Return the largest uncertainty between two clocks; None if one clock timed all records."""
     sending = {worker.clock for worker in workers if worker.produced}
     receiving = {worker.clock for worker in workers if worker.consumed}
     apart = [
@@ -208,21 +183,21 @@ def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:
 
 
 _WORSE = 3.0
-"""So many times the usual p99 is out of the ordinary,"""
+"""A p99 of more than this multiple of the usual p99 counts as disturbed..."""
 
 _WORSE_BY_S = 0.02
-"""if it is more by so much: a p99 of 2 ms is 6 ms now and then."""
+"""...if it is also higher by this many seconds: a p99 of 2 ms is sometimes 6 ms without a cause."""
 
 _CALM_INTERVALS = 3
-"""So many ordinary intervals end a disturbance; one can be luck."""
+"""Number of consecutive calm intervals that end a disturbance; a single one can be chance."""
 
 
 def recovery_s(produced: Curves, event_s: float) -> float | None:
-    """Seconds from an event to the end of the last interval whose latency was out of the ordinary.
+    """Return the seconds from an event to the end of the last interval with disturbed latency.
 
-    What is ordinary, the intervals before the event tell, those of the warm-up included. An interval is one of the
-    series, by when records were due: one second, so the result is as coarse. 0 where the event shows in no interval;
-    None where it came before anything else.
+    The usual p99 is the median over the intervals before the event, including the warm-up. Intervals are those of the
+    series, by the due time of records: they last one second, and so does the resolution of the result. It is 0 if no
+    interval is disturbed, and None if there is no interval before the event.
     """
     interval_s, first_s, p99 = produced["interval_s"], produced["first_s"], produced["p99"]
     ends_s = [first_s + (place + 1) * interval_s for place in range(len(p99))]
@@ -245,7 +220,7 @@ def recovery_s(produced: Curves, event_s: float) -> float | None:
 
 
 def dip(produced: Curves, event_s: float) -> tuple[float, float] | None:
-    """The lowest rate of a whole interval after an event (records/s), and when it began; None where there is none."""
+    """Return the lowest rate (records/s) of a whole interval after an event and its start (s); None without one."""
     first_s, interval_s = produced["first_s"], produced["interval_s"]
     rates = [
         (rate, first_s + place * interval_s)

@@ -1,4 +1,4 @@
-"""What a perf test gets back, and what the reports are made of."""
+"""The result of a perf test: what `kafka_perf()` returns and the reports show."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.metrics import CATALOGUE, SEARCH_METRICS
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import TOO_SLOW, describe_uncertainty, uncertainty_s
+from pytest_kafkaperf.runner.validity import describe_uncertainty, uncertainty_s
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -24,135 +25,134 @@ from pytest_kafkaperf.verdict.verdict import Check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSession:
-    """What a test measured on one fresh cluster."""
+    """The rounds of a test on freshly started brokers, or with fresh topics and clients on an external cluster."""
 
     created: str
-    """ISO 8601."""
+    """Start time, ISO 8601."""
     rounds: tuple[Round, ...]
     reference: tuple[Round, ...] | None = None
-    """Of the reference, each in turn with the round at its place; None without one."""
-    problems: tuple[str, ...] = ()
-    """Why it cannot be trusted."""
+    """Rounds on the reference cluster, each paired with the round at the same index; None without a reference."""
+    problems: tuple[Problem, ...] = ()
+    """Reasons why the session is INVALID; empty if it is valid."""
 
     @property
     def measured(self) -> Measured:
-        """The figures alone."""
+        """The metrics of all rounds."""
         other = None if self.reference is None else [one.metrics for one in self.reference]
         return Measured(rounds=[one.metrics for one in self.rounds], reference=other)
 
     @property
     def all_rounds(self) -> tuple[Round, ...]:
-        """Those of the reference, too."""
+        """The rounds on both clusters."""
         return (*self.rounds, *(self.reference or ()))
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether the machine alone is why it cannot be trusted: the generator had no time."""
-        return bool(self.problems) and all(f": {TOO_SLOW}" in problem for problem in self.problems)
+        """True if the session is INVALID only because this machine was too slow to make the load."""
+        return bool(self.problems) and all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in self.problems)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of all its rounds."""
+        """The warnings of all rounds."""
         sides = (("", self.rounds), ("the reference: ", self.reference or ()))
         return tuple(f"{side}{text}" for side, rounds in sides for one in rounds for text in one.warnings)
 
 
 MOST_SPOILT = 2
-"""Further sessions of a test that are measured again because of the machine; one more, and the run is INVALID."""
+"""Maximum number of further sessions that are repeated because the machine was too slow; with one more, the test is
+INVALID."""
 
 
 def judged(sessions: Sequence[MeasuredSession]) -> list[MeasuredSession]:
-    """The first, and those further ones that count: one that the machine has spoilt was measured again."""
+    """Return the sessions that count: the first one, and further ones unless they were repeated."""
     first, *further = sessions
     counting = [session for session in further if not session.is_spoilt]
     return [first, *counting] if len(further) - len(counting) <= MOST_SPOILT else [*sessions]
 
 
-def _counts(session: MeasuredSession, sessions: Sequence[MeasuredSession]) -> bool:
-    return any(session is each for each in judged(sessions))
-
-
-def problems_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
-    """Why a run cannot be trusted, of those that count."""
+def problems_of(sessions: Sequence[MeasuredSession]) -> tuple[Problem, ...]:
+    """Return the problems of the sessions that count."""
     return tuple(
-        f"session {number}: {problem}" if number > 1 else problem
-        for number, session in enumerate(sessions, 1)
+        problem.within(f"session {number}") if number > 1 else problem
+        for number, session in _numbered(sessions, counting=True)
         for problem in session.problems
-        if _counts(session, sessions)
     )
 
 
 def warnings_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
-    """Each once, and why sessions were measured again."""
-    again = [
-        f"session {number} was measured again: {problem}"
-        for number, session in enumerate(sessions, 1)
-        for problem in session.problems
-        if not _counts(session, sessions)
-    ]
-    blur_s = uncertainty_s(one for session in sessions for one in session.all_rounds)
-    clocks = [] if blur_s is None else [describe_uncertainty(blur_s)]
-    return tuple(dict.fromkeys([*clocks, *(text for session in sessions for text in session.warnings), *again]))
+    """Return the warnings of all sessions, each once, and the reasons why sessions were repeated."""
+    seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
+    warnings = [] if seconds is None else [describe_uncertainty(seconds)]
+    warnings += [text for session in sessions for text in session.warnings]
+    for number, session in _numbered(sessions, counting=False):
+        warnings += [f"session {number} was measured again: {problem}" for problem in session.problems]
+    return tuple(dict.fromkeys(warnings))
+
+
+def _numbered(sessions: Sequence[MeasuredSession], *, counting: bool) -> list[tuple[int, MeasuredSession]]:
+    """Return the sessions that count, or the others, with their numbers."""
+    ids = {id(session) for session in judged(sessions)}
+    return [(number, one) for number, one in enumerate(sessions, 1) if (id(one) in ids) == counting]
 
 
 def at_least(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
-    """Metrics of which some round tells no more than a lower bound."""
+    """Return the names of the metrics that are only lower bounds in some round."""
     bounded = any(one.at_least for session in judged(sessions) for one in session.all_rounds)
     return SEARCH_METRICS if bounded else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One perf test that has run: what was measured and what was found."""
+    """The measurements and the verdict of one perf test."""
 
     nodeid: str
     scenario: Scenario
     plan: SearchPlan | None = None
-    """Of the search for the capacity, which each round was; it has chosen the rate."""
+    """The search for the capacity that each round ran; None if the test declares its rate."""
     sources: Mapping[str, str]
-    """Where each field of the scenario that is not the default was set: `marker`, `command line`..."""
+    """Where each field of the scenario that differs from its default was set: `marker`, `command line`..."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What the test was parametrised with besides fields of the scenario."""
+    """The test's parameters other than fields of the scenario."""
     cluster: Cluster
     sessions: tuple[MeasuredSession, ...]
-    """The first, and those that were to confirm what it made suspect or to show how much they differ."""
+    """The first session, and further ones that confirm a suspect or calibrate."""
     reference: Cluster | None
-    """The cluster that stood for the baseline."""
+    """The cluster that the test was compared with instead of a stored baseline."""
     baseline_sessions: int | None
-    """That the limits are judged by; None where there is no baseline, or a reference."""
+    """Number of baseline sessions that the thresholds are judged by; None with a reference or without a baseline."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)
-    """What was stored of earlier sessions, also where it does not count."""
+    """The stored rounds of earlier sessions, even if they are not comparable."""
     changed: tuple[str, ...]
-    """What differs between where the baseline and where this test ran: `kafka: 4.0.0 -> 4.1.1`."""
+    """Differences between the environments of the baseline and of this test: `kafka: 4.0.0 -> 4.1.1`."""
     advice: tuple[Advice, ...]
-    """What moved beyond noise without a limit on it."""
+    """Significant changes of metrics without a threshold."""
     calibration: Mapping[str, Calibrated]
-    """How much sessions differ, by metric; empty where tests are judged."""
+    """The noise between sessions by metric; empty unless `--kafka-calibrate` is given."""
     verdict: Verdict
     checks: tuple[Check, ...]
     warnings: tuple[str, ...]
-    """Each once, over all rounds."""
-    problems: tuple[str, ...]
-    """Why the verdict is INVALID; empty otherwise."""
+    """The warnings of all rounds, each once."""
+    problems: tuple[Problem, ...]
+    """Reasons why the verdict is INVALID; empty otherwise."""
     notes: tuple[str, ...] = ()
-    """What is to know of the baseline, or of what the time budget took."""
+    """Remarks about the baseline and about rounds that the time budget left out."""
     allocation: WorkerAllocation = field(default_factory=WorkerAllocation)
-    """The worker processes that made the load."""
+    """The requested worker processes, and the reason for their number."""
     partial: bool = False
-    """Whether rounds were shorter than the scenario says, or a suspect was not settled, for want of time."""
+    """True if the time budget left out rounds, or left a suspect without confirmation."""
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Of the first session."""
+        """The rounds of the first session."""
         return self.sessions[0].rounds
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Each metric over the rounds, in base units: the median, or the sum of counts such as `errors`."""
+        """Each metric in base units: the median over the rounds, or the sum for counts such as `errors`."""
         return {name: summary(name, values) for name, values in self.values().items()}
 
     def values(self) -> dict[str, list[float]]:
-        """Each metric's value in every round that has it, in the catalogue's order."""
+        """Return the values of each metric, one for each round that has it, in the order of the catalogue."""
         return {
             name: values
             for name in CATALOGUE
@@ -162,29 +162,29 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a perf test ended for pytest: its own code may fail after a good verdict, a fixture before any."""
+    """The outcome of a perf test in pytest, which may differ from the verdict: test code and fixtures can fail, too."""
 
     nodeid: str
     outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
-    """`failed` in its own code, `error` in what was set up for it or taken down after it."""
+    """`failed`: in the test's call phase; `error`: in the setup or teardown of a fixture."""
     reason: str | None
-    """Of what did not pass."""
+    """The failure message or skip reason; None if the test passed."""
     file: str
-    """Relative to pytest's root folder, or absolute."""
+    """Path, absolute or relative to pytest's root folder."""
     line: int | None
-    """From 1."""
+    """Line number, from 1."""
 
     @property
     def fails(self) -> bool:
-        """Whether it makes the exit status one of failure."""
+        """True if the outcome fails the pytest run."""
         return self.outcome in ("failed", "error")
 
 
 def standard_of(result: Result) -> Literal["baseline", "reference"]:
-    """What a test is compared with."""
+    """Return the word for what the test is compared with."""
     return "baseline" if result.reference is None else "reference"
 
 
 def summary(name: str, values: list[float]) -> float:
-    """One figure for all rounds of a metric: the sum of counts, else the median."""
+    """Return one value of a metric for all rounds: the sum of counts, else the median."""
     return sum(values) if CATALOGUE[name].summed else statistics.median(values)

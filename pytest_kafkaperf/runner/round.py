@@ -1,4 +1,4 @@
-"""One round: its figures, and whether they can be trusted. A plain value."""
+"""The measurements of one round, as plain values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from pytest_kafkaperf.core.problems import Problem
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Use
@@ -15,52 +17,54 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One round: its metrics in base units, and whether they can be trusted."""
+    """The metrics of one round in base units, and the reasons not to trust them."""
 
     metrics: Mapping[str, float]
-    problems: tuple[str, ...] = ()
-    """Why the round is INVALID; empty when it is valid."""
+    problems: tuple[Problem, ...] = ()
+    """Reasons why the round is INVALID; empty if it is valid."""
     warnings: tuple[str, ...] = ()
+    busy_warning: str | None = None
+    """The one of the warnings that says that other programs used this machine; None if they did not."""
     series: Mapping[str, Curves] = field(default_factory=dict)
-    """Over time, for plots, warm-up included: `produce` and, with consumers, `consume`."""
+    """Curves over time, including the warm-up: `produce` and, with consumers, `consume`."""
     brokers: BrokerCurves | None = None
-    """What brokers used and told on the same time line; None where nothing is known of them."""
+    """Readings of the brokers over the same time; None if no broker could be read."""
     uses: Mapping[str, Use] = field(default_factory=dict)
-    """What each broker used in the window."""
+    """CPU and memory that each broker used in the window, by broker."""
     events: tuple[tuple[float, str], ...] = ()
-    """What happened to brokers and partitions: seconds from the round's start, and the text that warnings have, too."""
+    """Changes of brokers and partitions: seconds after the window opened, and the text, which is also a warning."""
     steps: tuple[Step, ...] = ()
-    """What a search for the capacity has tried: the round is its last step, at the rate that was found."""
+    """The rates that a search for the capacity tried; the round itself is the last step, at the rate that was found."""
     at_least: bool = False
-    """Whether the metric `capacity` is a lower bound: no higher rate was tried, or could be made."""
+    """True if the metric `capacity` is a lower bound: no higher rate was tried, or the generator could not make it."""
     shares: tuple[WorkerShare, ...] = ()
-    """What each worker process had of it."""
+    """The part of the load that each worker process ran."""
     e2e_uncertainty_s: float | None = None
-    """How far end-to-end latency may be off where records were sent and received on different machines."""
+    """Maximum error of end-to-end latency if records travel between machines; None if one clock timed all records."""
 
 
 class StepOutcome(StrEnum):
-    """How a rate went."""
+    """The outcome of one rate in a search for the capacity."""
 
     HELD = "held"
     BROKEN = "broken"
-    """A limit did not hold, or the cluster did not take the rate."""
+    """A threshold did not hold, or the cluster did not keep up with the rate."""
     UNREACHED = "unreached"
-    """The generator could not make the rate: of the cluster it says nothing."""
+    """The generator could not make the rate; this says nothing about the cluster."""
     DISTURBED = "disturbed"
-    """It did not hold, while other programs took so much of the machine that it may be theirs: tried again."""
+    """The rate did not hold while other programs used much of this machine; the search tries it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One rate, held for a while."""
+    """One attempt at one rate in a search for the capacity."""
 
     rate: float
-    """That was asked for, in records a second."""
+    """The requested rate in records per second."""
     outcome: StepOutcome
     reason: str | None
-    """Why it did not hold."""
+    """The reason why the rate did not hold; None if it held."""
     settled: bool
-    """Whether it was warm for so long that no buffer hid what it costs (see `capacity`)."""
+    """True if the warm-up was long enough for quotas and buffers to take effect (see `capacity.SETTLED_S`)."""
     metrics: Mapping[str, float]
-    """Of its window, in base units."""
+    """The metrics of the window, in base units."""

@@ -1,7 +1,8 @@
-"""The story of one test: workers, topics, rounds, measurements.
+"""Rounds of load on one side or two: a side is a cluster on which the sessions of a test run.
 
-Each round has a topic of its own, which is gone with it. On one topic for all, a broker that took 350 MB/s halved its
-throughput after four rounds: what it had taken was being written to disk, and no round was like the one before.
+Each load has a topic of its own, which is deleted after it. When all rounds shared one topic, a broker that received
+350 MB/s halved its throughput after four rounds, because it was writing earlier records to disk: no two rounds were
+alike.
 """
 
 from __future__ import annotations
@@ -10,48 +11,231 @@ import contextlib
 import dataclasses
 import datetime
 import functools
-import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin
-from pytest_kafkaperf.clusters.client.preflight import Names, Preflight
-from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, group_names, round_name, run_name
-from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
+from pytest_kafkaperf.clusters.client.preflight import Preflight
+from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, group_names, run_name
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.aiokafka_hooks import check_aiokafka
-from pytest_kafkaperf.load.allocation import WorkerAllocation, cores, shares
+from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, cores, shares
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
-from pytest_kafkaperf.load.messages import Assignment, LoadReport
+from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.load.processes import Processes
-from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.runner.actions import Action, ActionTimer
-from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, checked, run_audit
+from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
+from pytest_kafkaperf.runner.context import RoundContext
+from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.observers import BrokerObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.warmup import TOPICS, warm_up_load, workload_key
 from pytest_kafkaperf.scenario.scenario import Scenario
+
+OnProgress = Callable[[str, int, Progress], None]
+"""Takes the session's label, the round's number from 1, and the progress of its load."""
 
 _ANY = WorkerAllocation()
 """As many worker processes as there are clients and cores."""
-_HASTY_TIMEOUT_S = 5
-"""Bound of removing the topic of a round that ended early: the cluster may be gone, or a user waits."""
-_HASTY_GROUPS_TIMEOUT_S = 3
-"""The same of its groups, before that."""
+_HASTY_TIMEOUT_S = 3
+"""Time limit for deleting consumer groups after a broken-off session: the cluster may be gone, or a user waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compound:
-    """A round that is made of several loads."""
+class Workers:
+    """The worker processes of a session; both sides share them, in turns."""
 
-    make: Callable[[Callable[[Scenario, str], Round], Sequence[Round]], Round]
-    """Given how to run one, which is told what to call it, and the rounds before."""
-    most: int
-    """Loads of a round."""
+    pool: WorkerPool
+    shares: WorkerShares
+    """Which clients each worker runs."""
+
+
+class Side:
+    """One cluster that a test runs on: it is started for a session, warmed up, measured, restarted and stopped.
+
+    A test has one side, or two if it is compared with a reference cluster.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        cluster: Cluster,
+        *,
+        actions: Sequence[Action] = (),
+        plan: SearchPlan | None = None,
+        on_progress: OnProgress = lambda *_: None,
+    ) -> None:
+        """`actions` run in every round; with a `plan`, each round is a search for the capacity."""
+        self.cluster = cluster
+        self.scenario = scenario
+        """With the partitions and replicas of an existing topic, once started."""
+        self.rounds: list[Round] = []
+        """The rounds of the session so far."""
+        self.broken = False
+        """True if the last load left the cluster or the workers unusable."""
+        self._actions = actions
+        self._plan = plan
+        self._on_progress = on_progress
+        self._admin = Admin(cluster.bootstrap_servers, cluster.access)
+        self._label = self._run = ""
+        self._read_partitions = self._loads = 0
+
+    @contextlib.contextmanager
+    def started(self, *, label: str, sides: int) -> Iterator[None]:
+        """Prepare the rounds of one session; at its end, delete its consumer groups.
+
+        `label` names the session in its progress. `sides` is the number of sides that take turns: names on the cluster
+        say when the session is over at the latest.
+
+        Raises:
+            ClusterError: the cluster does not answer, or the scenario's topic cannot be used.
+
+        """
+        cluster = self.cluster
+        self.scenario = resolve_scenario(self.scenario, cluster)
+        self._read_partitions = Preflight(cluster.bootstrap_servers, cluster.access).read_partitions(self.scenario)
+        loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
+        self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES))
+        self._label, self._loads, self.rounds, self.broken = label, 0, [], False
+        ended = False
+        try:
+            yield
+            ended = True
+        finally:
+            self._delete_groups(hasty=self.broken or not ended)
+
+    def warm_up(self, *, duration_s: float, allocation: WorkerAllocation, label: str) -> None:
+        """Warm up brokers that the plugin has just started, with the scenario's own load at full speed.
+
+        Each start is warmed up once for each scenario: brokers that had only seen another scenario were 5 % slower
+        than in their next sessions. `duration_s` is the total. Clusters that others run are left as they are.
+
+        Raises:
+            ClusterError: as `run_scenario`.
+
+        """
+        fleet, key = self.cluster.fleet, workload_key(self.scenario)
+        if fleet is None or not duration_s or key in fleet.preheated:
+            return
+        fleet.preheated.add(key)
+        load = warm_up_load(self.scenario, duration_s=duration_s / TOPICS)
+        for _ in range(TOPICS):
+            side = Side(load, self.cluster, on_progress=self._on_progress)
+            with running([side], allocation, label=label) as workers:
+                side.measure(workers)
+
+    def measure(self, workers: Workers) -> Round:
+        """Measure one round: one load, or a capacity search whose steps are loads.
+
+        Raises:
+            ClusterError: the first topic could not be created, or the cluster does not accept the load.
+
+        """
+        load = functools.partial(self._measure_load, workers)
+        if self._plan is None:
+            measured = load(self.scenario)
+        else:
+            measured = find_capacity(self._plan, self.scenario, load, self.rounds)
+        self.rounds.append(measured)
+        return measured
+
+    def restart(self) -> None:
+        """Restart the brokers if the plugin started them; topics and clients are new in each session anyway.
+
+        What the test or its fixtures set up on the cluster stays, for example a quota.
+
+        Raises:
+            ClusterError: brokers did not come up again.
+
+        """
+        self.cluster.renew()
+
+    def _measure_load(self, workers: Workers, scenario: Scenario, step: str = "") -> Round:
+        self._loads += 1
+        context = RoundContext(
+            cluster=self.cluster,
+            admin=self._admin,
+            scenario=scenario,
+            run=self._run,
+            number=self._loads,
+            read_partitions=self._read_partitions,
+        )
+        progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
+        observers = [
+            TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
+            ActionTimer(self._actions),
+            BrokerObserver(self.cluster),
+            ProgressObserver(progress, step=step),
+        ]
+        report: LoadReport | None = None
+        try:
+            context.create_topic()
+            if context.number == 1:
+                context.preflight()
+            before = self._admin.end_offsets(context.topic, scenario.partitions)
+            counters = workers.pool.counters(groups=scenario.consumer_groups)
+            assignments = context.assignments(workers.shares, counters)
+            with observing(observers) as follow:
+                report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=follow)
+            for observer in observers:
+                report = observer.add_to(report)
+            report = verified(report, context, workers.pool, before)
+        except ClusterError as error:
+            if context.number == 1:
+                raise
+            report = LoadReport.failed(ProblemKind.CLUSTER_ERROR, error)
+        finally:
+            left_behind = context.delete_topic(hasty=report is None or report.broken)
+        self.broken = report.broken
+        return _with_warning(fold(report, scenario), left_behind)
+
+    def _delete_groups(self, *, hasty: bool) -> None:
+        """Delete the consumer groups of all loads; a failure is a warning of the last round."""
+        if not self.scenario.consumers or not self._loads:
+            return
+        names = group_names(self._run, rounds=self._loads, groups=self.scenario.consumer_groups)
+        try:
+            self._admin.delete_groups(names, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
+        except ClusterError as error:
+            if self.rounds:
+                warning = f"consumer groups of {self._run} were left behind: {error}"
+                self.rounds[-1] = _with_warning(self.rounds[-1], warning)
+
+
+@contextlib.contextmanager
+def running(sides: Sequence[Side], allocation: WorkerAllocation, *, label: str = "") -> Iterator[Workers]:
+    """Start the sides for one session, and the worker processes that they share.
+
+    Raises:
+        ClusterError: a side could not be started.
+        LoadError: the Dask scheduler cannot be reached.
+
+    """
+    check_aiokafka()
+    with contextlib.ExitStack() as stack:
+        for side in sides:
+            stack.enter_context(side.started(label=label, sides=len(sides)))
+        places, backend = stack.enter_context(_places(allocation))
+        divided = shares(sides[0].scenario, allocation, places)
+        yield Workers(pool=stack.enter_context(WorkerPool(len(divided), backend)), shares=divided)
+
+
+def rounds(sides: Sequence[Side], workers: Workers, turns: Iterable[int]) -> Iterator[Round]:
+    """Measure a round on each side, one right after the other; `turns` gives the index of the side that begins.
+
+    The caller may stop at any time. The iterator ends early after a load that left nothing to go on with.
+    """
+    for first in turns:
+        for side in (*sides[first:], *sides[:first]):
+            yield side.measure(workers)
+            if side.broken:
+                return
 
 
 def run_scenario(
@@ -59,320 +243,62 @@ def run_scenario(
     cluster: Cluster,
     *,
     actions: Sequence[Action] = (),
-    compound: Compound | None = None,
+    plan: SearchPlan | None = None,
     allocation: WorkerAllocation = _ANY,
     on_progress: Callable[[int, Progress], None] = lambda *_: None,
-    go_on: Callable[[], bool] = lambda: True,
 ) -> list[Round]:
-    """Run all rounds of a scenario, on topics of its own or on the one that it names; `allocation` makes the load.
+    """Run all rounds of a scenario on one cluster.
 
-    `actions` are done in every round, each at its time. `compound` makes each round of several loads. `go_on` is asked
-    before each round and after the last.
-
-    The list is shorter than `scenario.rounds` when a round left nothing to run the others on, or `go_on` said so.
+    There are fewer than `scenario.rounds` if one left nothing to go on with.
 
     Raises:
-        ClusterError: the first topic could not be created, or the load would not do on it.
+        ClusterError: the first topic could not be created, or the cluster does not accept the load.
 
     """
-    (rounds,) = run_sides(
+    side = Side(
         scenario,
-        [(cluster, actions)],
-        first=itertools.repeat(0),
-        compound=compound,
-        allocation=allocation,
-        on_progress=on_progress,
-        go_on=go_on,
+        cluster,
+        actions=actions,
+        plan=plan,
+        on_progress=lambda _, number, progress: on_progress(number, progress),
     )
-    return rounds
-
-
-def run_sides(
-    scenario: Scenario,
-    sides: Sequence[tuple[Cluster, Sequence[Action]]],
-    *,
-    first: Iterable[int],
-    compound: Compound | None,
-    allocation: WorkerAllocation,
-    on_progress: Callable[[int, Progress], None],
-    go_on: Callable[[], bool],
-) -> list[list[Round]]:
-    """Run each round on one cluster or two, one right after the other; `first` says which begins, by round.
-
-    Workers of both are there all the while. Both lists are as long as each other, unless a round broke off.
-
-    Raises:
-        ClusterError: as `run_scenario` does.
-
-    """
-    with contextlib.ExitStack() as stack:
-        running = [
-            stack.enter_context(
-                _running(scenario, *side, on_progress, compound, allocation=allocation, turns=len(sides))
-            )
-            for side in sides
-        ]
-        begins = iter(first)
-        while go_on() and not any(side.over for side in running):
-            turn = next(begins)
-            for side in (*running[turn:], *running[:turn]):
-                if not any(each.broken for each in running):
-                    side.next_round()
-    return [side.rounds for side in running]
-
-
-class _Running:
-    """A scenario that is under way on a cluster: its rounds so far, and the next."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        topics: _Topics,
-        load: Callable[[Scenario, int, str, Callable[[Progress], None]], LoadReport],
-        compound: Compound | None,
-        on_progress: Callable[[int, Progress], None],
-    ) -> None:
-        self.rounds: list[Round] = []
-        self.loads = 0
-        """That have begun: each has a topic of its own."""
-        self.broken = False
-        """Whether the last round left nothing to run the others on."""
-        self.ended_well = False
-        """Whether nobody waits for it to end, and the cluster is there as far as one knows."""
-        self._scenario = scenario
-        self._topics = topics
-        self._load = load
-        self._compound = compound
-        self._on_progress = on_progress
-
-    @property
-    def over(self) -> bool:
-        """Whether there is no next round."""
-        return self.broken or len(self.rounds) >= self._scenario.rounds
-
-    def next_round(self) -> None:
-        """Run it, bounded by the load's own bounds."""
-        compound = self._compound
-        self.rounds.append(self._run(self._scenario) if compound is None else compound.make(self._run, self.rounds))
-
-    def _run(self, scenario: Scenario, step: str = "") -> Round:
-        """One load; `step` is shown with its progress."""
-        self.loads += 1
-        number, report = self.loads, None
-        try:
-            report = self._report(scenario, number, step)
-        finally:
-            left_behind = self._topics.remove(number, hasty=report is None or report.broken)
-        self.broken = report.broken
-        return _warned(fold(report, scenario), left_behind)
-
-    def _report(self, scenario: Scenario, number: int, step: str) -> LoadReport:
-        in_round = len(self.rounds) + 1
-
-        def watch(progress: Progress) -> None:
-            self._on_progress(in_round, dataclasses.replace(progress, step=step) if step else progress)
-
-        try:
-            return self._load(scenario, number, self._topics.make(number), watch)
-        except ClusterError as error:
-            if number == 1:
-                raise
-            return LoadReport(workers=(), start_ns=None, problems=(str(error),), broken=True)
-
-
-class _Topics:
-    """The topic of each round: one that exists, which is left as it is, or one of the round's own."""
-
-    def __init__(self, admin: Admin, scenario: Scenario, run: str, check: Callable[[], None]) -> None:
-        """`check` raises ClusterLostError when the cluster is known to be gone."""
-        self._admin = admin
-        self._check = check
-        self._scenario = scenario
-        self._run = run
-
-    def make(self, number: int) -> str:
-        """Give it; raises ClusterError where it cannot be created."""
-        if self._scenario.topic is not None:
-            return self._scenario.topic
-        name = round_name(self._run, number)
-        try:
-            self._admin.create_topic(name, self._scenario)
-        except ClusterError:
-            self._check()  # how a broker ended says more
-            raise
-        return name
-
-    def remove(self, number: int, *, hasty: bool) -> str | None:
-        """Delete it, where it is the round's own; why it was left behind."""
-        if self._scenario.topic is not None:
-            return None
-        name = round_name(self._run, number)
-        try:
-            self._admin.delete_topic(name, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
-        except ClusterError as error:
-            return f"topic {name} was left behind: {error}"
-        return None
-
-
-@contextlib.contextmanager
-def _running(
-    scenario: Scenario,
-    cluster: Cluster,
-    actions: Sequence[Action],
-    on_progress: Callable[[int, Progress], None],
-    compound: Compound | None,
-    *,
-    allocation: WorkerAllocation,
-    turns: int = 1,
-) -> Iterator[_Running]:
-    """Workers and all that a scenario needs on a cluster, for as long as its rounds run.
-
-    So many clusters take turns: what is made for it is there for as many rounds.
-    """
-    check_aiokafka()
-    scenario = resolve_scenario(scenario, cluster)
-    admin = Admin(cluster.bootstrap_servers, cluster.access)
-    read_partitions = Preflight(cluster.bootstrap_servers, cluster.access).read_partitions(scenario)
-    run = run_name(
-        _over(scenario, turns * (1 if compound is None else compound.most)), secrets.token_bytes(SUFFIX_BYTES)
-    )
-
-    def load(scenario: Scenario, number: int, topic: str, on_progress: Callable[[Progress], None]) -> LoadReport:
-        if number == 1:
-            _check(scenario, cluster, topic, run)
-        counters = pool.counters(groups=scenario.consumer_groups)
-        assignments = _assign(divided, scenario, cluster, topic, counters, run=run, seed=number, read=read_partitions)
-        alone = functools.partial(pool.run, assignments, counters, check=cluster.check)
-        watched = functools.partial(_watched, alone, cluster, topic, actions, on_progress)
-        audit = functools.partial(run_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
-        return checked(admin, topic, scenario, watched, audit)
-
-    running = _Running(scenario, _Topics(admin, scenario, run, cluster.check), load, compound, on_progress)
-    with contextlib.ExitStack() as stack:
-        places, place = stack.enter_context(_places(allocation))
-        divided = shares(scenario, allocation, places)
-        stack.enter_context(_groups(admin, scenario, run, running))
-        pool = stack.enter_context(WorkerPool(len(divided), place))
-        yield running
-        running.ended_well = not running.broken
-
-
-@contextlib.contextmanager
-def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
-    """For how many workers of a kind there is a place, and where."""
-    if allocation.scheduler is None:
-        yield cores(), Processes
-        return
-    from pytest_kafkaperf.load.dask.workers import DaskWorkers  # noqa: PLC0415 - an extra, which nobody else needs
-
-    with DaskWorkers(allocation.scheduler) as workers:
-        yield workers.count(), workers.place
+    with running([side], allocation) as workers:
+        for _ in rounds([side], workers, [0] * scenario.rounds):
+            pass
+    return side.rounds
 
 
 def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
-    """The scenario with what it takes over from a topic that exists: its partitions and replicas.
+    """Return the scenario with the partitions and replicas of its existing topic.
 
     Raises:
-        ClusterError: there is no such topic, or it cannot be seen.
+        ClusterError: there is no such topic, or it is not visible.
 
     """
     return Preflight(cluster.bootstrap_servers, cluster.access).resolve(scenario)
 
 
-def _over(scenario: Scenario, turns: int) -> datetime.datetime:
-    """When a run that begins now is over at the latest, by the bounds of all that it waits for."""
-    load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
-    round_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
-    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=turns * scenario.rounds * round_s)
-
-
-def _check(scenario: Scenario, cluster: Cluster, topic: str, run: str) -> None:
-    """Refuse what would go wrong under load."""
-    first = round_name(run, 1)
-    Preflight(cluster.bootstrap_servers, cluster.access).check(
-        scenario,
-        Names(topic=topic, group=f"{first}-0", transactional_id=f"{first}-0"),
-        guarded=scenario.topic is not None or cluster.provider == "external" or cluster.access != Access(),
-    )
-
-
 @contextlib.contextmanager
-def _groups(admin: Admin, scenario: Scenario, run: str, running: _Running) -> Iterator[None]:
-    """Remove the consumer groups of all rounds, the one that was broken off included."""
-    try:
-        yield
-    finally:
-        names = group_names(run, rounds=running.loads, groups=scenario.consumer_groups) if scenario.consumers else []
-        try:
-            if names:
-                admin.delete_groups(names, timeout_s=TIMEOUT_S if running.ended_well else _HASTY_GROUPS_TIMEOUT_S)
-        except ClusterError as error:
-            if running.rounds:
-                running.rounds[-1] = _warned(running.rounds[-1], f"consumer groups of {run} were left behind: {error}")
+def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
+    """Give the number of workers of each kind that can run at once, and the backend that starts them."""
+    if allocation.scheduler is None:
+        yield cores(), Processes
+        return
+    from pytest_kafkaperf.load.dask.workers import DaskWorkers  # noqa: PLC0415 - an extra
+
+    with DaskWorkers(allocation.scheduler) as workers:
+        yield workers.count(), workers.place
 
 
-def _warned(one: Round, text: str | None) -> Round:
-    """The round with that warning, unless something worse is told there."""
-    if text is None or one.problems:
-        return one
-    return dataclasses.replace(one, warnings=(*one.warnings, text))
+def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
+    """Return when a session that begins now is over at the latest, by the time limits of all that it waits for."""
+    load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
+    bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
 
 
-def _watched(
-    load: Callable[..., LoadReport],
-    cluster: Cluster,
-    topic: str,
-    actions: Sequence[Action],
-    on_progress: Callable[[Progress], None],
-) -> LoadReport:
-    """Run a round, do what is to be done in it, and see what becomes of the brokers and of the topic meanwhile."""
-
-    def follow(progress: Progress) -> None:
-        partitions.check()
-        acting.follow(progress)
-        on_progress(progress)
-
-    with (
-        BrokerWatcher(cluster.probes) as brokers,
-        TopicWatcher(cluster.bootstrap_servers, cluster.access, topic) as partitions,
-        ActionTimer(actions) as acting,
-    ):
-        report = load(progress=follow)
-    return dataclasses.replace(
-        report,
-        problems=(*report.problems, *acting.problems),
-        samples=brokers.samples(),
-        unread=brokers.unread(gaps=not cluster.actions),  # of brokers that a test stops there are gaps
-        states=partitions.states,
-        actions=cluster.actions,
-    )
-
-
-def _assign(
-    divided: list[tuple[tuple[int, ...], tuple[int, ...]]],
-    scenario: Scenario,
-    cluster: Cluster,
-    topic: str,
-    counters: SharedCounters,
-    *,
-    run: str,
-    seed: int,
-    read: int,
-) -> list[Assignment]:
-    group = round_name(run, seed)
-    return [
-        Assignment(
-            worker=worker,
-            counters=counters.path,
-            bootstrap_servers=cluster.bootstrap_servers,
-            access=cluster.access,
-            topic=topic,
-            group=group,
-            scenario=scenario,
-            read_partitions=read,
-            producers=producers,
-            consumers=consumers,
-            seed=seed,
-        )
-        for worker, (producers, consumers) in zip(itertools.count(), divided)
-    ]
+def _with_warning(measured: Round, text: str | None) -> Round:
+    """Return the round with the warning, unless it already has a problem, which matters more."""
+    if text is None or measured.problems:
+        return measured
+    return dataclasses.replace(measured, warnings=(*measured.warnings, text))

@@ -1,4 +1,4 @@
-"""One pytest session's perf tests: its clusters, its baselines, its results."""
+"""The perf tests of one pytest session: their clusters, baselines and results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters import provision
@@ -19,60 +19,59 @@ from pytest_kafkaperf.core.environment import current_commit, default_environmen
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import update_baseline
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.case_run import CaseRun, SessionRunner, not_run, now, run_case
+from pytest_kafkaperf.runner.case_run import CaseRun, SessionPolicy, SessionRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.judging import CaseJudge, stale_notes
 from pytest_kafkaperf.runner.result import Result, warnings_of
-from pytest_kafkaperf.runner.rounds import resolve_scenario
+from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import CaseBudget
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
 from pytest_kafkaperf.verdict.outcome import Verdict
 
-_SMOKE_TEST = "a smoke test (--benchmark-disable): it ran once, and no limit was judged"
+_SMOKE_TEST = "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged"
 _CLOSING_S = 2.0
-"""Of the time budget, for stopping clusters and writing reports."""
+"""Part of the time budget that is kept for stopping clusters and writing reports."""
 _CLOSING_RATIO = 0.05
-"""At most that much of it."""
+"""Largest share of the time budget that is kept for this."""
 
 
 class Session:
-    """Runs perf tests one after the other; owns what they share."""
+    """Runs perf tests one after the other, and owns the clusters and baselines that they share."""
 
     def __init__(self, settings: Settings, *, began_s: float) -> None:
-        """Begin; the time budget counts from `began_s` on the monotonic clock."""
+        """The time budget counts from `began_s` on the monotonic clock."""
         self.settings = settings
         self.results: list[Result] = []
         self.written: dict[str, int] = {}
-        """How many sessions the baselines hold that were written, by nodeid."""
+        """Number of sessions in each baseline that was written, by nodeid."""
         self.orphans: list[Stored] = []
-        """Baselines whose tests are gone."""
+        """Baselines whose tests no longer exist."""
         self.pruned = False
-        """Whether they were deleted."""
+        """True if these baselines were deleted."""
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
         self.seed = secrets.randbelow(1_000_000) if settings.reference_seed is None else settings.reference_seed
-        """Of the order in which rounds on the test's cluster and on the reference take turns."""
+        """Seed of the random order in which the test's cluster and the reference take turns."""
         self._began_s = began_s
         self._shared = SharedClusters()
         self._store = BaselineStore(settings.baselines)
 
     def close(self) -> None:
-        """Stop every cluster that was started."""
+        """Stop every cluster that this session started."""
         self._shared.close()
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        """The cluster of that spec: started when first asked for, replaced when it was lost or disturbed.
+        """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
 
         Raises:
             ClusterError: it did not start.
-            UsageError: it cannot be given on this target.
+            UsageError: the target cannot provide such a cluster.
 
         """
         return self._shared.get(self._wanted(spec))
@@ -81,53 +80,54 @@ class Session:
         self,
         case: Case,
         cluster: Cluster,
-        on_progress: Callable[[str, int, Progress], None],
+        on_progress: OnProgress,
         actions: Sequence[Action] = (),
         *,
         later: Sequence[Case] = (),
     ) -> Result:
-        """Measure and judge one test, and keep the result; `actions` are done in every round.
+        """Measure and judge one test, and keep the result; `actions` run in every round.
 
-        `later` are the tests that share the time budget and come after this one.
+        `later` are the tests after this one, which share the time budget.
 
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
             ClusterError: the reference did not start.
-            UsageError: the reference cannot be had.
+            UsageError: the target of the reference cannot provide it, or an action cannot be done to it.
 
         """
         key = self.environment_key(cluster.provider)
         case, unfit = _resolved(case, cluster)
-        # Read before the load: a damaged file is told at once, not after minutes.
+        # Read before the load: a damaged file is an error at once, not after minutes.
         judge = CaseJudge(case, self._baseline(case, key), self.settings)
-        runner = self._session_runner(case, cluster, on_progress, actions)
-        as_it_is = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        unfit = unfit or _preheated(runner)
+        reference = self._reference(case)
+        runner = SessionRunner(
+            self._sides(case, cluster, reference, actions, on_progress),
+            order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - not a secret
+            warm_up_s=self.settings.preheat_s,
+            allocation=self.settings.workers,
+            on_progress=on_progress,
+        )
+        at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
+        unfit = unfit or _warmed_up(runner)
         budget = CaseBudget(case, later, left_s=self._left_s())
         if unfit is None and budget.obstacle is None:
-            ran = run_case(
-                runner,
-                budget,
-                judge.judge,
+            policy = SessionPolicy(
+                judge=judge.judge,
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
             )
+            ran = run_case(runner, budget, policy)
         else:
             sessions = (not_run(unfit),)
             notes = () if budget.obstacle is None or unfit else (budget.obstacle,)
             ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=notes, partial=True)
         result = self._result(
-            case,
-            cluster=as_it_is,
-            reference=runner.reference,
-            ran=ran,
-            judge=judge,
-            allocation=runner.allocation,
+            case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
         return self._kept(case, key, result)
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
-        """The result of a test for which the time budget leaves no time, so that not even its cluster is started."""
+        """Return a result if the time budget has no time for this test; its cluster is not started then."""
         obstacle = CaseBudget(case, later, left_s=self._left_s()).obstacle
         if obstacle is None:
             return None
@@ -139,20 +139,20 @@ class Session:
         return self._add(result)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
-        """See which baselines are those of tests that are gone, and delete them where that is asked for.
+        """Find baselines whose tests no longer exist, and delete them if the settings say so.
 
-        `collected` are the nodeids of this run, `files` those of whose tests none was left out, `whole` says that none
-        was left out anywhere.
+        `collected` are the nodeids of this run, `files` the test files of which all tests were collected; `whole` is
+        True if that holds for every file.
 
         Raises:
-            BaselineError: the folder cannot be read, or a file not be deleted.
+            BaselineError: the folder cannot be read, or a file cannot be deleted.
 
         """
         stored = self._store.stored()
         known = {file_of(each.nodeid) for each in stored}
-        # Another project may share a folder that lies elsewhere: its files are none of ours.
+        # Another project may share a folder outside of this one: its baselines are left alone.
         ours = self.settings.baselines.resolve().is_relative_to(self.settings.root.resolve())
-        # Names that a baseline's file holds may be too long for any file, and a Path would raise.
+        # A baseline may hold a name that is too long for a file; Path.exists would raise.
         missing = {file for file in known if ours and not os.path.exists(self.settings.root / file)}  # noqa: PTH110
         self.orphans = orphans(stored, collected=collected, files={*files, *missing})
         self.pruned = self.settings.prune and whole
@@ -160,14 +160,14 @@ class Session:
             self._store.prune(self.orphans)
 
     def environment(self) -> dict[str, Any]:
-        """What the reports say of where this session ran."""
+        """Describe the machine and the cluster for the reports."""
         providers = {result.cluster.provider for result in self.results} or {"local"}
         provider = min(providers)
         facts = self.results[0].cluster if self.results else None
         return {"key": self.environment_key(provider), **({} if facts is None else facts.fingerprint)}
 
     def environment_key(self, provider: str) -> str:
-        """Which baselines count here."""
+        """Return the key of the environment, under which its baselines are stored."""
         return self.settings.environment or default_environment_key(provider)
 
     def _wanted(self, spec: ClusterSpec) -> Wanted:
@@ -191,25 +191,29 @@ class Session:
             reference=reference,
         )
 
-    def _session_runner(
+    def _reference(self, case: Case) -> Cluster | None:
+        wanted = self._wanted_reference(case.reference)
+        return None if wanted is None else self._shared.get(wanted)
+
+    def _sides(
         self,
         case: Case,
         cluster: Cluster,
-        on_progress: Callable[[str, int, Progress], None],
+        reference: Cluster | None,
         actions: Sequence[Action],
-    ) -> SessionRunner:
-        wanted = self._wanted_reference(case.reference)
-        return SessionRunner(
-            case.scenario,
-            cluster=cluster,
-            reference=None if wanted is None else self._shared.get(wanted),
-            order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - nobody guesses it
-            actions=actions,
-            preheat_s=self.settings.preheat_s,
-            allocation=self.settings.workers,
-            on_progress=on_progress,
-            plan=case.plan,
-        )
+        on_progress: OnProgress,
+    ) -> list[Side]:
+        """Return the test's side, and the reference's if there is one; both do the same.
+
+        Raises:
+            UsageError: an action cannot be done to the reference.
+
+        """
+        sides = [Side(case.scenario, cluster, actions=actions, plan=case.plan, on_progress=on_progress)]
+        if reference is not None:
+            also = moved(actions, cluster, reference)
+            sides.append(Side(case.scenario, reference, actions=also, plan=case.plan, on_progress=on_progress))
+        return sides
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:
@@ -260,18 +264,18 @@ class Session:
         return self._began_s + budget_s - min(_CLOSING_S, _CLOSING_RATIO * budget_s) - time.monotonic()
 
     def _add(self, result: Result) -> Result:
-        """Keep a result for the reports; of a test that another plugin runs again, the last run counts."""
+        """Keep a result for the reports; if another plugin repeats a test, the last run counts."""
         before = [each for each in self.results if each.nodeid == result.nodeid]
         if before:
             self.results.remove(before[0])
-            notes = (*result.notes, f"this test ran again: before, it was {before[0].verdict}")
+            notes = (*result.notes, f"this test was repeated; its earlier verdict was {before[0].verdict}")
             result = dataclasses.replace(result, notes=notes)
         self.results.append(result)
         return result
 
     def _kept(self, case: Case, key: str, result: Result) -> Result:
-        """Keep a result for the reports, and write its baseline where that was asked for."""
-        result = self._add(result)  # whatever becomes of the file
+        """Keep a result for the reports, and update its baseline if the settings say so."""
+        result = self._add(result)  # even if the file cannot be written
         if case.is_smoke_test:
             notes = [_SMOKE_TEST]
         else:
@@ -299,17 +303,17 @@ class Session:
 
 
 def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
-    """The case with what its scenario takes over from a topic that exists, and why there is no such topic."""
+    """Return the case with the partitions of its existing topic, and the error if there is no such topic."""
     try:
         return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
     except ClusterError as error:
         return case, str(error)
 
 
-def _preheated(runner: SessionRunner) -> str | None:
-    """Warm brokers that have just started; what went wrong."""
+def _warmed_up(runner: SessionRunner) -> str | None:
+    """Warm up brokers that have just started; return the error if that failed."""
     try:
-        runner.preheat()
+        runner.warm_up()
     except ClusterError as error:
         return str(error)
     return None

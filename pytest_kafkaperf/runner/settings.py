@@ -64,10 +64,8 @@ class Settings:
     """Maximum duration of the run, in seconds."""
     prune: bool
     """True if baselines of deleted tests are deleted."""
-    json: Path | None
-    markdown: Path | None
-    gitlab_metrics: Path | None
-    html: Path | None
+    reports: Mapping[str, Path]
+    """The files to write, by the option that asks for each, without `--kafka-`."""
     compat: bool
     """True if rounds are printed in the format of Kafka's own tools."""
     history: Path | None

@@ -1,10 +1,11 @@
-"""The time budget of a run: each test has a share of it, and starts no round that would end beyond that."""
+"""The time budget of a run: each test has a share of it, and starts no round that would end after that."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.schedule import window_s
@@ -12,30 +13,32 @@ from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession
 
+_T = TypeVar("_T")
+
 _FEWEST_ROUNDS = 3
-"""Rounds that a median takes so that one wild round does not decide."""
+"""Rounds below which one outlier would decide a median."""
 _SETUP_S = 2.0
-"""Of a test: topic and workers, until the first round begins."""
+"""Time that a test needs for its topic and workers before the first round."""
 _ROUND_SETUP_S = 0.8
-"""Of a round, besides its warm-up and its load: clients that connect, draining, looking at the log."""
+"""Time that a round needs besides its warm-up and its load: to connect clients, to drain, to check the log."""
 _UNKNOWN_LENGTH_S = 5.0
-"""Taken for a round of so many records in a closed loop: a default scenario's length."""
-BROKEN_OFF_TEXT = "a fresh session took longer than the time budget had left, and does not count; raise it"
-"""Why there were no more of them."""
+"""Assumed duration of a closed-loop round that is declared by its number of records."""
+BROKEN_OFF_TEXT = "the time budget ended during a fresh session, which does not count; raise --kafka-time-budget"
+"""Note of a test whose last fresh session the time budget broke off."""
 
 
 class CaseBudget:
-    """Keeps one test within its share of the time that is left, `left_s` from now on.
+    """Keeps one test within its share of the remaining time, which is `left_s` from now on.
 
-    `later` are the tests that come after it. The share is in proportion to the declared load, and whatever later tests
-    do not declare is this one's, too. The first three rounds, without which nothing is decided, may take the time of
-    others, and so may rounds of fresh sessions, as long as each later test keeps the time for its own first three.
+    The share is in proportion to the declared load of this test and of the `later` tests; time that no later test
+    declares belongs to this one, too. The first three rounds, without which nothing can be decided, may use the time of
+    other tests. So may fresh sessions, as long as each later test keeps the time for its own first three rounds.
     """
 
     def __init__(
         self, case: Case, later: Sequence[Case], *, left_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._clock = clock
         self._began_s = clock()
         self._left_s = left_s
@@ -48,56 +51,54 @@ class CaseBudget:
         needed_s = math.fsum(min(_FEWEST_ROUNDS, each.scenario.rounds) * _declared_round_s(each) for each in later)
         self._latest_s = max(self._deadline_s, left_s - needed_s)
         self._longest_s = 0.0
-        self._done = 0
-        self._round_began_s: float | None = None
+        """The longest round so far."""
 
     @property
     def obstacle(self) -> str | None:
-        """Why the test cannot run; None where it can."""
+        """The reason why the test cannot run; None if it can."""
         if self._least_s <= self._left_s:
             return None
         needed, left = _seconds(self._least_s), _seconds(max(self._left_s, 0))
         return (
-            f"not run: {counted(self._fewest, 'round')} would take {needed}, and {left} of the time budget were left; "
-            "raise --kafka-time-budget, or run fewer tests"
+            f"not run: {counted(self._fewest, 'round')} need {needed}, and {left} of the time budget are left; raise "
+            "--kafka-time-budget, or run fewer tests"
         )
 
-    def goes_on(self) -> bool:
-        """Note that a round has ended; whether there is time for another. Asked before each of the first session."""
-        now_s = self._clock()
-        if self._round_began_s is not None:
-            self._longest_s = max(self._longest_s, now_s - self._round_began_s)
-            self._done += 1
-        self._round_began_s = now_s
-        limit_s = self._left_s if self._done < self._fewest else self._deadline_s
-        return self._done < self._rounds and self._spent_s + (self._longest_s or self._round_s) <= limit_s
+    def limited(self, turns: Iterable[_T], *, fresh: bool) -> Iterator[_T]:
+        """Give the turns of one session, one a round, while there is time; each round's time counts for the next.
 
-    def has_time(self) -> bool:
-        """Whether the run has time for another round of a further session."""
-        return self._spent_s + self._longest_s <= self._left_s
+        The first session keeps to the test's share of the time; `fresh` sessions may use all that is left.
+        """
+        for done, turn in enumerate(turns):
+            limit_s = self._left_s if fresh or done < self._fewest else self._deadline_s
+            if self._spent_s + (self._longest_s or self._round_s) > limit_s:
+                return
+            began_s = self._clock()
+            yield turn
+            self._longest_s = max(self._longest_s, self._clock() - began_s)
 
     def refuses_session(self, rounds: int) -> str | None:
-        """Why there is no time for a fresh session of so many rounds; None where there is."""
+        """Return the reason if there is no time for a fresh session of so many rounds."""
         needed_s, left_s = _SETUP_S + rounds * self._longest_s, self._latest_s - self._spent_s
         if needed_s <= left_s:
             return None
         return (
-            f"another fresh session would take {_seconds(needed_s)}, and {_seconds(max(left_s, 0))} of the time budget "
-            "were left for it; raise --kafka-time-budget"
+            f"another fresh session needs {_seconds(needed_s)}, and {_seconds(max(left_s, 0))} of the time budget are "
+            "left for it; raise --kafka-time-budget"
         )
 
     def cut(self, first: MeasuredSession) -> str | None:
-        """What was cut of the first session: such figures make no baseline."""
+        """Return a note if the first session has fewer rounds than declared; such figures make no baseline."""
         if first.problems or len(first.rounds) >= self._rounds:
             return None
-        return f"cut to {len(first.rounds)} of {counted(self._rounds, 'round')} by the time budget"
+        return f"the time budget allowed {len(first.rounds)} of {counted(self._rounds, 'round')}"
 
     def undecided(self, first: MeasuredSession) -> str | None:
-        """Why the first session has too few rounds to be judged; None where it has enough."""
+        """Return the reason if the first session has too few rounds to be judged."""
         if first.problems or len(first.rounds) >= self._fewest:
             return None
         ran = counted(len(first.rounds), "round")
-        return f"{ran} ran in the time budget, and {self._fewest} can decide; raise --kafka-time-budget"
+        return f"the time budget allowed {ran}, and a decision needs {self._fewest}; raise --kafka-time-budget"
 
     @property
     def _spent_s(self) -> float:
@@ -109,7 +110,7 @@ def _declared_s(case: Case) -> float:
 
 
 def _declared_round_s(case: Case) -> float:
-    """A round as the scenario declares it; beside a reference it is two, in a search each of its steps is one."""
+    """Return the time of a round as declared; a reference doubles it, and a search takes it for each step."""
     length_s = window_s(case.scenario)
     load_s = case.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
     times = (1 if case.reference is None else 2) * (1 if case.plan is None else LIKELY_STEPS)

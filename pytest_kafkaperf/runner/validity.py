@@ -1,10 +1,12 @@
-"""The flaws of a round: problems, which make it INVALID, and warnings. Pure."""
+"""The checks of a round: problems, which make it INVALID, and warnings. Pure functions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.scenario.rate import peak_rate
 from pytest_kafkaperf.scenario.records import HEADER, described
@@ -17,104 +19,94 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.round import Round
 
 
-BUSY = "this machine was busy"
-"""How a warning begins that other programs ran beside the load."""
-
-TOO_SLOW = "generator too slow"
-"""How a problem begins that is ours: the machine left the load no time."""
-
-UNREAD = "records unread"
-"""How a problem begins of consumers that did not keep up."""
-
-UNACKNOWLEDGED = "no record of the window was acknowledged"
-"""How a problem begins of a cluster that answered nothing in time."""
-
 _ON_TIME_RATIO = 0.99
-"""Share of the asked load that the generator itself must make, or the round is INVALID."""
+"""Share of the due records that the generator must send on time; with less, the round is INVALID."""
 
-_BUSY_RATIO = 0.95
-"""A process that runs or waits for a core for this share of the time is the bottleneck."""
+_SATURATED_RATIO = 0.95
+"""A worker that runs or waits for a core for this share of the time is the bottleneck."""
 
 _WORKING_RATIO = 0.5
-"""Below this share its CPU time is not spent on records alone."""
+"""Below this share of busy time, a worker's CPU time says too little about the cost of a record."""
 
-_STRANGERS_RATIO = 0.15
-"""Of all cores: what a quiet machine does beside the load stays below."""
+_OTHER_PROGRAMS_RATIO = 0.15
+"""Share of all cores that other programs may use before a round gets a warning; a quiet machine stays below."""
 
 
-def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[str]:
-    """Why the round is INVALID; `integrity` is how many records were `lost`, `duplicated` and `reordered`, if known."""
+def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
+    """Return the reasons why the round is INVALID.
+
+    `integrity` holds the numbers of records that were `lost`, `duplicated` and `reordered`, as far as they are known.
+    """
     problems = list(report.problems)
-    if scenario.output_topic is None:
-        problems += _integrity_problems(integrity)
+    if scenario.output_topic is None and (lost := integrity.get("lost")):
+        text = f"records lost: {lost:.0f} records were acknowledged and are not in the log"
+        problems.append(Problem(ProblemKind.RECORDS_LOST, text))
     if report.problems:
         return problems
     problems += _load_problems(report, scenario)
     if scenario.output_topic is None:
         problems += _reading_problems(report, scenario)
     elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
-        problems.append(_nothing_came_out(scenario))
+        problems.append(_no_output(scenario))
     return problems
 
 
 def warnings_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[str]:
-    """What is to be known of the load and of the log; `integrity` as above."""
-    warnings = _notes(report.workers)
+    """Return warnings about the load and the log; `integrity` as for `problems_of`."""
+    warnings = [f"aiokafka: {note}" for worker in report.workers for note in worker.notes]
     if scenario.output_topic is not None and any(part.received for part in report.consumed):
         warnings += _application_warnings(integrity, scenario.output_topic)
     return [*warnings, *_integrity_warnings(report), *_produce_warnings(report, scenario)]
 
 
-def strangers(readings: Readings, report: LoadReport, end_ns: int) -> list[str]:
-    """Whether other programs took so much of the machine that the figures are theirs, too."""
+def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
+    """Return a warning if other programs used so much of this machine that they may have changed the figures."""
     workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)
     found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
-    if found is None or found[0] < _STRANGERS_RATIO * found[1]:
-        return []
-    taken, cores = round(2 * found[0]) / 2 or found[0], found[1]  # or each round would have a warning of its own
-    harm = "figures may be theirs as much as Kafka's"
-    return [f"{BUSY}: other programs took {taken:.1f} of its {cores} cores during a round, and {harm}"]
+    if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
+        return None
+    used, cores = round(2 * found[0]) / 2 or found[0], found[1]  # in halves, so that rounds share one warning
+    return (
+        f"this machine was busy: other programs used {used:.1f} of its {cores} cores during a round, which may have "
+        "changed the figures"
+    )
 
 
-def _integrity_problems(integrity: Mapping[str, float]) -> list[str]:
-    if not integrity.get("lost"):
-        return []
-    return [f"records lost: {integrity['lost']:.0f} records were acknowledged and are not in the log"]
-
-
-def _load_problems(report: LoadReport, scenario: Scenario) -> list[str]:
+def _load_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:
     produced = report.produced
     if sum(part.acknowledged for part in produced) == 0:
-        return [f"{UNACKNOWLEDGED}{_failures(produced)}"]
+        text = f"no record of the window was acknowledged{_failures(produced)}"
+        return [Problem(ProblemKind.NOTHING_ACKNOWLEDGED, text)]
     missing = sum(part.missing for part in produced)
-    if scenario.rate is None and missing:
-        held = f"{missing} of {scenario.records} records were not sent within {RECORDS_TIMEOUT_S} s"
-        return [f"load not reached: {held}; use fewer records, or a duration"]
     if scenario.rate is None:
-        return []
+        if not missing:
+            return []
+        held = f"{missing} of {scenario.records} records were not sent within {RECORDS_TIMEOUT_S} s"
+        text = f"load not reached: {held}; use fewer records, or a duration"
+        return [Problem(ProblemKind.LOAD_NOT_REACHED, text)]
     due = sum(part.sent + part.missing for part in produced)
     tolerated = (1 - _ON_TIME_RATIO) * due
-    advice = "use more producers, larger records or a lower rate, or give the machine more cores"
-    late = sum(part.late for part in produced)
-    behind = sum(part.behind for part in produced)
-    if max(late, behind) > tolerated:
-        held = f"{max(late, behind)} of {due} records were sent late although the cluster had room for them"
-        return [f"{TOO_SLOW}: {held}; {advice}"]
-    over_time = sum(part.sent_late + part.missing for part in produced)
-    slowest = max(
-        (_load_of(worker, peak_rate(scenario.rate), scenario.producers) for worker in report.workers), default=0.0
-    )
-    if over_time > tolerated and slowest > _BUSY_RATIO:
-        held = f"{over_time} of {due} records were not sent in the window"
+    late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
+    if late > tolerated:
+        return [_too_slow(f"{late} of {due} records were sent late although the cluster had room for them")]
+    unsent = sum(part.sent_late + part.missing for part in produced)
+    rate = peak_rate(scenario.rate)
+    slowest = max((_needed_cores(worker, rate, scenario.producers) for worker in report.workers), default=0.0)
+    if unsent > tolerated and slowest > _SATURATED_RATIO:
         needed = f"a worker would need {slowest:.0%} of a core to send them in time"
-        return [f"{TOO_SLOW}: {held}, and {needed}; {advice}"]
+        return [_too_slow(f"{unsent} of {due} records were not sent in the window, and {needed}")]
     return []
 
 
-def _load_of(worker: WorkerReport, rate: float, producers: int) -> float:
-    """Cores that a worker would need for its part of the rate, by the CPU that a record cost it.
+def _too_slow(reason: str) -> Problem:
+    advice = "use more producers, larger records or a lower rate, or give the machine more cores"
+    return Problem(ProblemKind.GENERATOR_TOO_SLOW, f"generator too slow: {reason}; {advice}")
 
-    An idle worker's CPU says nothing of what a record costs.
+
+def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
+    """Return the number of cores that a worker would need for its part of the rate, from its CPU time per record.
+
+    It is 0 for a worker that was mostly idle: its CPU time says too little about the cost of a record.
     """
     sent = sum(part.sent for part in worker.produced)
     if not sent or worker.busy_ratio < _WORKING_RATIO:
@@ -122,35 +114,37 @@ def _load_of(worker: WorkerReport, rate: float, producers: int) -> float:
     return worker.cpu_s / sent * rate * len(worker.produced) / producers
 
 
-def _reading_problems(report: LoadReport, scenario: Scenario) -> list[str]:
-    """Every record counts: of those that nobody read, some were passed over when the group rebalanced."""
+def _reading_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:
+    """Compare the records that each consumer group received with those in the log.
+
+    Consumers may report no unread record although the group skipped some when it rebalanced.
+    """
     expected = sum(part.acknowledged for part in report.produced)
     if scenario.isolation_level == "read_uncommitted":
         expected += sum(part.aborted for part in report.produced)
-    passed_over = sum(max(0, expected - count) for count in report.received().values())
-    unread = max(passed_over, sum(part.unread for part in report.consumed))
+    skipped = sum(max(0, expected - count) for count in report.received().values())
+    unread = max(skipped, sum(part.unread for part in report.consumed))
     if unread <= 0:
         return []
-    harm = "end-to-end figures would leave out the slowest"
-    return [f"{UNREAD}: {unread} records in the log were not received by the consumers in time; {harm}"]
-
-
-def _nothing_came_out(scenario: Scenario) -> str:
-    """Where each record is lost nothing was measured."""
-    how = (
-        f"passes the header {HEADER!r} on"
-        if scenario.correlate is None
-        else f"carries on what {described(scenario.correlate)} looks for"
+    text = (
+        f"records unread: {unread} records in the log were not received by the consumers in time; end-to-end figures "
+        "would leave out the slowest"
     )
-    return f"nothing came out of {scenario.output_topic!r}: see that the application runs, and that it {how}"
+    return [Problem(ProblemKind.RECORDS_UNREAD, text)]
 
 
-def _notes(workers: Sequence[WorkerReport]) -> list[str]:
-    return list(dict.fromkeys(f"aiokafka: {note}" for worker in workers for note in worker.notes))
+def _no_output(scenario: Scenario) -> Problem:
+    how = (
+        f"copies the header {HEADER!r} to each record that it writes"
+        if scenario.correlate is None
+        else f"keeps the part of a record that {described(scenario.correlate)} selects"
+    )
+    text = f"no record came out of {scenario.output_topic!r}: check that the application runs, and that it {how}"
+    return Problem(ProblemKind.NO_OUTPUT, text)
 
 
 def _application_warnings(integrity: Mapping[str, float], output_topic: str) -> list[str]:
-    """An application may drop records on purpose: a limit on `lost` says whether this one may."""
+    """Return warnings, not problems: an application may drop records on purpose. A threshold on `lost` decides."""
     warnings = []
     if lost := integrity.get("lost"):
         warnings.append(
@@ -158,7 +152,7 @@ def _application_warnings(integrity: Mapping[str, float], output_topic: str) -> 
             "latency is that of the others"
         )
     if duplicated := integrity.get("duplicated"):
-        warnings.append(f"{duplicated:.0f} records came out of {output_topic!r} again")
+        warnings.append(f"{duplicated:.0f} records came out of {output_topic!r} more than once")
     return warnings
 
 
@@ -166,9 +160,9 @@ def _integrity_warnings(report: LoadReport) -> list[str]:
     if not isinstance(report.audit, str):
         return []
     if report.log_growth is None:
-        return [f"{report.audit}: which records were lost, duplicated or reordered is not known"]
-    known = "lost and duplicated records are known by counts alone, and may hide each other"
-    return [f"{report.audit}: {known}; reordered ones by their acknowledgements"]
+        return [f"{report.audit}: lost, duplicated and reordered records are unknown"]
+    known = "lost and duplicated records are known from counts only, and may cancel each other out"
+    return [f"{report.audit}: {known}; reordered records are known from their acknowledgements"]
 
 
 def _produce_warnings(report: LoadReport, scenario: Scenario) -> list[str]:
@@ -183,59 +177,58 @@ def _produce_warnings(report: LoadReport, scenario: Scenario) -> list[str]:
     if failed:
         warnings.append(f"{failed} records failed{_failures(produced)}")
     busiest = max((worker.busy_ratio for worker in report.workers if worker.produced), default=0.0)
-    if scenario.rate is None and busiest > _BUSY_RATIO:
+    if scenario.rate is None and busiest > _SATURATED_RATIO:
         warnings.append(
-            f"a worker had no idle moment ({busiest:.0%} busy): the generator may be the limit, not the cluster"
+            f"a worker had no idle time ({busiest:.0%} busy): the generator may be the bottleneck, not the cluster"
         )
     return warnings
 
 
 def _failures(produced: Sequence[Produced]) -> str:
-    tally: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for part in produced:
-        for name, count in part.failures.items():
-            tally[name] = tally.get(name, 0) + count
-    return ": " + ", ".join(f"{name} ({count} records)" for name, count in tally.items()) if tally else ""
-
-
-_FAMILY = "e2e.latency"
+        counts.update(part.failures)
+    return ": " + ", ".join(f"{name} ({count} records)" for name, count in counts.items()) if counts else ""
 
 
 def uncertainty_s(rounds: Iterable[Round]) -> float | None:
-    """The most over those rounds; None where every record came and went on one machine."""
+    """Return the largest clock uncertainty of these rounds; None if one clock timed all records."""
     return max((one.e2e_uncertainty_s for one in rounds if one.e2e_uncertainty_s is not None), default=None)
 
 
 def describe_uncertainty(seconds: float) -> str:
-    """What is to know of the figures."""
-    return f"end-to-end latency is between machines whose clocks are known to {_shown(seconds)}"
+    """Return the warning that end-to-end latency was measured between machines."""
+    return f"end-to-end latency was measured between machines whose clocks are known to {_shown(seconds)}"
 
 
-def open_limits(thresholds: Sequence[Threshold], values: Sequence[float | None], seconds: float | None) -> list[str]:
-    """Why limits on end-to-end latency cannot be judged: they are finer than the clocks.
+def clock_problems(
+    thresholds: Sequence[Threshold], values: Sequence[float | None], seconds: float | None
+) -> list[Problem]:
+    """Return a problem for each threshold on end-to-end latency that is below the uncertainty of the clocks.
 
-    `values` are those of the limits; None where one speaks of a baseline that is not there.
+    `values` are the thresholds in seconds; None for one that needs a baseline which does not exist.
     """
     if seconds is None:
         return []
     return [
-        f"threshold {threshold.expression!r}: the limit is {format_quantity(limit, Unit.SECONDS)}, and the clocks of "
-        f"the machines that send and receive are known to {_shown(seconds)} only; loosen the limit, bring the machines "
-        "and the Dask scheduler into one network, or let one machine send and receive"
+        Problem(
+            ProblemKind.CLOCK_UNCERTAIN,
+            f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit_s, Unit.SECONDS)}, and the "
+            f"clocks of the machines that send and receive are known to {_shown(seconds)} only; raise the threshold, "
+            "move the machines and the Dask scheduler into one network, or let one machine send and receive",
+        )
         for threshold, value in zip(thresholds, values, strict=True)
-        if threshold.metric.name.startswith(_FAMILY)
-        and (limit := _quantity(threshold) if value is None else value) is not None
-        and limit < seconds
+        if threshold.metric.name.startswith("e2e.latency")
+        and (limit_s := _absolute_part(threshold) if value is None else value) is not None
+        and limit_s < seconds
     ]
 
 
-def _quantity(threshold: Threshold) -> float | None:
-    """What of a limit is known without a baseline."""
+def _absolute_part(threshold: Threshold) -> float | None:
+    """Return the part of a threshold that is known without a baseline."""
     match threshold.limit:
-        case Absolute(value=value):
+        case Absolute(value=value) | Extreme(absolute=Absolute(value=value)):
             return value
-        case Extreme() as extreme:
-            return extreme.absolute.value
         case _:
             return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -39,6 +40,9 @@ from pytest_kafkaperf.scenario.records import (
     parse_sizes,
 )
 
+OWN_NAMES: Mapping[str, str] = MappingProxyType({})
+"""Every field is known by its own name."""
+
 _MAX_SHOWN = 100
 """Characters of a refused value that are shown."""
 
@@ -49,8 +53,8 @@ class MarkerFields(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Validate the fields of a marker.
+    def of(cls, fields: Mapping[str, Any], *, where: str = "", names: Mapping[str, str] = OWN_NAMES) -> Self:
+        """Validate the fields of a marker; `where` starts an error, `names` has fields that users know by other names.
 
         Raises:
             ScenarioError: an unknown field or a value that cannot be; every problem in one text.
@@ -58,23 +62,22 @@ class MarkerFields(BaseModel):
         """
         unknown = [name for name in fields if name not in cls.model_fields]
         if unknown:
-            raise ScenarioError(
-                "; ".join(f"unknown field {name!r}: {nearest(name, cls.model_fields)}" for name in unknown)
-            )
+            told = "; ".join(f"unknown field {name!r}: {nearest(name, cls.model_fields)}" for name in unknown)
+            raise ScenarioError(f"{where}{told}")
         try:
             return cls.model_validate(dict(fields))
         except ValidationError as error:
-            raise ScenarioError(explain(error)) from None
+            raise ScenarioError(f"{where}{explain(error, names)}") from None
 
 
-def explain(error: ValidationError) -> str:
-    """Pydantic's problems as one line: field, what was given, what is wrong."""
-    return "; ".join(_problem(dict(item)) for item in error.errors(include_url=False))
+def explain(error: ValidationError, names: Mapping[str, str] = OWN_NAMES) -> str:
+    """Pydantic's problems as one line: field, what was given, what is wrong; `names` as in `MarkerFields.of`."""
+    return "; ".join(_problem(dict(item), names) for item in error.errors(include_url=False))
 
 
-def _problem(item: dict[str, Any]) -> str:
+def _problem(item: dict[str, Any], names: Mapping[str, str]) -> str:
     message = str(item["msg"]).removeprefix("Value error, ")
-    field = shortened(printable(".".join(str(part) for part in item["loc"])), _MAX_SHOWN)
+    field = shortened(printable(".".join(names.get(str(part), str(part)) for part in item["loc"])), _MAX_SHOWN)
     if not field:
         return message
     given = repr_of(item["input"])
@@ -237,10 +240,22 @@ Ratio = Annotated[float, BeforeValidator(_ratio)]
 
 RecordRate = Annotated[Rate, PlainValidator(_rate), PlainSerializer(dump_rate)]
 
+FIELD_UNITS = {
+    "records": Unit.RECORDS,
+    "duration": Unit.SECONDS,
+    "rate": Unit.RECORD_RATE,
+    "record_size": Unit.BYTES,
+    "batch_size": Unit.BYTES,
+    "linger": Unit.SECONDS,
+    "transaction_size": Unit.RECORDS,
+    "warmup": Unit.SECONDS,
+}
+"""The base unit of each field that is a quantity."""
+
 
 def format_field(name: str, value: Any) -> str:
     """A field's value for people, with its unit: as a scenario has it, or as its dump in a baseline has it."""
-    unit = _FIELD_UNITS.get(name)
+    unit = FIELD_UNITS.get(name)
     try:
         if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
             return format_quantity(value, unit, digits=6)
@@ -256,15 +271,3 @@ def format_field(name: str, value: Any) -> str:
     except (ValueError, OverflowError):
         pass  # a baseline can have been written by hand
     return str(value)
-
-
-_FIELD_UNITS = {
-    "records": Unit.RECORDS,
-    "duration": Unit.SECONDS,
-    "rate": Unit.RECORD_RATE,
-    "record_size": Unit.BYTES,
-    "batch_size": Unit.BYTES,
-    "linger": Unit.SECONDS,
-    "transaction_size": Unit.RECORDS,
-    "warmup": Unit.SECONDS,
-}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import counted, format_quantity
 from pytest_kafkaperf.scenario.threshold import (
     Absolute,
@@ -91,7 +92,7 @@ class Judgement:
 
     verdict: Verdict
     checks: tuple[Check, ...]
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
     """Why the verdict is INVALID; empty otherwise."""
     unsettled: bool = False
     """Whether another fresh session is to run, which can change the verdict."""
@@ -103,7 +104,7 @@ def judge(
     session: Measured,
     baseline: BaselineRounds,
     fresh: Sequence[Measured] | None = None,
-    problems: Sequence[str] = (),
+    problems: Sequence[Problem] = (),
     at_least: Sequence[str] = (),
     ungated: str | None = None,
 ) -> Judgement:
@@ -132,8 +133,9 @@ def judge(
     )
 
 
-def _bounded(check: Check) -> str:
-    return f"{check.expression}: {check.metric} is a lower bound here, and may keep the limit; see the warnings"
+def _bounded(check: Check) -> Problem:
+    text = f"{check.expression}: {check.metric} is a lower bound here, and may keep the limit; see the warnings"
+    return Problem(ProblemKind.CAPACITY_LOWER_BOUND, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

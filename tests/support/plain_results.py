@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -47,6 +48,7 @@ def result(
 ) -> Result:
     """What one session found, against a baseline where there is one."""
     measured = rounds() if measured is None else measured
+    why = tuple(Problem(ProblemKind.CLUSTER_ERROR, text) for text in problems)
     known = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
     if baseline is not None:
         known = BaselineRounds(sessions=(tuple(baseline),))
@@ -54,12 +56,12 @@ def result(
         thresholds=[parse_threshold(limit) for limit in limits],
         session=Measured(rounds=measured),
         baseline=known,
-        problems=problems,
+        problems=why,
     )
     session = MeasuredSession(
         created="2026-01-31T12:00:00+00:00",
         rounds=tuple(Round(metrics=one) for one in measured),
-        problems=tuple(problems),
+        problems=why,
     )
     given = {
         "scenario": Scenario(),
@@ -78,7 +80,7 @@ def result(
         sessions=(session,),
         verdict=judgement.verdict,
         checks=judgement.checks,
-        problems=tuple(problems),
+        problems=why,
         **given,
     )
 

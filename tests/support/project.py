@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,11 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import ProblemKind
+from tests.support.repeats import note_report
 
+ROOT = Path(__file__).parents[2]
+"""Of the repository."""
 RUN_TIMEOUT_S = 180
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 """No folder of pytest's own, and nothing that takes a second to import."""
@@ -44,6 +49,16 @@ class Run:
     def verdicts(self) -> dict[str, str]:
         """Verdicts by the test's name."""
         return {test["nodeid"].split("::")[-1]: test["verdict"] for test in self.report["tests"]}
+
+    @property
+    def was_too_slow(self) -> bool:
+        """Return True if a test is INVALID because this machine was too busy for the load."""
+        if not (self.folder / "report.json").exists():
+            return False
+        return any(
+            test["verdict"] == "INVALID" and ProblemKind.GENERATOR_TOO_SLOW in test["problem_kinds"]
+            for test in self.report["tests"]
+        )
 
     @property
     def junit(self) -> ElementTree.Element:
@@ -85,10 +100,10 @@ class Project:
         return Run(process.returncode, out, self.folder)
 
     def run_steadily(self, *arguments: str, **environment: Any) -> Run:
-        """Run pytest; again, a few times, when this machine was too busy for the load: then nothing can be judged."""
+        """Run pytest; repeat it a few times while a test is INVALID because this machine was too busy for the load."""
         for _ in range(_ATTEMPTS - 1):
             run = self.run(*arguments, **environment)
-            if not ("generator too slow" in run.out and "INVALID" in run.out):
+            if not run.was_too_slow:
                 return run
         return self.run(*arguments, **environment)
 
@@ -112,6 +127,7 @@ class Project:
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
+                note_report(self.folder / "report.json")
 
 
 def inherited() -> dict[str, str]:
@@ -149,3 +165,34 @@ def modules(project: Project) -> Callable[..., set[str]]:
         return set(json.loads((project.folder / "modules.json").read_text(encoding="utf-8")))
 
     return loaded
+
+
+@pytest.fixture
+def github(project: Project) -> dict[str, Any]:
+    """The environment of a step, in a repository whose root is the project's parent."""
+    folder = project.folder.parent
+    return {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_WORKSPACE": str(folder),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "CI": "true",
+    }
+
+
+GUARD = """
+@pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2, rounds={rounds})
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0")
+def test_{name}(kafka_perf):
+    kafka_perf()
+"""
+
+
+def guard(name: str = "guard", *, rounds: int = 5) -> str:
+    """A test that compares throughput with its baseline."""
+    return GUARD.format(name=name, rounds=rounds)
+
+
+def copied_example(name: str, folder: Path) -> Project:
+    """Copy an example with its baselines into a folder, as a user would."""
+    shutil.copytree(ROOT / "examples" / name, folder / name)
+    return Project(folder / name)

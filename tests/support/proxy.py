@@ -32,6 +32,7 @@ from typing import Any, Self
 import javaproperties
 
 from pytest_kafkaperf.clusters import local
+from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.client.readiness import wait_ready
 from pytest_kafkaperf.clusters.local import distribution, java
@@ -48,7 +49,7 @@ _READY_PAUSE_S = 0.02
 
 _NS_PER_S = 1_000_000_000
 _CHUNK_BYTES = 1 << 18
-_HELD_BYTES = 64 << 20
+_HELD_BYTES = 8 << 20
 """Bound of what is held in one direction of a connection; past it the proxy reads no more."""
 _SPIN_NS = 300_000
 """The proxy waits awake for the last of a delay: a machine that sleeps comes back up to this late."""
@@ -160,7 +161,7 @@ class ProxiedBroker:
             brokers=1,
             timeout_s=_READY_TIMEOUT_S,
             pause_s=_READY_PAUSE_S,
-            still_possible=self._process.check,
+            check=self._process.check,
         )
 
     def restart(self, *, kill: bool) -> None:
@@ -182,7 +183,9 @@ def proxied_broker(**config: str) -> Iterator[ProxiedBroker]:
     (behind,) = local.free_ports(1)
     with run_folder(cache / "runs") as folder, proxy_to(behind) as proxy:
         spec = ClusterSpec(config=config)
-        plan = local.Layout(spec=spec, runtime=runtime, kafka=kafka, security=None, agent=None, folder=folder).plan()
+        plan = local.Layout(
+            spec=spec, runtime=runtime, kafka=kafka, security=Security.make(None, []), agent=None, folder=folder
+        ).plan()
         (process,) = plan.servers.values()
         assert isinstance(process, Process)
         _add_listener(folder / "broker-1" / PROPERTIES, port=behind, advertised=proxy.port)

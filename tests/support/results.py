@@ -17,6 +17,7 @@ from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.environment import differences
 from pytest_kafkaperf.core.metrics import QUANTILES
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.reports.html import RunFacts
@@ -75,7 +76,7 @@ def result(
     fresh: int = 0,
     beside: Behaviour | None = None,
     warnings: Sequence[str] = (),
-    problems: Sequence[str] = (),
+    problems: Sequence[Problem] = (),
 ) -> Result:
     """A result as the session makes it: judged by the real rule against 5 simulated sessions of `before`."""
     fields = {"rate": now.rate, "record_size": now.record_bytes, "duration": 10.0, "consumers": now.consumers}
@@ -222,8 +223,9 @@ def many(number: int) -> list[Result]:
     ]
 
 
-def nothing(problem: str) -> Result:
+def nothing(text: str) -> Result:
     """A test that could not run."""
+    problem = Problem(ProblemKind.CLUSTER_ERROR, text)
     whole = result("tests/perf/test_orders.py::test_gone", before=None, now=Behaviour(), problems=[problem])
     return dataclasses.replace(
         whole, sessions=(MeasuredSession(created=CREATED, rounds=(), problems=(problem,)),), checks=()
@@ -277,7 +279,7 @@ def hostile(markup: str) -> list[Result]:
                 cluster=dataclasses.replace(whole.cluster, version=markup),
                 changed=(markup,),
                 warnings=(markup,),
-                problems=(markup,),
+                problems=(Problem(ProblemKind.CLUSTER_ERROR, markup),),
                 notes=(markup,),
             )
         )

@@ -1,10 +1,10 @@
-"""What is slowed down, with a tolerance of 5 %."""
+"""The tests that are slowed down, with a tolerance of 5 %."""
 
 import os
 
 import pytest
 
-# Quotas act within a second: Kafka's default averages over 11 windows of a second, and lets the first burst through.
+# Quotas act within a second here: Kafka's default averages over 11 windows of a second, and allows a first burst.
 _CONFIG = {"quota.window.num": "2"}
 if "KAFKAPERF_PROPERTY" in os.environ:
     _name, _, _value = os.environ["KAFKAPERF_PROPERTY"].partition("=")
@@ -19,19 +19,19 @@ pytestmark = [
 @pytest.mark.kafka_scenario(record_size="1 KiB")
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 5%")
 def test_guard(kafka_perf):
-    """One producer, as fast as the broker takes it."""
+    """Run one producer in a closed loop."""
     kafka_perf()
 
 
 @pytest.mark.kafka_scenario(record_size="1 KiB", rate="50 MiB/s")
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 5%")
 def test_paced(kafka_perf):
-    """A rate that the broker takes easily: what is missing of it, a quota took."""
+    """Run at a rate that the broker takes easily, so that only a quota reduces the throughput."""
     kafka_perf()
 
 
 @pytest.mark.kafka_scenario(record_size="1 KiB", producers=3)
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 5%")
 def test_three_producers(kafka_perf):
-    """For settings that show under more connections than one."""
+    """Run several connections, for settings that show only then."""
     kafka_perf()

@@ -1,7 +1,7 @@
-"""How clients get into a cluster: protocol, login and certificates, as a file or a fixture names them.
+"""Client access to a cluster: protocol, login and certificates, from a properties file or a fixture.
 
-The names are those of Kafka's own clients, so that the file that its tools take by `--command-config` serves here,
-too. What they would read differently, or what would have no effect, is refused and not guessed.
+The setting names are those of Kafka's own clients, so that the file for `--command-config` of Kafka's tools works here
+too. Settings that the plugin would read differently from Kafka, or that would have no effect, are errors.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access.login import HOSTNAME, Mechanism, escaped, jaas_line
-from pytest_kafkaperf.clusters.access.tls import make_context
+from pytest_kafkaperf.clusters.access.login import Mechanism, escaped, jaas_line
+from pytest_kafkaperf.clusters.access.tls import HOSTNAME, make_context
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
-_LEAST_SECRET_LINE = 16
-"""Characters of a line of a key: a shorter one tells nothing, and stands in other texts by chance."""
+_MIN_SECRET_CHARACTERS = 16
+"""Shorter lines of a private key are not hidden: they reveal nothing and occur in other texts by chance."""
 
 
 class _Secret(str):
-    """A text that no repr shows, nor that of a mapping with it in it: tracebacks print those."""
+    """A string whose repr is hidden, also inside a mapping: tracebacks print the repr of values."""
 
     __slots__ = ()
 
@@ -31,8 +31,8 @@ class _Secret(str):
         return "'***'"
 
 
-def _without_logins(record: logging.LogRecord) -> bool:
-    """Take what a client logs in with out of a line of aiokafka's log: PLAIN sends the password as it is."""
+def _hide_passwords(record: logging.LogRecord) -> bool:
+    """Remove login requests from a line of aiokafka's log: PLAIN sends the password as plain text."""
     if isinstance(record.args, tuple):
         record.args = tuple(
             f"{type(each).__name__}(***)" if type(each).__name__.startswith("SaslAuthenticateRequest") else each
@@ -43,58 +43,58 @@ def _without_logins(record: logging.LogRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How clients get in; valid, and the same in every process."""
+    """Valid access settings of a client; can be sent to other processes."""
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism | None = None
     username: str | None = None
     password: SecretStr | None = None
     trusted: str | None = field(default=None, repr=False)
-    """Certificates of authorities, PEM; None: those that the system trusts."""
+    """Certificates of trusted authorities, PEM; None: the system's trusted authorities."""
     certificate: str | None = field(default=None, repr=False)
-    """The client's own certificate and those that lead to its authority, PEM."""
+    """The client's certificate, followed by those of its authorities, PEM."""
     key: SecretStr | None = None
-    """Its private key, PEM, not encrypted."""
+    """The client's private key, PEM, not encrypted."""
     check_hostname: bool = True
     options: Mapping[str, int | str] = field(default_factory=dict)
-    """Further arguments of aiokafka's clients."""
+    """Further arguments of aiokafka's clients, by name."""
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments for aiokafka's clients; a repr of them shows no secret."""
-        given: dict[str, Any] = {} if self.protocol == "PLAINTEXT" else {"security_protocol": self.protocol}
+        """Return keyword arguments for aiokafka's clients; their repr shows no secret."""
+        result: dict[str, Any] = {} if self.protocol == "PLAINTEXT" else {"security_protocol": self.protocol}
         if self._uses_tls:
-            given["ssl_context"] = make_context(
+            result["ssl_context"] = make_context(
                 self.trusted, self.certificate, _revealed(self.key), check_hostname=self.check_hostname
             )
         if self._uses_login:
-            logging.getLogger("aiokafka.conn").addFilter(_without_logins)
-            given["sasl_mechanism"] = self.mechanism
-            given["sasl_plain_username"] = self.username
-            given["sasl_plain_password"] = _Secret(_revealed(self.password) or "")
-        return given | dict(self.options)
+            logging.getLogger("aiokafka.conn").addFilter(_hide_passwords)
+            result["sasl_mechanism"] = self.mechanism
+            result["sasl_plain_username"] = self.username
+            result["sasl_plain_password"] = _Secret(_revealed(self.password) or "")
+        return result | dict(self.options)
 
     def properties(self) -> dict[str, str]:
-        """The same as properties for Kafka's own tools; a repr of them shows no secret."""
-        given: dict[str, str] = {} if self.protocol == "PLAINTEXT" else {"security.protocol": self.protocol}
+        """Return properties for Kafka's own tools; their repr shows no secret."""
+        result: dict[str, str] = {} if self.protocol == "PLAINTEXT" else {"security.protocol": self.protocol}
         if self._uses_tls:
-            given[HOSTNAME] = "https" if self.check_hostname else ""
+            result[HOSTNAME] = "https" if self.check_hostname else ""
             if self.trusted is not None:
-                given |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.trusted}
+                result |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.trusted}
             if self.certificate is not None and self.key is not None:
-                given |= {
+                result |= {
                     "ssl.keystore.type": "PEM",
                     "ssl.keystore.certificate.chain": self.certificate,
                     "ssl.keystore.key": _Secret(self.key.get_secret_value()),
                 }
         if self._uses_login and self.mechanism is not None:
-            given["sasl.mechanism"] = self.mechanism
-            given["sasl.jaas.config"] = _Secret(
+            result["sasl.mechanism"] = self.mechanism
+            result["sasl.jaas.config"] = _Secret(
                 jaas_line(self.mechanism, self.username or "", _revealed(self.password) or "")
             )
-        return given | {name.replace("_", "."): str(value) for name, value in self.options.items()}
+        return result | {name.replace("_", "."): str(value) for name, value in self.options.items()}
 
     def secrets(self) -> tuple[str, ...]:
-        """Texts that must never be shown, the longest first."""
+        """Return texts that must never be shown, the longest first."""
         password, key = _revealed(self.password), _revealed(self.key)
         found = set()
         if password:
@@ -113,9 +113,9 @@ class Access:
 
 
 def secret_lines(key: str) -> list[str]:
-    """The lines of a private key, PEM, that must never be shown."""
+    """Return the lines of a private key, PEM, that must never be shown."""
     lines = (line for line in key.splitlines() if not line.startswith("-----"))
-    return [line for line in lines if len(line) >= _LEAST_SECRET_LINE]
+    return [line for line in lines if len(line) >= _MIN_SECRET_CHARACTERS]
 
 
 def _revealed(secret: SecretStr | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The file that Kafka's own tools take by `--command-config`."""
+"""Reads access settings from a properties file (`--kafka-client-config`) or from a fixture's keyword arguments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.access.login import HOSTNAME, dotted, jaas_line, shown
-from pytest_kafkaperf.clusters.access.settings import read_settings
-from pytest_kafkaperf.clusters.access.tls import content_of
+from pytest_kafkaperf.clusters.access.login import jaas_line
+from pytest_kafkaperf.clusters.access.settings import dotted, read_settings, shown
+from pytest_kafkaperf.clusters.access.tls import HOSTNAME, content_of
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import printable
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def read_client_properties(path: Path) -> Access:
-    """Read the file that Kafka's own tools take by `--command-config`.
+    """Read a client properties file, as Kafka's own tools take it by `--command-config`.
 
     Raises:
-        UsageError: a file that cannot be read or that asks for what cannot be; every problem in one text.
+        UsageError: the file cannot be read or has invalid settings; the text lists every problem.
 
     """
     problem = ""
@@ -32,18 +32,18 @@ def read_client_properties(path: Path) -> Access:
         return _read_file(path)
     except UsageError as error:
         problem = str(error)
-    raise UsageError(printable(problem))  # anew: a traceback through the reading would show what was read
+    raise UsageError(printable(problem))  # a new error: the traceback of the first one would show the file's secrets
 
 
 def _read_file(path: Path) -> Access:
-    import javaproperties  # noqa: PLC0415 - only where a file is given
+    import javaproperties  # noqa: PLC0415 - only for files
 
     try:
-        text = content_of(path).decode("latin-1")  # as Java reads it: any bytes are text
+        text = content_of(path).decode("latin-1")  # Java's encoding of properties files; accepts any bytes
     except UsageError as error:
         raise UsageError(f"client properties {error}") from None
     if "\0" in text:
-        raise UsageError(f"client properties {path}: not a text; name a Java properties file, not a store")
+        raise UsageError(f"client properties {path}: not a text file; name a Java properties file, not a store")
     try:
         given = {
             entry.key: (entry.value, f"line {number}")
@@ -52,13 +52,13 @@ def _read_file(path: Path) -> Access:
         }
     except javaproperties.InvalidUEscapeError:
         raise UsageError(
-            f"client properties {path}: a \\u that four hexadecimal digits do not follow; write a backslash as \\\\"
+            f"client properties {path}: a \\u without four hexadecimal digits after it; write a backslash as \\\\"
         ) from None
     return read_settings(given, origin=f"client properties {path}", folder=path.parent)
 
 
 def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, PropertiesElement]]:
-    """Elements of a properties file with the line that each begins on."""
+    """Yield the elements of a properties file, each with the line on which it begins."""
     number = 1
     for element in elements:
         yield number, element
@@ -66,15 +66,15 @@ def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, Prop
 
 
 def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
-    """Read what an application's own fixture gives: aiokafka's keyword arguments, or Kafka's names with dots.
+    """Read access settings from a fixture: aiokafka's keyword arguments, or Kafka's names with dots.
 
     Args:
         given: names and values.
-        origin: who gives them, for errors.
-        folder: where relative paths start.
+        origin: the source of the settings, for error texts.
+        folder: the folder of relative paths.
 
     Raises:
-        UsageError: what cannot be; every problem in one text.
+        UsageError: a setting is invalid; the text lists every problem.
 
     """
     problem = ""
@@ -83,7 +83,7 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Ac
     except UsageError as error:
         problem = str(error)
     del given
-    raise UsageError(problem)  # anew: a traceback through the reading would show what was given
+    raise UsageError(problem)  # a new error: the traceback of the first one would show secrets
 
 
 def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
@@ -91,19 +91,19 @@ def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path) -> 
     named = {name: value for name, value in given.items() if value is not None}
     if named.pop("ssl_context", None) is not None:
         problems.append(
-            "'ssl_context' cannot be handed to worker processes; give 'ssl.truststore.location' instead, and "
-            f"'ssl.keystore.location' for a certificate of the client's own ('{HOSTNAME}': '' checks no host names)"
+            "'ssl_context' cannot be sent to worker processes; give 'ssl.truststore.location' instead, and "
+            f"'ssl.keystore.location' for the client's own certificate ('{HOSTNAME}': '' turns off host name checks)"
         )
     texts: dict[str, str] = {}
     for name, value in named.items():
         text = _text(value)
-        spelt = dotted(name)
+        dotted_name = dotted(name)
         if text is None:
             problems.append(f"{shown(name)} is a {type(value).__name__}; give a text or a whole number")
-        elif spelt in texts:
-            problems.append(f"{shown(spelt)} is given in two spellings; give one of them")
+        elif dotted_name in texts:
+            problems.append(f"{shown(dotted_name)} is given in two spellings; give one of them")
         else:
-            texts[spelt] = text
+            texts[dotted_name] = text
     problems += _fold_login(texts)
     return read_settings(
         {name: (text, "") for name, text in texts.items()}, origin=origin, folder=folder, already=tuple(problems)
@@ -119,7 +119,7 @@ def _text(value: object) -> str | None:
 
 
 def _fold_login(texts: dict[str, str]) -> Iterator[str]:
-    """Put aiokafka's user name and password into one `sasl.jaas.config`; give the problems of them."""
+    """Replace aiokafka's user name and password in `texts` by one `sasl.jaas.config`; yield their problems."""
     username, password = texts.pop("sasl_plain_username", None), texts.pop("sasl_plain_password", None)
     if username is None and password is None:
         return
@@ -130,7 +130,7 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
         missing = "sasl_plain_username" if username is None else "sasl_plain_password"
         yield f"'{missing}' is missing; give both user name and password"
     elif "sasl.jaas.config" in texts:
-        yield "'sasl_plain_username' and 'sasl.jaas.config' are one parameter; give one of them"
+        yield "'sasl_plain_username' and 'sasl.jaas.config' are both given; give one of them"
     mechanism = texts.setdefault("sasl.mechanism", "PLAIN")  # aiokafka's default, not Kafka's
-    # with a part missing, which is told already, a whole line keeps the reader from telling it again
+    # Also with a part missing: that is reported already, and without a complete line it would be reported twice.
     texts.setdefault("sasl.jaas.config", jaas_line(mechanism, username or "", password or ""))

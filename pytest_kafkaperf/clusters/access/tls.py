@@ -1,4 +1,4 @@
-"""The TLS context of a client."""
+"""TLS contexts of clients, and the files that certificates are read from."""
 
 from __future__ import annotations
 
@@ -11,47 +11,53 @@ if TYPE_CHECKING:
     import ssl
 
 
+HOSTNAME = "ssl.endpoint.identification.algorithm"
+"""The setting by which a client checks the broker's host name: `https`, or empty for no check."""
+
+
 def make_context(
     trusted: str | None, certificate: str | None, key: str | None, *, check_hostname: bool = True
 ) -> ssl.SSLContext:
-    """What a client trusts, and what it shows of itself; all of it PEM, the key not encrypted.
+    """Make a client's TLS context; certificates and key are PEM, the key not encrypted.
 
     Raises:
-        ValueError: a part that is no such text.
-        OSError: a part that OpenSSL cannot read, or a key of another certificate.
+        ValueError: a part is not PEM.
+        OSError: OpenSSL cannot read a part, or the key belongs to another certificate.
 
     """
-    import ssl  # noqa: PLC0415 - only where TLS is spoken
+    import ssl  # noqa: PLC0415 - only for TLS
 
     context = ssl.create_default_context(cadata=trusted)
     context.check_hostname = check_hostname
-    # as Java does: what is trusted need not be its own authority
+    # As in Java, a trusted certificate need not be self-signed.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if certificate is not None and key is not None:
-        _load_own(context, certificate, key)
+        _load_certificate(context, certificate, key)
     return context
 
 
-def _load_own(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Hand over a certificate and its key by a file that is gone at once: OpenSSL takes them by no other way."""
-    import tempfile  # noqa: PLC0415 - only where a client has a certificate
+def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Load a certificate and its key from a temporary file: OpenSSL offers no other way."""
+    import tempfile  # noqa: PLC0415 - only for clients with a certificate
 
     with tempfile.TemporaryDirectory(prefix="kafkaperf-") as folder:
         file = Path(folder) / "client.pem"
         file.touch(mode=0o600)
         file.write_text(key + certificate, encoding="ascii")
-        context.load_cert_chain(file, password="")  # none, and none asked for at the terminal
+        context.load_cert_chain(
+            file, password=""
+        )  # an empty password, so that OpenSSL does not ask for one at the terminal
 
 
 _MAX_FILE_BYTES = 16 << 20
-"""A hundred times the certificates of all public authorities."""
+"""A hundred times the size of all public authorities' certificates."""
 
 
 def content_of(path: Path) -> bytes:
-    """All of a file.
+    """Read a whole file.
 
     Raises:
-        UsageError: why it cannot be read.
+        UsageError: the file cannot be read; gives the reason.
 
     """
     try:
@@ -66,5 +72,5 @@ def content_of(path: Path) -> bytes:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     if len(content) > _MAX_FILE_BYTES:
-        raise UsageError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB, which no such file is")
+        raise UsageError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB; name a properties file, certificate or key")
     return content

@@ -1,1 +1,1 @@
-"""Brokers that the session owns: what they are told, how they start, stop and are swept."""
+"""Brokers that the session starts: configuration, start, stop, and removal of what crashed sessions left."""

@@ -1,4 +1,4 @@
-"""Certificates of brokers that the session starts: an authority for one run, and what brokers and clients present."""
+"""Certificates of brokers that the session starts: a new authority for each cluster, and a server certificate."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import SecretStr
 
 _LEEWAY = datetime.timedelta(hours=1)
-"""Clocks of other machines and of containers may be behind."""
+"""Tolerance for clocks of other machines and containers that are behind."""
 
-_LIFE = datetime.timedelta(days=30)
-"""Longer than any session, and short enough that a key left behind is soon worth nothing."""
+_VALIDITY = datetime.timedelta(days=30)
+"""Longer than any session, and short enough that a leftover key soon becomes useless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """What a server shows, and what its clients trust; PEM."""
+    """The certificates and the private key of a server, PEM."""
 
     authority: str
-    """The certificate of the authority. Its key is forgotten: nothing else can be signed by it."""
+    """The authority's certificate. Its private key is discarded, so that it cannot sign anything else."""
     certificate: str
-    """The server's own certificate, then that of the authority."""
+    """The server's certificate, followed by the authority's."""
     key: SecretStr
-    """The server's private key: PKCS 8, not encrypted."""
+    """The server's private key: PKCS #8, not encrypted."""
 
 
 def certificates(hosts: Sequence[str]) -> Certificates:
-    """Make a new authority and a certificate for a server at these names and IP addresses.
+    """Make a new authority and a certificate for a server with these host names and IP addresses.
 
-    The extensions are those that RFC 5280 asks for: Python verifies strictly from 3.13 on.
+    The extensions are those that RFC 5280 requires: Python's verification is strict from 3.13 on.
     """
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority_name = _name("pytest-kafkaperf authority")
     authority = (
-        _draft(authority_name, authority_name, authority_key, authority_key)
+        _builder(authority_name, authority_name, authority_key, authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     server = (
-        _draft(_name("pytest-kafkaperf broker"), authority_name, key, authority_key)
+        _builder(_name("pytest-kafkaperf broker"), authority_name, key, authority_key)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(
-            # brokers are each other's clients, too
+            # Brokers are also clients of each other.
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
             critical=False,
         )
@@ -68,7 +68,7 @@ def certificates(hosts: Sequence[str]) -> Certificates:
     )
 
 
-def _draft(
+def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, issuer_key: ec.EllipticCurvePrivateKey
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
@@ -79,7 +79,7 @@ def _draft(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _LEEWAY)
-        .not_valid_after(now + _LIFE)
+        .not_valid_after(now + _VALIDITY)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )

@@ -1,8 +1,7 @@
-"""What a broker of the session is told: Kafka's properties. Pure; a provider decides on addresses and files.
+"""Kafka properties of brokers that the session starts. Pure functions: a provider decides on addresses and files.
 
-Every broker is a controller, too, and has three listeners: CLIENT, which is what a test sees and what `security`
-protects, INTERNAL between brokers, and CONTROLLER between controllers; these two are plaintext, on loopback or on a
-network of the cluster's own.
+Each broker is also a controller. It has three listeners: CLIENT for tests, protected according to `security`; INTERNAL
+between brokers; CONTROLLER between controllers. The last two are plaintext, on loopback or on the cluster's network.
 """
 
 from __future__ import annotations
@@ -22,93 +21,93 @@ from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certifi
 CLIENT, INTERNAL, CONTROLLER = LISTENERS = ("CLIENT", "INTERNAL", "CONTROLLER")
 
 _MAX_INTERNAL_REPLICAS = 3
-"""Kafka's own default for its internal topics, where there are so many brokers."""
+"""Kafka's default replication factor of its internal topics; fewer if there are fewer brokers."""
 
 _INTERNAL_TOPICS = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One broker of a cluster; addresses are `HOST:PORT` by listener."""
+    """One broker of a cluster; addresses are `HOST:PORT`, by listener."""
 
     id: int
     bound: Mapping[str, str]
-    """Where it listens."""
+    """Addresses on which the broker listens."""
     advertised: Mapping[str, str]
-    """Where the others, or clients, find it."""
+    """Addresses that the broker advertises to clients and to other brokers."""
 
 
 def broker_properties(
-    node: Node, nodes: Sequence[Node], *, log_folder: str, protection: Mapping[str, str], config: Mapping[str, str]
+    node: Node, nodes: Sequence[Node], security: Security, *, log_folder: str, keystore: str, config: Mapping[str, str]
 ) -> dict[str, str]:
-    """All properties of one broker.
+    """Return all properties of one broker.
 
     Args:
         node: the broker.
-        nodes: all brokers of the cluster, it among them.
-        log_folder: where its data goes.
-        protection: properties that protect CLIENT, with its protocol under the key `CLIENT`; see `security`.
-        config: of the spec; overrides everything but what makes this broker this one (`spec.OWN_PROPERTIES`).
+        nodes: all brokers of the cluster, including `node`.
+        security: the protection of the listener CLIENT.
+        log_folder: value of `log.dirs`.
+        keystore: path at which the broker finds `Security.keystore`.
+        config: properties of the spec; they override all but the broker's identity and protection
+            (`spec.OWN_PROPERTIES`).
 
     """
-    protocols = {CLIENT: "PLAINTEXT", INTERNAL: "PLAINTEXT", CONTROLLER: "PLAINTEXT"}
-    protected = dict(protection)
-    protocols[CLIENT] = protected.pop(CLIENT, "PLAINTEXT")
+    protocols = {CLIENT: security.access.protocol, INTERNAL: "PLAINTEXT", CONTROLLER: "PLAINTEXT"}
     identity = {
         "process.roles": "broker,controller",
         "node.id": str(node.id),
         "controller.quorum.voters": ",".join(f"{each.id}@{each.advertised[CONTROLLER]}" for each in nodes),
         "controller.listener.names": CONTROLLER,
         "inter.broker.listener.name": INTERNAL,
-        "listeners": _joined("://", {name: node.bound[name] for name in LISTENERS}),
-        "advertised.listeners": _joined("://", {name: node.advertised[name] for name in (CLIENT, INTERNAL)}),
-        "listener.security.protocol.map": _joined(":", protocols),
+        "listeners": _join("://", {name: node.bound[name] for name in LISTENERS}),
+        "advertised.listeners": _join("://", {name: node.advertised[name] for name in (CLIENT, INTERNAL)}),
+        "listener.security.protocol.map": _join(":", protocols),
         "log.dirs": log_folder,
     }
-    return {**standing(len(nodes)), **config, **protected, **identity}
+    return {**default_properties(len(nodes)), **config, **security.properties(keystore), **identity}
 
 
-def standing(brokers: int) -> dict[str, str]:
-    """What differs from Kafka's own defaults in every cluster of so many brokers that a session starts."""
+def default_properties(brokers: int) -> dict[str, str]:
+    """Return the properties that differ from Kafka's defaults on each cluster of this size that a session starts."""
     replicas = min(brokers, _MAX_INTERNAL_REPLICAS)
     internal = {}
     for topic in _INTERNAL_TOPICS:
         internal[f"{topic}.replication.factor"] = str(replicas)
-        # 50 partitions each are created at the first use, in the middle of somebody's warm-up.
+        # Fewer than Kafka's 50, which would be created at first use, during a test's warm-up.
         internal[f"{topic}.num.partitions"] = "5"
     for topic in _INTERNAL_TOPICS[1:]:
         internal[f"{topic}.min.isr"] = str(max(1, replicas - 1))
     return {
         **internal,
-        # Consumers of a test start at once: there is nobody to wait 3 s for.
+        # Kafka's 3 s wait for further consumers is unnecessary: the consumers of a test start together.
         "group.initial.rebalance.delay.ms": "0",
-        # A misspelt topic is an error.
+        # A misspelled topic name is an error.
         "auto.create.topics.enable": "false",
-        # A topic that is deleted gives its disk space back at once, and its pages that are not written yet: kept for a
-        # minute, as by default, they would slow down what is measured next (here to half, once 2 GB were dirty).
+        # Kafka keeps deleted files for a minute by default. Their disk space and unwritten pages would slow down the
+        # next round (to half the throughput, measured with 2 GB of unwritten pages).
         "log.segment.delete.delay.ms": "100",
         "log.initial.task.delay.ms": "500",
     }
 
 
 def new_uuid() -> str:
-    """A UUID as Kafka writes it: base64 without padding; Kafka refuses a leading `-`."""
+    """Return a new UUID in Kafka's format: base64 without padding, and no leading `-`, which Kafka rejects."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
         if not text.startswith("-"):
             return text
 
 
-def _joined(between: str, texts: Mapping[str, str]) -> str:
-    return ",".join(f"{name}{between}{text}" for name, text in texts.items())
+def _join(separator: str, texts: Mapping[str, str]) -> str:
+    return ",".join(f"{name}{separator}{text}" for name, text in texts.items())
 
 
 USER = "kafkaperf"
-"""Whom clients log in as."""
+"""User name of clients."""
 
 _ADMIN = "admin"
-"""Who creates that user where a listener takes SCRAM: brokers keep SCRAM credentials in their metadata, and a cluster
-that has just started has none."""
+"""User name for creating `USER` on a SCRAM listener: brokers keep SCRAM credentials in the cluster's metadata, which is
+empty when a cluster has just started."""
 
 _SCRAM: Literal["SCRAM-SHA-512"] = "SCRAM-SHA-512"
 
@@ -117,7 +116,7 @@ _PASSWORD_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """The protection of one cluster; its repr shows no secret."""
+    """The protection of one cluster's client listener, perhaps none; its repr shows no secret."""
 
     scram: bool
     plain: bool
@@ -126,61 +125,73 @@ class Security:
     certificates: Certificates | None
 
     @classmethod
-    def make(cls, kind: str, hosts: Sequence[str]) -> Security:
-        """Make credentials, and certificates for the brokers at `hosts`; `kind` is the spec's `security`."""
+    def make(cls, kind: str | None, hosts: Sequence[str]) -> Security:
+        """Make credentials and certificates.
+
+        Args:
+            kind: `ClusterSpec.security`; None: no protection.
+            hosts: host names and IP addresses of the brokers, for their certificate.
+
+        """
+        kinds = (kind or "").split("+")
         return cls(
-            scram="sasl_scram" in kind,
-            plain="sasl_plain" in kind,
-            # No character of these needs an escape in JAAS, properties, shells or templates.
+            scram="sasl_scram" in kinds,
+            plain="sasl_plain" in kinds,
+            # Hexadecimal digits need no escape in JAAS, properties files, shells or templates.
             password=SecretStr(secrets.token_hex(_PASSWORD_BYTES)),
             admin_password=SecretStr(secrets.token_hex(_PASSWORD_BYTES)),
-            certificates=certificates(hosts) if "tls" in kind else None,
+            certificates=certificates(hosts) if "tls" in kinds else None,
         )
 
     @property
     def access(self) -> Access:
-        """How clients get in."""
+        """Access for clients."""
         return self._access(_SCRAM if self.scram else "PLAIN", USER, self.password)
 
     @property
     def admin(self) -> Access:
-        """How to get in before the users of SCRAM are there."""
+        """Access before SCRAM users exist."""
         return self._access("PLAIN", _ADMIN, self.admin_password)
 
     @property
     def keystore(self) -> str | None:
-        """Private key and certificate of the brokers as one PEM text, which is secret; None without TLS."""
+        """The brokers' private key and certificate as one PEM text, which is secret; None without TLS."""
         if self.certificates is None:
             return None
         return self.certificates.key.get_secret_value() + self.certificates.certificate
 
-    def properties(self, *, keystore: str) -> dict[str, str]:
-        """What `broker_properties` takes; `keystore` is where the broker finds that text."""
-        own = f"listener.name.{CLIENT.lower()}"
-        found: dict[str, str] = {CLIENT: self.access.protocol}
+    def properties(self, keystore: str) -> dict[str, str]:
+        """Return the broker properties that protect the listener CLIENT.
+
+        Args:
+            keystore: path at which the broker finds `self.keystore`.
+
+        """
+        prefix = f"listener.name.{CLIENT.lower()}"
+        properties: dict[str, str] = {}
         if self.certificates is not None:
-            found |= {
-                f"{own}.ssl.keystore.type": "PEM",
-                f"{own}.ssl.keystore.location": keystore,
-                f"{own}.ssl.client.auth": "none",
+            properties |= {
+                f"{prefix}.ssl.keystore.type": "PEM",
+                f"{prefix}.ssl.keystore.location": keystore,
+                f"{prefix}.ssl.client.auth": "none",
             }
         if self._sasl:
             users = {_ADMIN: self.admin_password} if self.scram else {USER: self.password}
-            known = " ".join(f'user_{name}="{password.get_secret_value()}"' for name, password in users.items())
-            found |= {
-                f"{own}.sasl.enabled.mechanisms": f"PLAIN,{_SCRAM}" if self.scram else "PLAIN",
-                f"{own}.plain.sasl.jaas.config": (
-                    f"org.apache.kafka.common.security.plain.PlainLoginModule required {known};"
+            logins = " ".join(f'user_{name}="{password.get_secret_value()}"' for name, password in users.items())
+            properties |= {
+                f"{prefix}.sasl.enabled.mechanisms": f"PLAIN,{_SCRAM}" if self.scram else "PLAIN",
+                f"{prefix}.plain.sasl.jaas.config": (
+                    f"org.apache.kafka.common.security.plain.PlainLoginModule required {logins};"
                 ),
             }
         if self.scram:
-            found[f"{own}.{_SCRAM.lower()}.sasl.jaas.config"] = (
+            properties[f"{prefix}.{_SCRAM.lower()}.sasl.jaas.config"] = (
                 "org.apache.kafka.common.security.scram.ScramLoginModule required;"
             )
-        return found
+        return properties
 
     def redact(self, text: str) -> str:
-        """The text without the secrets of this cluster."""
+        """Replace the secrets of this cluster in a text by `***`."""
         hidden = [*self.access.secrets(), *self.admin.secrets()]
         if self.certificates is not None:
             hidden += secret_lines(self.certificates.key.get_secret_value())
@@ -195,7 +206,7 @@ class Security:
     def _access(self, mechanism: Literal["PLAIN", "SCRAM-SHA-512"], user: str, password: SecretStr) -> Access:
         trusted = None if self.certificates is None else self.certificates.authority
         if not self._sasl:
-            return Access(protocol="SSL", trusted=trusted)
+            return Access(protocol="PLAINTEXT" if trusted is None else "SSL", trusted=trusted)
         return Access(
             protocol="SASL_PLAINTEXT" if trusted is None else "SASL_SSL",
             mechanism=mechanism,
@@ -203,8 +214,3 @@ class Security:
             password=password,
             trusted=trusted,
         )
-
-
-def protection(security: Security | None, *, keystore: str) -> Mapping[str, str]:
-    """The properties of a cluster with or without protection."""
-    return {} if security is None else security.properties(keystore=keystore)

@@ -1,11 +1,11 @@
-"""Run folders: what one cluster of a session has on disk, gone with it, or swept up by the next session.
+"""Run folders: the files of one cluster of a session, removed with it or by the next session.
 
-A session holds a file lock beside its folder for as long as it lives; the kernel lets go of it however the
-session ends. So a lock that is free is a session that is gone. Process ids would say less: they come again,
-the clocks that their times are read from can be set, and a container that shares the cache has its own.
+A session holds a file lock next to its folder while it lives; the kernel releases the lock however the session ends.
+So a free lock means that the session has ended. Process ids are less reliable: they are reused, the clock of their
+start times can be changed, and a container that shares the cache has its own.
 
-An exception and Ctrl-C leave nothing, however often it is pressed. SIGTERM ends pytest without another word, as SIGKILL
-does: what they leave is there until the next sweep.
+After an exception or Ctrl-C nothing is left, however often Ctrl-C is pressed. SIGTERM and SIGKILL end pytest
+immediately: the next session removes what they leave.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt
 
 PREFIX = "kafkaperf-"
-"""What the names of run folders begin with."""
+"""Prefix of the names of run folders."""
 
 PROPERTIES = "server.properties"
-"""A broker's configuration; its path, below a run folder, on a command line tells whose broker a process is."""
+"""A broker's configuration file. Its path, on a command line, shows to which run folder a broker process belongs."""
 
 _SWEEP_TIMEOUT_S = 60
-"""How long to wait for another session that is sweeping."""
+"""Time to wait for another session that is removing leftovers."""
 
 _KILL_TIMEOUT_S = 10
 
@@ -41,10 +41,10 @@ _PAUSE_S = 0.02
 
 @contextmanager
 def run_folder(runs: Path) -> Iterator[Path]:
-    """Sweep what ended sessions left, then give a new folder, and remove it in the end.
+    """Remove what ended sessions left, then provide a new folder, and remove it afterwards.
 
     Raises:
-        ClusterError: the folder cannot be made.
+        ClusterError: the folder cannot be created.
 
     """
     folder = runs / f"{PREFIX}{secrets.token_hex(8)}"
@@ -53,16 +53,16 @@ def run_folder(runs: Path) -> Iterator[Path]:
         try:
             _claim(folder, lock)
         except OSError as error:
-            raise ClusterError(f"a folder for the broker's data cannot be made in {runs}: {error}") from error
+            raise ClusterError(f"cannot create a folder for the brokers' data in {runs}: {error}") from error
         yield folder
     finally:
         with without_interrupt():
-            _end_brokers(folder)  # one that Ctrl-C came between, too
+            _end_brokers(folder)  # also a broker whose start Ctrl-C interrupted
             _remove(folder, lock)
 
 
 def is_alive(folder: Path) -> bool:
-    """Whether the session that has this run folder lives."""
+    """Return True if the session of this run folder is alive."""
     lock = _owner_lock(folder)
     if not Path(lock.lock_file).exists():
         return False
@@ -75,7 +75,7 @@ def is_alive(folder: Path) -> bool:
 
 
 def _claim(folder: Path, lock: FileLock) -> None:
-    """One session at a time: no sweep sees a lock file that its owner has not locked yet."""
+    """Create and lock the folder, one session at a time, so that others never see its lock file unlocked."""
     runs = folder.parent
     runs.mkdir(parents=True, exist_ok=True)
     try:
@@ -85,7 +85,7 @@ def _claim(folder: Path, lock: FileLock) -> None:
             folder.mkdir()
     except Timeout:
         raise ClusterError(
-            f"another session has been clearing {runs} for {_SWEEP_TIMEOUT_S} s; end it and try again"
+            f"another session has been cleaning up {runs} for {_SWEEP_TIMEOUT_S} s; end it and try again"
         ) from None
 
 
@@ -94,14 +94,14 @@ def _owner_lock(folder: Path) -> FileLock:
 
 
 def _sweep(runs: Path) -> None:
-    """Remove the folders, and end the brokers, of sessions that are gone."""
+    """Remove the folders and end the brokers of ended sessions."""
     for path in sorted(runs.glob(f"{PREFIX}*.lock")):
         folder = path.with_suffix("")
         lock = _owner_lock(folder)
         try:
             lock.acquire()
         except Timeout:
-            continue  # its session lives
+            continue  # its session is alive
         _end_brokers(folder)
         _remove(folder, lock)
 
@@ -110,7 +110,7 @@ def _end_brokers(folder: Path) -> None:
     brokers = [process for process in psutil.process_iter(["cmdline"]) if _runs_from(folder, process.info["cmdline"])]
     for broker in brokers:
         with contextlib.suppress(psutil.Error):
-            broker.kill()  # compares the time of creation, so that it never hits a process that came later
+            broker.kill()  # psutil compares the creation time, so that a reused process id is never killed
     deadline = time.monotonic() + _KILL_TIMEOUT_S
     while not all(map(_has_ended, brokers)) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
@@ -122,7 +122,7 @@ def _runs_from(folder: Path, command_line: list[str] | None) -> bool:
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    """Gone, or left as a zombie by an init that does not collect them, as in many a container."""
+    """Return True if the process is gone, or a zombie because the container's init does not collect it."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -130,7 +130,7 @@ def _has_ended(process: psutil.Process) -> bool:
 
 
 def _remove(folder: Path, lock: FileLock) -> None:
-    """The lock file goes last: what could not be removed is left to the next sweep."""
+    """Remove the folder, then its lock file; if the folder cannot be removed, the next session tries again."""
     shutil.rmtree(folder, ignore_errors=True)
     if not folder.exists():
         Path(lock.lock_file).unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Requests to a cluster, besides load: topics, groups, checks before load, readiness."""
+"""Requests to a cluster besides load: topics, groups, readiness, and checks before the load."""

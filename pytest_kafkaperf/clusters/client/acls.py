@@ -1,4 +1,4 @@
-"""What a cluster lets a client do: operations on topics, groups and transactional ids, and how to ask for more."""
+"""Permissions of a client: operations on topics, groups and transactional ids, and commands that grant them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.access import Access
 
-_NOT_TOLD = -(1 << 31)
-"""Kafka's own value of a bit field that it leaves out."""
+_UNKNOWN = -(1 << 31)
+"""Kafka's value for operations that a response does not include."""
 
 
 class Operation(enum.IntEnum):
-    """By Kafka's own codes (`org.apache.kafka.common.acl.AclOperation`)."""
+    """An operation, by Kafka's code (`org.apache.kafka.common.acl.AclOperation`)."""
 
     READ = 3
     WRITE = 4
@@ -26,35 +26,35 @@ class Operation(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What operations are on."""
+    """A resource on which operations are granted."""
 
     kind: Literal["topic", "group", "transactional-id"]
     name: str
     prefixed: bool = False
-    """All that begin with the name."""
+    """True if `name` is a prefix and the resource includes all names that begin with it."""
 
     def __str__(self) -> str:
-        """For people."""
+        """Return text for the user."""
         word = self.kind.replace("-", " ")
         return f"{word}s that begin with {self.name!r}" if self.prefixed else f"{word} {self.name!r}"
 
 
 def granted(field: int) -> frozenset[Operation] | None:
-    """The operations of a bit field, each the bit of its code; None where the broker does not tell."""
-    if field == _NOT_TOLD:
+    """Return the operations in a bit field, one bit per code; None if the broker does not report them."""
+    if field == _UNKNOWN:
         return None
     return frozenset(operation for operation in Operation if field >> operation & 1)
 
 
 def refusal(operations: Iterable[Operation], resource: Resource, access: Access, servers: str) -> str:
-    """What is not granted, and how an administrator can grant it."""
+    """Describe which operations are not granted, and the command that grants them."""
     ordered = sorted(operations)
     names = " and ".join(filter(None, (", ".join(one.name for one in ordered[:-1]), ordered[-1].name)))
-    whom, principal = _principal(access)
+    client, principal = _principal(access)
     options = " ".join(f"--operation {one.name.title()}" for one in ordered)
     pattern = " --resource-pattern-type prefixed" if resource.prefixed else ""
     return (
-        f"the cluster does not grant {names} on {resource} to {whom}; an administrator can: kafka-acls "
+        f"the cluster does not grant {names} on {resource} to {client}; an administrator can grant it: kafka-acls "
         f"--bootstrap-server {servers} --add --allow-principal {principal} {options} --{resource.kind} "
         f"{resource.name}{pattern}"
     )

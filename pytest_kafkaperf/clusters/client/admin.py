@@ -1,4 +1,4 @@
-"""Topics and groups: made for a test, counted, and removed again; and brokers' properties. Every request is bounded."""
+"""Creates, counts and removes topics and groups for a test, and reads brokers' properties; each call has a timeout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import datetime
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics, call, close, connected
-from pytest_kafkaperf.clusters.client.requests import LATER, dismiss
+from pytest_kafkaperf.clusters.client.requests import TRANSIENT, remove_members
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, stale_groups, stale_topics
 from pytest_kafkaperf.core.errors import ClusterError
 
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.scenario.scenario import Scenario
 
 TIMEOUT_S = 20
-"""Bound of each call here, the wait for its effect included."""
+"""Timeout of each call, including the wait for its effect."""
 LOOK_TIMEOUT_S = 5
-"""Bound of reading what nothing depends on."""
+"""Timeout of requests that no measurement depends on."""
 SWEEP_TIMEOUT_S = 10
-"""Bound of removing what runs that crashed have left behind."""
+"""Timeout of the removal of what crashed runs left behind."""
 _TICK_S = 0.05
 UNREACHABLE = (
     kafka_errors.KafkaConnectionError,
     kafka_errors.NodeNotReadyError,
     kafka_errors.RequestTimedOutError,
 )
-"""How aiokafka tells that a broker is down, or silent."""
+"""Errors of aiokafka for a broker that is down or does not respond."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """What a broker tells of one of its properties."""
+    """A property as a broker reports it."""
 
     value: str
     changed: bool
-    """Whether somebody gave it another value than its default."""
+    """True if it was set to a value other than its default."""
 
 
 class TopicGoneError(ClusterError):
-    """A topic that was there, and that its cluster does not know any more."""
+    """A topic that existed and that the cluster no longer knows."""
 
 
 class Admin:
-    """What a test needs of the cluster besides load; connects for each call."""
+    """Requests of a test besides load; connects for each call."""
 
     def __init__(self, bootstrap_servers: str, access: Access) -> None:
         self._servers = bootstrap_servers
@@ -68,71 +68,75 @@ class Admin:
         """Create the topic of a scenario and wait until each partition has a leader.
 
         Raises:
-            ClusterError: refused by the cluster, or not done in time.
+            ClusterError: the cluster rejected it, or it took too long.
 
         """
         self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")
 
     def delete_topic(self, topic: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete a topic that `create_topic` made; one that is not there is fine.
+        """Delete a topic that `create_topic` created; does nothing if it is gone.
 
         Raises:
-            ClusterError: refused by the cluster, or not done in time.
+            ClusterError: the cluster rejected it, or it took too long.
 
         """
         self._call(self._delete_topic(topic), f"delete topic {topic!r}", timeout_s)
 
     def delete_groups(self, groups: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Delete consumer groups of a run whose load is over; one that is not there is fine.
+        """Delete consumer groups of a run whose load is over; those that are gone are skipped.
 
         Raises:
-            ClusterError: refused by the cluster, or not done in time.
+            ClusterError: the cluster rejected it, or it took too long.
 
         """
         self._call(self._delete_groups(groups), "delete consumer groups", timeout_s)
 
     def sweep(self) -> list[str]:
-        """Remove topics and groups that runs left behind whose time is over by more than an hour; gives their names.
+        """Remove topics and groups of runs that should have ended more than an hour ago; returns their names.
 
-        Only what is named exactly as a run names it; see `names`. What the cluster does not let this client see or
-        remove stays.
+        Only names in exactly the format of a run are removed; see `run_names`. Those that this client must not see or
+        remove stay.
 
         Raises:
-            ClusterError: the cluster did not answer in time.
+            ClusterError: the cluster did not respond in time.
 
         """
         now = datetime.datetime.now(datetime.UTC)
         return self._call(self._sweep(now), "look for what crashed runs left behind", SWEEP_TIMEOUT_S)
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        """The offset after the last record, by partition.
+        """Return the offset after the last record, by partition.
 
         Raises:
-            ClusterError: the cluster did not answer in time; TopicGoneError: it says that there is no such topic.
+            TopicGoneError: the cluster no longer knows the topic.
+            ClusterError: the cluster did not respond in time.
 
         """
         try:
             return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
         except ClusterError:
             if self.is_gone(topic):
-                raise TopicGoneError(f"topic {topic!r} is gone: somebody has deleted it") from None
+                raise TopicGoneError(f"topic {topic!r} was deleted") from None
             raise
 
     def is_gone(self, topic: str) -> bool:
-        """Whether the cluster says that it does not know a topic that was there."""
+        """Return True if the cluster responds that it does not know the topic."""
         try:
             return self._call(self._is_unknown(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S)
         except ClusterError:
             return False
 
     def broker_properties(self) -> dict[int, dict[str, Property]]:
-        """The properties of each broker that answers, by its id and their names; none whose value it keeps secret.
+        """Return the properties of each broker that responds, by broker id and name, without secret values.
 
         Raises:
-            ClusterError: not told to this client, or not in time.
+            ClusterError: this client is not permitted to read them, or no broker responded in time.
 
         """
         return self._call(self._broker_properties(), "read the brokers' properties", LOOK_TIMEOUT_S)
+
+    def _admin(self) -> contextlib.AbstractAsyncContextManager[Any]:
+        return _started(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config))
 
     async def _create_topic(self, topic: str, scenario: Scenario) -> None:
         new = NewTopic(
@@ -141,7 +145,7 @@ class Admin:
             replication_factor=scenario.replication_factor,
             topic_configs=dict(scenario.topic_config),
         )
-        async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
+        async with self._admin() as admin:
             response = await admin.create_topics([new], timeout_ms=TIMEOUT_S * 1000)
             for _, code, *message in response.topic_errors:
                 if code:
@@ -150,25 +154,25 @@ class Admin:
                 await asyncio.sleep(_TICK_S)
 
     async def _refused(self, admin: Any, code: int, message: str, scenario: Scenario) -> ClusterError:
-        """Why a topic could not be created, and what to do."""
+        """Return the error for a topic that could not be created, with what to do."""
         error = kafka_errors.for_code(code)
-        told = message or error.__name__
+        reason = message or error.__name__
         if error in (kafka_errors.TopicAuthorizationFailedError, kafka_errors.ClusterAuthorizationFailedError):
             refused = refusal(_ON_OWN_TOPICS, _OWN_TOPICS, self._access, self._servers)
-            return ClusterError(f"the run cannot create its topic: {refused}; or name one that exists by topic='NAME'")
+            return ClusterError(f"the run cannot create its topic: {refused}; or use an existing topic: topic='NAME'")
         if error is kafka_errors.InvalidReplicationFactorError:
             brokers = len((await admin.describe_cluster())["brokers"])
             wanted = scenario.replication_factor
             return ClusterError(
                 f"replication_factor={wanted} needs {wanted} brokers, and the cluster at {self._servers} has {brokers} "
-                f"({told}); use replication_factor={brokers} or less, or a cluster of {wanted} brokers"
+                f"({reason}); use replication_factor={brokers} or less, or a cluster of {wanted} brokers"
             )
         if error is kafka_errors.InvalidConfigurationError:
             given = ", ".join(f"{name}={value}" for name, value in scenario.topic_config.items())
-            told = f"{told}; look at topic_config ({given})" if given else told
+            reason = f"{reason}; check topic_config ({given})" if given else reason
         elif error is kafka_errors.PolicyViolationError:
-            told = f"its policy for new topics forbids it: {told}"
-        return ClusterError(f"the cluster refused the topic of this scenario: {told}")
+            reason = f"its policy for new topics forbids it: {reason}"
+        return ClusterError(f"the cluster rejected the topic of this scenario: {reason}")
 
     async def _described(self, admin: Any, topic: str) -> list[dict[str, Any]]:
         described: list[dict[str, Any]] = await admin.describe_topics([topic])
@@ -178,31 +182,28 @@ class Admin:
         return described
 
     async def _delete_topic(self, topic: str) -> None:
-        async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
+        async with self._admin() as admin:
             response = await admin.delete_topics([topic], timeout_ms=TIMEOUT_S * 1000)
             for _, code in response.topic_error_codes:
                 error = kafka_errors.for_code(code)
                 if error not in (kafka_errors.NoError, kafka_errors.UnknownTopicOrPartitionError):
-                    raise ClusterError(f"the cluster refused to delete topic {topic!r}: {error.__name__}")
+                    raise ClusterError(f"the cluster rejected the deletion of topic {topic!r}: {error.__name__}")
 
     async def _delete_groups(self, groups: Sequence[str]) -> None:
-        left: set[str] = set()
+        emptied: set[str] = set()
         async with connected(self._servers, self._access) as client:
             while True:
-                answers = await _ask_to_delete(client, groups)
-                held = {group for group, error in answers.items() if error is kafka_errors.NonEmptyGroup} - left
-                for group in held:
-                    await dismiss(client, group)
-                left |= held
-                unsure = [group for group, error in answers.items() if error in LATER or group in held]
-                refused = {
-                    group: error for group, error in answers.items() if error is not None and group not in unsure
-                }
+                answers = await _try_to_delete(client, groups)
+                nonempty = {group for group, error in answers.items() if error is kafka_errors.NonEmptyGroup} - emptied
+                for group in nonempty:
+                    await remove_members(client, group)
+                emptied |= nonempty
+                groups = [group for group, error in answers.items() if error in TRANSIENT or group in nonempty]
+                refused = {group: error for group, error in answers.items() if error and group not in groups}
                 if refused:
                     raise ClusterError(self._group_refusal(refused))
-                if not unsure:
+                if not groups:
                     return
-                groups = unsure
                 await asyncio.sleep(_TICK_S)
 
     def _group_refusal(self, refused: Mapping[str, type[Exception]]) -> str:
@@ -210,7 +211,7 @@ class Admin:
         if error is kafka_errors.GroupAuthorizationFailedError:
             reason = refusal([Operation.DELETE], _OWN_GROUPS, self._access, self._servers)
         elif error is kafka_errors.NonEmptyGroup:
-            reason = "it has members still"
+            reason = "it still has members"
         else:
             reason = error.__name__
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
@@ -220,34 +221,33 @@ class Admin:
         async with connected(self._servers, self._access) as client:
             topics = stale_topics(await visible_topics(client), now)
             groups = stale_groups(await _groups(client), now)
-            answers = await _ask_to_delete(client, groups) if groups else {}
-        swept = [group for group, error in answers.items() if error is None]
+            answers = await _try_to_delete(client, groups) if groups else {}
+        removed = [group for group, error in answers.items() if error is None]
         if topics:
-            async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
+            async with self._admin() as admin:
                 response = await admin.delete_topics(topics, timeout_ms=SWEEP_TIMEOUT_S * 1000)
-            swept += [topic for topic, code in response.topic_error_codes if not code]
-        return swept
+            removed += [topic for topic, code in response.topic_error_codes if not code]
+        return removed
 
     async def _end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=self._servers, **self._config)
-        async with _stopping(consumer):
-            wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
-            ends = await consumer.end_offsets(wanted)
-        return {where.partition: end for where, end in ends.items()}
+        async with _started(consumer):
+            ends = await consumer.end_offsets([TopicPartition(topic, partition) for partition in range(partitions)])
+        return {each.partition: end for each, end in ends.items()}
 
     async def _is_unknown(self, topic: str) -> bool:
-        async with _stopping(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config)) as admin:
+        async with self._admin() as admin:
             (described,) = await admin.describe_topics([topic])
         return bool(described["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
     async def _broker_properties(self) -> dict[int, dict[str, Property]]:
         async with connected(self._servers, self._access) as client:
             brokers = [broker.nodeId for broker in client.cluster.brokers()]
-            told = await asyncio.gather(*(_properties_of(client, broker) for broker in brokers))
-        found = {broker: properties for broker, properties in zip(brokers, told, strict=True) if properties}
-        if not found:
-            raise ClusterError(f"the brokers at {self._servers} do not tell their properties")
-        return found
+            found = await asyncio.gather(*(_properties_of(client, broker) for broker in brokers))
+        by_broker = {broker: properties for broker, properties in zip(brokers, found, strict=True) if properties}
+        if not by_broker:
+            raise ClusterError(f"the brokers at {self._servers} do not report their properties")
+        return by_broker
 
     def _call(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float = TIMEOUT_S) -> T:
         started_s = time.monotonic()
@@ -260,8 +260,8 @@ class Admin:
 
 
 @contextlib.asynccontextmanager
-async def _stopping(client: Any) -> AsyncIterator[Any]:
-    """One of aiokafka's own clients, started and ended."""
+async def _started(client: Any) -> AsyncIterator[Any]:
+    """Start one of aiokafka's clients, and stop it afterwards."""
     try:
         await client.start()
         yield client
@@ -272,21 +272,24 @@ async def _stopping(client: Any) -> AsyncIterator[Any]:
 _OWN_TOPICS = Resource(kind="topic", name=PREFIX, prefixed=True)
 _OWN_GROUPS = Resource(kind="group", name=PREFIX, prefixed=True)
 _ON_OWN_TOPICS = (Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
-"""What a run does with its topics."""
+"""Operations of a run on topics that it creates."""
 _BROKER_RESOURCE = 4
 _CHANGED = (2, 3, 4)
-"""Sources of a value: set at run time for a broker, for all brokers, or in a broker's file."""
+"""Sources of a value in DescribeConfigs: set at run time for a broker, for all brokers, or in a broker's file."""
 _DEFAULT = 5
-"""The source of a value that nobody set."""
+"""The source of a default value."""
 
 
-async def _ask_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:
-    """Why each group was not deleted, None where it is gone. Every broker is asked: its coordinator alone knows it."""
+async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:
+    """Return the error of each group that was not deleted, None for the others.
+
+    Only its coordinator can delete a group, so the request goes to every broker.
+    """
     answers: dict[str, type[Exception] | None] = dict.fromkeys(groups, kafka_errors.NotCoordinatorForGroupError)
     for broker in client.cluster.brokers():
         try:
             response = await client.send(broker.nodeId, requests.DeleteGroupsRequest(list(groups)))
-        except UNREACHABLE:  # it is down, and another one is the coordinator now
+        except UNREACHABLE:  # if it was the coordinator, another broker is now
             continue
         for group, code in response.results:
             error = kafka_errors.for_code(code)
@@ -298,14 +301,17 @@ async def _ask_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[E
 
 
 async def _properties_of(client: Any, broker: int) -> dict[str, Property]:
-    """By DescribeConfigs (KIP-133, KIP-226); empty where the broker does not answer, or not to this client."""
+    """Read properties by DescribeConfigs (KIP-133, KIP-226); empty if the broker does not respond or denies access."""
     request = requests.DescribeConfigsRequest([(_BROKER_RESOURCE, str(broker), None)], include_synonyms=True)
     try:
         answer = await client.send(broker, request)
     except (*UNREACHABLE, kafka_errors.IncompatibleBrokerVersion, NotImplementedError):
         return {}
     return {
-        name: Property(value=value, changed=source in _CHANGED and (value, _DEFAULT) not in _of_each(synonyms))
+        name: Property(
+            value=value,
+            changed=source in _CHANGED and (value, _DEFAULT) not in [(other, origin) for _, other, origin in synonyms],
+        )
         for code, _, _, _, entries in answer.resources
         if not code
         for name, value, _, source, is_sensitive, synonyms in entries
@@ -313,19 +319,14 @@ async def _properties_of(client: Any, broker: int) -> dict[str, Property]:
     }
 
 
-def _of_each(synonyms: Iterable[tuple[str, str | None, int]]) -> list[tuple[str | None, int]]:
-    """Where else a value could come from, each with its source."""
-    return [(value, source) for _, value, source in synonyms]
-
-
 async def visible_topics(client: Any) -> list[str]:
-    """All topics that this client may see."""
+    """Return all topics that this client can see."""
     answer = await client.send(client.get_random_node(), ask_for_topics())
     return [topic["topic"] for topic in answer.to_object()["topics"]]
 
 
 async def _groups(client: Any) -> list[str]:
-    """All groups that this client may see; those of a coordinator that does not answer wait for the next time."""
+    """Return all groups that this client can see; those of a coordinator that does not respond are missing."""
     found: list[str] = []
     for broker in client.cluster.brokers():
         with contextlib.suppress(*UNREACHABLE):

@@ -1,4 +1,4 @@
-"""Connections to a cluster: a bare client, a call within a bound, and what aiokafka logs meanwhile."""
+"""Connections to a cluster: a plain client, a call with a timeout, and aiokafka's warnings."""
 
 from __future__ import annotations
 
@@ -20,33 +20,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CLOSE_TIMEOUT_S = 2
-"""Bound of the end of a client: its broker may be gone, and nothing depends on it any more."""
+"""Timeout for closing a client: its broker may be gone, and nothing depends on it any more."""
 _MAX_NOTES = 5
 
 
 def call(work: Coroutine[Any, Any, T], *, timeout_s: float) -> T:
-    """Run it on a loop and a thread of its own: the caller may have a running loop.
+    """Run a coroutine in a thread and event loop of its own, as the caller may have a running loop.
 
     Raises:
-        TimeoutError: it took longer.
+        TimeoutError: it took longer than the timeout.
 
     """
     with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
-        return thread.submit(asyncio.run, _bounded(work, timeout_s)).result()
-
-
-async def _bounded(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-    async with asyncio.timeout(timeout_s):
-        return await work
+        return thread.submit(asyncio.run, asyncio.wait_for(work, timeout_s)).result()
 
 
 ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
-"""A request for metadata; no topic is created by being asked about."""
+"""A metadata request that does not create the topics it asks for."""
 
 
 @contextlib.asynccontextmanager
 async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any]:
-    """A bare client, for requests of one's own."""
+    """Connect a plain client, for single requests."""
     client = AIOKafkaClient(**{**access.arguments(), "bootstrap_servers": bootstrap_servers})
     try:
         await client.bootstrap()
@@ -56,18 +51,20 @@ async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any
 
 
 async def close(client: Any) -> None:
-    """End any of aiokafka's clients; one that does not come to its end in time is left as it is."""
+    """Close any of aiokafka's clients; give up after a timeout."""
     with contextlib.suppress(KafkaError, OSError, TimeoutError):
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             await (client.close if hasattr(client, "close") else client.stop)()
 
 
 class Notes(logging.Handler):
-    """Collects what aiokafka warns of, and what ended its tasks, instead of the user's terminal."""
+    """Collects warnings of aiokafka and errors of its tasks, instead of showing them in the user's terminal."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
         self._texts: dict[str, None] = {}
+        self.causes: set[type] = set()
+        """Types of the errors that aiokafka logged."""
         self._before = {logging.getLogger(name): True for name in ("aiokafka", "asyncio")}
 
     def __enter__(self) -> Self:
@@ -83,15 +80,17 @@ class Notes(logging.Handler):
             logger.propagate = propagate
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the first line, and the error that ended a task."""
+        """Keep the first line, and the error that ended a task if there is one."""
         error = f": {record.exc_info[1]!r}" if record.exc_info else ""
+        self.causes.update(type(value) for value in record.args or () if isinstance(value, Exception))
         if len(self._texts) < _MAX_NOTES:
             self._texts[record.getMessage().strip().partition("\n")[0] + error] = None
 
     def clear(self) -> None:
-        """Forget what was said while clients connected and the group formed: that belongs to a start."""
+        """Forget warnings from connecting and from joining a group, which are normal at a start."""
         self._texts.clear()
+        self.causes.clear()
 
     def texts(self) -> list[str]:
-        """Each warning once."""
+        """Return each warning once."""
         return list(self._texts)

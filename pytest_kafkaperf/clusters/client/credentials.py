@@ -1,4 +1,4 @@
-"""Users that log in by SCRAM: created by a request that aiokafka does not know, as `kafka-configs` does (KIP-554)."""
+"""Creates SCRAM users with a request that aiokafka does not have, as `kafka-configs` does (KIP-554)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 20
 _ITERATIONS = 4096
-"""The least that Kafka takes, and what RFC 7677 asks for: each connection of a client computes as many."""
+"""Kafka's minimum, also recommended by RFC 7677: each connection of a client computes that many."""
 _SALT_BYTES = 16
 _SCRAM_SHA_512 = 2
 
 
 def create_scram_user(servers: str, access: Access, *, name: str, password: str) -> None:
-    """Create a user of SCRAM-SHA-512, or give it another password. Call it where no event loop runs.
+    """Create a SCRAM-SHA-512 user or change its password. Call it where no event loop runs.
 
     Raises:
-        ClusterError: refused, or not done in time.
+        ClusterError: the cluster rejected it, or it took too long.
 
     """
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
@@ -39,71 +39,52 @@ async def _create(servers: str, access: Access, name: str, password: str) -> Non
     salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
     try:
         async with asyncio.timeout(_TIMEOUT_S), connected(servers, access) as client:
-            node = next(iter(client.cluster.brokers())).nodeId  # any: brokers pass it on to the controller
-            answer = await client.send(node, _Alter(name, salt, salted))
+            node = next(iter(client.cluster.brokers())).nodeId  # any broker forwards it to the controller
+            answer = await client.send(node, _AlterUser(name, salt, salted))
     except (TimeoutError, KafkaError, OSError) as error:
         reason = str(error) or type(error).__name__
         raise ClusterError(f"could not create the user {name!r} on {servers}: {reason}") from None
     for _, code, message, _ in answer.results:
         if code:
-            raise ClusterError(f"{servers} refused to create the user {name!r}: {message or f'error {code}'}")
+            raise ClusterError(f"{servers} rejected the creation of user {name!r}: {message or f'error {code}'}")
 
 
-class _AlterAnswer(api.Response):  # type: ignore[misc] # aiokafka ships no types
+_TEXT = types.CompactString("utf-8")
+_TAGS = ("tags", types.TaggedFields)
+_RESULTS = types.CompactArray(("user", _TEXT), ("error_code", types.Int16), ("error_message", _TEXT), _TAGS)
+_DELETIONS = types.CompactArray(("name", _TEXT), ("mechanism", types.Int8), _TAGS)
+_UPSERTIONS = types.CompactArray(
+    ("name", _TEXT),
+    ("mechanism", types.Int8),
+    ("iterations", types.Int32),
+    ("salt", types.CompactBytes),
+    ("salted_password", types.CompactBytes),
+    _TAGS,
+)
+
+
+class _AlterUserResponse(api.Response):  # type: ignore[misc] # aiokafka ships no types
     API_KEY = 51
     API_VERSION = 0
-    SCHEMA = types.Schema(
-        ("throttle_time_ms", types.Int32),
-        (
-            "results",
-            types.CompactArray(
-                ("user", types.CompactString("utf-8")),
-                ("error_code", types.Int16),
-                ("error_message", types.CompactString("utf-8")),
-                ("tags", types.TaggedFields),
-            ),
-        ),
-        ("tags", types.TaggedFields),
-    )
+    SCHEMA = types.Schema(("throttle_time_ms", types.Int32), ("results", _RESULTS), _TAGS)
 
 
-class _AlterStruct(api.RequestStruct):  # type: ignore[misc]
+class _AlterUserStruct(api.RequestStruct):  # type: ignore[misc]
     FLEXIBLE_VERSION = True
     API_KEY = 51
     API_VERSION = 0
-    RESPONSE_TYPE = _AlterAnswer
-    SCHEMA = types.Schema(
-        (
-            "deletions",
-            types.CompactArray(
-                ("name", types.CompactString("utf-8")),
-                ("mechanism", types.Int8),
-                ("tags", types.TaggedFields),
-            ),
-        ),
-        (
-            "upsertions",
-            types.CompactArray(
-                ("name", types.CompactString("utf-8")),
-                ("mechanism", types.Int8),
-                ("iterations", types.Int32),
-                ("salt", types.CompactBytes),
-                ("salted_password", types.CompactBytes),
-                ("tags", types.TaggedFields),
-            ),
-        ),
-        ("tags", types.TaggedFields),
-    )
+    RESPONSE_TYPE = _AlterUserResponse
+    SCHEMA = types.Schema(("deletions", _DELETIONS), ("upsertions", _UPSERTIONS), _TAGS)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(***)"  # aiokafka logs its requests; who has these bytes can log in
+        return f"{type(self).__name__}(***)"  # aiokafka logs its requests, and these bytes allow a login
 
 
-class _Alter(api.Request[_AlterStruct]):  # type: ignore[misc]
+class _AlterUser(api.Request[_AlterUserStruct]):  # type: ignore[misc]
     API_KEY = 51
 
     def __init__(self, name: str, salt: bytes, salted: bytes) -> None:
         self._upsertion: tuple[Any, ...] = (name, _SCRAM_SHA_512, _ITERATIONS, salt, salted, {})
 
-    def build(self, request_struct_class: type[_AlterStruct]) -> _AlterStruct:
+    def build(self, request_struct_class: type[_AlterUserStruct]) -> _AlterUserStruct:
         return request_struct_class([], [self._upsertion], {})

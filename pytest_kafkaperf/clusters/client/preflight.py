@@ -1,7 +1,7 @@
-"""What would go wrong under load, seen before it starts: each problem with what was asked for and what to do.
+"""Checks before the load: problems that would make it fail, each with what was given and what to do.
 
-Every request is bounded, and changes nothing: only the first transactional id of a run that has one is known to the
-cluster from then on. What a broker does not tell, or does not tell this client, is no problem.
+Every request has a timeout and changes nothing, except that the cluster remembers the first transactional id of a run
+that uses transactions. Information that a broker does not report, or not to this client, is not a problem.
 """
 
 from __future__ import annotations
@@ -20,58 +20,58 @@ from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, 
 from pytest_kafkaperf.clusters.client.admin import visible_topics
 from pytest_kafkaperf.clusters.client.connection import call, connected
 from pytest_kafkaperf.clusters.client.requests import (
-    AskGroup,
-    AskTopic,
+    DescribeGroup,
+    DescribeTopic,
     TopicMetadata,
     ask_coordinator,
     config_of,
     topic_metadata,
 )
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.core.errors import ClusterError, nearest
+from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenario.records import size_of_headers, size_of_varint
 from pytest_kafkaperf.scenario.scenario import KEY_BYTES, Scenario
 
 TIMEOUT_S = 10
-"""Bound of one look at a cluster."""
+"""Timeout of all requests of one call."""
 
-_SHOWS_UP_S = 2
-"""Bound of waiting for a topic that a broker does not know: it may have been made a moment ago, through another."""
+_UNKNOWN_TOPIC_TIMEOUT_S = 2
+"""Time to wait for a topic that a broker does not know: it may have been created a moment ago on another one."""
 
 _TICK_S = 0.05
 
 _TRANSACTION_TIMEOUT_MS = 60_000
-"""Default of aiokafka's producer, and of Kafka's own."""
+"""Default of aiokafka's producer and of Kafka's own."""
 
 T = TypeVar("T")
 
 _READS = frozenset({Operation.READ, Operation.DESCRIBE})
-"""What a run does with a topic that it only reads."""
+"""Operations of a run on a topic that it only reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What a run is going to use."""
+    """Names that a run is going to use."""
 
     topic: str
     group: str
-    """Of its first consumers."""
+    """Group of its first consumers."""
     transactional_id: str
-    """Of its first producer."""
+    """Transactional id of its first producer."""
 
 
 class Preflight:
-    """Looks at one cluster; connects for each call."""
+    """Checks one cluster; connects for each call."""
 
     def __init__(self, bootstrap_servers: str, access: Access) -> None:
         self._servers = bootstrap_servers
         self._access = access
 
     def resolve(self, scenario: Scenario) -> Scenario:
-        """The scenario with partitions and replicas of the topic that it names.
+        """Return the scenario with the partitions and replicas of its existing topic, if it has one.
 
         Raises:
-            ClusterError: there is no such topic, or it cannot be seen.
+            ClusterError: there is no such topic, or this client is not permitted to see it.
 
         """
         if scenario.topic is None:
@@ -79,10 +79,10 @@ class Preflight:
         return self._call(self._resolve(scenario, scenario.topic))
 
     def read_partitions(self, scenario: Scenario) -> int:
-        """How many partitions the topic has that consumers read.
+        """Return the number of partitions of the topic that consumers read.
 
         Raises:
-            ClusterError: there is no such topic, or it cannot be seen.
+            ClusterError: there is no such topic, or this client is not permitted to see it.
 
         """
         if scenario.output_topic is None:
@@ -90,15 +90,15 @@ class Preflight:
         return self._call(self._read_partitions(scenario.output_topic))
 
     def check(self, scenario: Scenario, names: Names, *, guarded: bool) -> None:
-        """Look at what the run is going to use; its topic is there.
+        """Check what the run is going to use; its topic exists already.
 
         Args:
             scenario: resolved.
-            names: what is going to be used.
-            guarded: whether the cluster may refuse groups and transactional ids, so that it is worth to ask.
+            names: names that the run is going to use.
+            guarded: True if the cluster may deny access to groups and transactional ids, so that these are checked too.
 
         Raises:
-            ClusterError: what would go wrong under load, every problem in a line.
+            ClusterError: the load would fail; has one line per problem.
 
         """
         found = self._call(self._problems(scenario, names, guarded=guarded))
@@ -136,9 +136,9 @@ class Preflight:
         return found
 
     async def _topic(self, client: Any, topic: str, needed: Iterable[Operation], *, own: bool = False) -> TopicMetadata:
-        deadline = time.monotonic() + (TIMEOUT_S if own else _SHOWS_UP_S)
+        deadline = time.monotonic() + (TIMEOUT_S if own else _UNKNOWN_TOPIC_TIMEOUT_S)
         while True:
-            answer = await client.send(client.get_random_node(), AskTopic(topic))
+            answer = await client.send(client.get_random_node(), DescribeTopic(topic))
             (described,) = answer.topics
             error = kafka_errors.for_code(described[0])
             if error is not kafka_errors.UnknownTopicOrPartitionError or time.monotonic() > deadline:
@@ -149,11 +149,11 @@ class Preflight:
         if error is kafka_errors.TopicAuthorizationFailedError:
             raise ClusterError(self._refused(needed, _topics(topic, own=own)))
         if error is not kafka_errors.NoError:
-            raise ClusterError(f"the cluster at {self._servers} tells nothing of topic {topic!r}: {error.__name__}")
+            raise ClusterError(f"the cluster at {self._servers} does not describe topic {topic!r}: {error.__name__}")
         return topic_metadata(topic, described, await config_of(client, topic))
 
     async def _group_problems(self, client: Any, group: str) -> list[str]:
-        error, answer = await ask_coordinator(client, group, 0, AskGroup(group))
+        error, answer = await ask_coordinator(client, group, 0, DescribeGroup(group))
         if answer is not None:
             ((code, *_, field_of_operations),) = answer.groups
             error, operations = kafka_errors.for_code(code), granted(field_of_operations)
@@ -173,8 +173,8 @@ class Preflight:
             resource = Resource(kind="transactional-id", name=PREFIX, prefixed=True)
             return [self._refused([Operation.WRITE, Operation.DESCRIBE], resource)]
         if error is kafka_errors.InvalidTransactionTimeout:
-            most = "the cluster's transaction.max.timeout.ms"
-            return [f"transaction_timeout_ms {timeout_ms} is more than {most}; give a smaller one in producer_config"]
+            limit = "the cluster's transaction.max.timeout.ms"
+            return [f"transaction_timeout_ms {timeout_ms} is more than {limit}; give a smaller one in producer_config"]
         return []
 
     def _refused(self, operations: Iterable[Operation], resource: Resource) -> str:
@@ -186,29 +186,29 @@ class Preflight:
         except TimeoutError:
             raise ClusterError(f"{self._servers} did not answer within {TIMEOUT_S} s before the load") from None
         except (kafka_errors.KafkaError, NotImplementedError) as error:
-            raise ClusterError(f"could not look at {self._servers} before the load: {error}") from None
+            raise ClusterError(f"could not check {self._servers} before the load: {error}") from None
 
 
 def needed_operations(scenario: Scenario) -> frozenset[Operation]:
-    """What a run does with its topic."""
+    """Return the operations of a run on its topic."""
     reading = {Operation.READ} if scenario.consumers and scenario.output_topic is None else set()
     return frozenset({Operation.WRITE, Operation.DESCRIBE} | reading)
 
 
 def _topics(topic: str, *, own: bool) -> Resource:
-    """Rights on a run's own topic are rights on all that it will ever make."""
+    """Return the topic as a resource; for a run's own topic, all topics of runs, so that one grant is enough."""
     return Resource(kind="topic", name=PREFIX if own else topic, prefixed=own)
 
 
 _FEW_TOPICS = 20
-"""So many are all named where none is near."""
+"""Up to this number of topics, an error lists all of them if none has a similar name."""
 
 _BATCH_OVERHEAD_BYTES = 61
-"""The header of a batch (https://kafka.apache.org/documentation/#recordbatch)."""
+"""Size of a batch header (https://kafka.apache.org/documentation/#recordbatch)."""
 
 
 def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]:
-    """Why a topic does not do for a scenario."""
+    """Yield the reasons why a topic does not fit a scenario."""
     named = f"topic {metadata.name!r}" if scenario.topic is not None else "the topic of this scenario"
     if metadata.leaderless:
         yield leaderless(named, metadata)
@@ -218,53 +218,56 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
             f"{named} is compacted (cleanup.policy={policy}), and the cluster refuses records without a key there; "
             "give a key, for example key='uniform:1000', or use a topic that is not compacted"
         )
-    # More than there are replicas is no obstacle: brokers then ask for all of them (tried with 3.9.1, 4.0.0, 4.3.1).
-    least = min(int(metadata.config.get("min.insync.replicas", "1")), metadata.replication_factor)
-    if scenario.acks == "all" and not metadata.leaderless and metadata.in_sync < least:
+    # A value above the number of replicas is not a problem: brokers then require all replicas (tested with Kafka 3.9.1,
+    # 4.0.0 and 4.3.1).
+    required = min(int(metadata.config.get("min.insync.replicas", "1")), metadata.replication_factor)
+    if scenario.acks == "all" and not metadata.leaderless and metadata.in_sync < required:
         yield (
-            f"acks='all' on {named}: min.insync.replicas asks for {least} replicas in sync, and a partition has "
-            f"{metadata.in_sync} of {metadata.replication_factor}; start the brokers again that are down, or use acks=1"
+            f"acks='all' on {named}: min.insync.replicas requires {required} replicas in sync, and a partition has "
+            f"{metadata.in_sync} of {metadata.replication_factor}; start the brokers that are down, or use acks=1"
         )
-    room = metadata.config.get("max.message.bytes")
+    max_bytes = metadata.config.get("max.message.bytes")
     largest = largest_batch_bytes(scenario)
-    if room is not None and largest > int(room) and scenario.compression is None:
-        raised = "set in topic_config" if scenario.topic is None else "have the topic's owner set"
+    if max_bytes is not None and largest > int(max_bytes) and scenario.compression is None:
+        how = "set in topic_config" if scenario.topic is None else "have the topic's owner set"
         yield (
-            f"{named} takes batches of up to {room} B (max.message.bytes), and this scenario can make one of "
+            f"{named} takes batches of up to {max_bytes} B (max.message.bytes), and this scenario can make one of "
             f"{largest} B (batch_size={scenario.batch_size}, largest record with its batch "
-            f"{_largest_alone_bytes(scenario)} B); use a smaller {_too_large(scenario, int(room))}, or "
-            f"{raised} max.message.bytes={largest}"
+            f"{_largest_alone_bytes(scenario)} B); use a smaller {_too_large(scenario, int(max_bytes))}, or "
+            f"{how} max.message.bytes={largest}"
         )
 
 
 def leaderless(named: str, metadata: TopicMetadata) -> str:
-    """What is said of a topic that cannot be used in whole."""
+    """Return the problem of a topic with partitions without a leader."""
     partitions = ", ".join(map(str, metadata.leaderless))
-    return f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them again"
+    return f"{named} has no leader for partition {partitions}: brokers of the cluster are down; start them"
 
 
 def gone(topic: str) -> str:
-    """What is said of a topic that was there when load began."""
-    return f"topic {topic!r} is gone: somebody has deleted it while load ran"
+    """Return the problem of a topic that existed when the load began."""
+    return f"topic {topic!r} was deleted while load ran"
 
 
 def absent(topic: str, visible: Iterable[str]) -> str:
-    """What is said of a topic that is not there, with those of a like name."""
+    """Return the problem of a topic that does not exist, with topics of a similar name."""
     others = sorted(name for name in visible if not name.startswith(("__", PREFIX)))
-    hint = nearest(topic, others) if others else ""
-    if others and not hint.startswith("did you mean") and len(others) > _FEW_TOPICS:
-        hint = f"none of the {len(others)} topics that can be seen has a like name"
-    create = "a topic that is named must exist: create it, or leave topic out for one of the run's own"
-    return f"topic {topic!r} does not exist{f', {hint}' if hint else ''}; {create}".replace("?;", "?")
+    create = "create it, or leave out topic so that the run creates one"
+    hint = suggestion(topic, others)
+    if hint is None and len(others) > _FEW_TOPICS:
+        hint = f"none of the {len(others)} visible topics has a similar name;"
+    elif hint is None and others:
+        hint = f"{nearest(topic, others)};"
+    return f"topic {topic!r} does not exist{f', {hint}' if hint else ';'} {create}"
 
 
 def largest_batch_bytes(scenario: Scenario) -> int:
-    """The most that a batch of this scenario can have, before compression."""
+    """Return the maximum size of a batch of this scenario, before compression."""
     return max(scenario.batch_size, _largest_alone_bytes(scenario))
 
 
 def _largest_alone_bytes(scenario: Scenario) -> int:
-    """A batch that holds nothing but the largest record; of samples, which are not read here, nothing is known."""
+    """Return the size of a batch with only the largest record; 0 if the sizes come from samples, not read here."""
     if scenario.record_size is None:
         return 0
     value_bytes = scenario.max_record_size
@@ -279,9 +282,9 @@ def _largest_alone_bytes(scenario: Scenario) -> int:
     return _BATCH_OVERHEAD_BYTES + size_of_varint(body_bytes) + body_bytes
 
 
-def _too_large(scenario: Scenario, room_bytes: int) -> str:
+def _too_large(scenario: Scenario, max_bytes: int) -> str:
     too_large = {
-        "batch_size": scenario.batch_size > room_bytes,
-        "record_size": _largest_alone_bytes(scenario) > room_bytes,
+        "batch_size": scenario.batch_size > max_bytes,
+        "record_size": _largest_alone_bytes(scenario) > max_bytes,
     }
     return " and ".join(name for name, is_too_large in too_large.items() if is_too_large)

@@ -1,14 +1,14 @@
-"""The wait for a cluster: bounded metadata requests that see every broker, never a line in a log."""
+"""Waits until a cluster is ready, by metadata requests that see every broker, not by lines in a log."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
 from aiokafka.protocol.metadata import MetadataRequest
 
 from pytest_kafkaperf.clusters.client.connection import Notes, close
@@ -18,9 +18,23 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.access import Access
 
 _ANSWER_TIMEOUT_S = 3
-"""Bound of one connection and of one request."""
-_MIN_LOOK_S = 1
-"""What the last look gets, so that it ends with a reason rather than with the time."""
+"""Timeout of one connection and of one request."""
+_MIN_ATTEMPT_S = 1
+"""Minimum time for the last attempt, so that it ends with a reason instead of the timeout."""
+
+
+class NotReadyError(ClusterError):
+    """A cluster that was not ready in time."""
+
+    def __init__(self, text: str, causes: Collection[type]) -> None:
+        super().__init__(text)
+        self.causes = frozenset(causes)
+        """Types of the errors that the last attempt to connect met."""
+
+    @property
+    def is_login_refused(self) -> bool:
+        """Return True if a broker answered that user or password are wrong."""
+        return SaslAuthenticationFailed in self.causes
 
 
 def wait_ready(
@@ -29,49 +43,50 @@ def wait_ready(
     brokers: int,
     timeout_s: float,
     pause_s: float,
-    still_possible: Callable[[], None] = lambda: None,
+    check: Callable[[], None] = lambda: None,
     cluster_id: str | None = None,
     access: Access | None = None,
 ) -> int:
-    """Wait until every broker is seen and takes connections; gives how many.
+    """Wait until every broker is registered and accepts connections; returns their number.
 
     Args:
         servers: `HOST:PORT[,HOST:PORT...]`.
-        brokers: how many to see, at least.
-        timeout_s: bound of the whole wait.
-        pause_s: between looks.
-        still_possible: called between looks; raises where waiting has become pointless.
-        cluster_id: the cluster to see; another one that answers is not ready, it is the wrong one.
-        access: how to get in; None: plaintext.
+        brokers: minimum number of brokers.
+        timeout_s: timeout of the whole wait.
+        pause_s: pause between attempts.
+        check: called before each attempt; raises if waiting is pointless.
+        cluster_id: the expected cluster; another one at this address counts as not ready.
+        access: access settings; None: plaintext.
 
     Raises:
-        ClusterError: not ready in time; names the servers, what was seen last, and the bound.
+        NotReadyError: not ready in time; has the servers, the last reason and the timeout.
 
     """
     deadline = time.monotonic() + timeout_s
     client_config = {} if access is None else access.arguments()
-    # With a factory the runner leaves the calling thread's own event loop, if a test has set one, alone.
+    # With a loop factory, the runner leaves the calling thread's own event loop alone, if a test has set one.
     with Notes() as notes, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         while True:
-            still_possible()
-            left_s = max(deadline - time.monotonic(), _MIN_LOOK_S)
+            check()
+            left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
             try:
-                return runner.run(_look(servers, brokers, cluster_id, client_config, left_s))
+                return runner.run(_attempt(servers, brokers, cluster_id, client_config, left_s))
             except _NotReady as error:
                 if time.monotonic() >= deadline:
-                    # aiokafka ends a text with a colon where the error behind it has none.
-                    said = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
-                    reason = "; ".join([str(error), *said])
-                    raise ClusterError(f"{servers} is not ready after {timeout_s:g} s: {reason}") from None
+                    # aiokafka's text ends with a colon if the error after it has no text.
+                    warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
+                    reason = "; ".join([str(error), *warnings])
+                    text = f"{servers} is not ready after {timeout_s:g} s: {reason}"
+                    raise NotReadyError(text, notes.causes) from None
             notes.clear()
             time.sleep(pause_s)
 
 
-class _NotReady(Exception):  # noqa: N818 - an answer, told again as a ClusterError when the time is up
-    """Not ready at this look, and why."""
+class _NotReady(Exception):  # noqa: N818 - a result; becomes a ClusterError after the timeout
+    """The reason why an attempt did not find a ready cluster."""
 
 
-async def _look(
+async def _attempt(
     servers: str, brokers: int, cluster_id: str | None, client_config: Mapping[str, Any], timeout_s: float
 ) -> int:
     config = {**client_config, "bootstrap_servers": servers, "request_timeout_ms": _ANSWER_TIMEOUT_S * 1000}
@@ -85,22 +100,22 @@ async def _look(
     except TimeoutError:
         raise _NotReady("no answer") from None
     except KafkaConnectionError:
-        raise _NotReady("no connection") from None  # aiokafka's warnings tell which and why
+        raise _NotReady("no connection") from None  # aiokafka's warnings have the address and the reason
     except (KafkaError, OSError) as error:
         raise _NotReady(str(error) or type(error).__name__) from None
     finally:
         await close(client)
     if cluster_id is not None and seen_id != cluster_id:
-        raise _NotReady(f"another cluster ({seen_id}) answers there")
+        raise _NotReady(f"another cluster ({seen_id}) has this address")
     if seen < brokers:
-        raise _NotReady(f"{seen} of {brokers} brokers are there")
+        raise _NotReady(f"{seen} of {brokers} brokers are up")
     return seen
 
 
 async def _connect_to_each(client: Any) -> int:
-    """How many brokers take connections; those that a later answer names were not tried.
+    """Connect to each broker and return their number; brokers that register meanwhile are not tried.
 
-    Brokers that advertise an address which clients cannot reach are the most common mistake of all.
+    A broker that advertises an address which clients cannot reach is the most common configuration error.
     """
     if not client.cluster.brokers():
         raise _NotReady("no broker is registered yet")

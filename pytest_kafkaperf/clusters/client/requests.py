@@ -1,4 +1,4 @@
-"""Requests to a cluster that aiokafka's own clients do not make, each within a bound."""
+"""Requests that aiokafka's own clients do not send, each with a timeout."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from pytest_kafkaperf.clusters.client.acls import Operation, granted
 _PROPERTIES = ("cleanup.policy", "max.message.bytes", "min.insync.replicas")
 
 _TOPIC_RESOURCE = 2
-"""Of `DescribeConfigs`."""
+"""The type of topics in `DescribeConfigs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """What a cluster tells of a topic."""
+    """A topic as a cluster describes it."""
 
     name: str
     partitions: int
     replication_factor: int
-    """Of the partition that has the fewest replicas."""
+    """The minimum over all partitions."""
     in_sync: int
-    """Replicas that have all records, of the partition that has the fewest of those."""
+    """Number of in-sync replicas: the minimum over all partitions."""
     leaderless: tuple[int, ...] = ()
-    """Partitions that nobody can write to or read from."""
+    """Partitions without a leader, which cannot be written or read."""
     operations: frozenset[Operation] | None = None
-    """What this client may do with it; None where it is not told."""
+    """Operations that this client is permitted; None if the cluster does not report them."""
     config: Mapping[str, str] = field(default_factory=dict)
-    """Those of `_PROPERTIES` that are told."""
+    """Those of `_PROPERTIES` that the cluster reports."""
 
 
 def topic_metadata(topic: str, described: Any, config: Mapping[str, str]) -> TopicMetadata:
-    """What the answer to `AskTopic` says of one topic, and its properties."""
+    """Convert one topic of a metadata response; `config` has its properties."""
     _, _, _, partitions, *operations = described
     return TopicMetadata(
         name=topic,
@@ -54,7 +54,7 @@ def topic_metadata(topic: str, described: Any, config: Mapping[str, str]) -> Top
 
 
 async def config_of(client: Any, topic: str) -> dict[str, str]:
-    """Those of `_PROPERTIES` that the cluster tells; one request."""
+    """Return those of `_PROPERTIES` that the cluster reports; sends one request."""
     request = admin.DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, list(_PROPERTIES))])
     answer = await client.send(client.get_random_node(), request)
     return {
@@ -66,89 +66,86 @@ async def config_of(client: Any, topic: str) -> dict[str, str]:
     }
 
 
-class _TopicAnswer(api.Response):  # type: ignore[misc] # aiokafka ships no types
-    """Metadata v8, the first that tells operations (KIP-430), and the last before flexible versions."""
+_TEXT = types.String("utf-8")
+_BROKERS = types.Array(("node_id", types.Int32), ("host", _TEXT), ("port", types.Int32), ("rack", _TEXT))
+_PARTITIONS = types.Array(
+    ("error_code", types.Int16),
+    ("partition", types.Int32),
+    ("leader", types.Int32),
+    ("leader_epoch", types.Int32),
+    ("replicas", types.Array(types.Int32)),
+    ("isr", types.Array(types.Int32)),
+    ("offline_replicas", types.Array(types.Int32)),
+)
+_TOPICS = types.Array(
+    ("error_code", types.Int16),
+    ("topic", _TEXT),
+    ("is_internal", types.Boolean),
+    ("partitions", _PARTITIONS),
+    ("authorized_operations", types.Int32),
+)
+
+
+class _MetadataResponse(api.Response):  # type: ignore[misc] # aiokafka ships no types
+    """Metadata v8: the first version with permitted operations (KIP-430), the last before flexible versions."""
 
     API_KEY = 3
     API_VERSION = 8
     SCHEMA = types.Schema(
         ("throttle_time_ms", types.Int32),
-        (
-            "brokers",
-            types.Array(
-                ("node_id", types.Int32),
-                ("host", types.String("utf-8")),
-                ("port", types.Int32),
-                ("rack", types.String("utf-8")),
-            ),
-        ),
-        ("cluster_id", types.String("utf-8")),
+        ("brokers", _BROKERS),
+        ("cluster_id", _TEXT),
         ("controller_id", types.Int32),
-        (
-            "topics",
-            types.Array(
-                ("error_code", types.Int16),
-                ("topic", types.String("utf-8")),
-                ("is_internal", types.Boolean),
-                (
-                    "partitions",
-                    types.Array(
-                        ("error_code", types.Int16),
-                        ("partition", types.Int32),
-                        ("leader", types.Int32),
-                        ("leader_epoch", types.Int32),
-                        ("replicas", types.Array(types.Int32)),
-                        ("isr", types.Array(types.Int32)),
-                        ("offline_replicas", types.Array(types.Int32)),
-                    ),
-                ),
-                ("authorized_operations", types.Int32),
-            ),
-        ),
+        ("topics", _TOPICS),
         ("cluster_authorized_operations", types.Int32),
     )
 
 
-class _AskTopicStruct(api.RequestStruct):  # type: ignore[misc]
+class _MetadataStruct(api.RequestStruct):  # type: ignore[misc]
     API_KEY = 3
     API_VERSION = 8
-    RESPONSE_TYPE = _TopicAnswer
+    RESPONSE_TYPE = _MetadataResponse
     SCHEMA = types.Schema(
-        ("topics", types.Array(types.String("utf-8"))),
+        ("topics", types.Array(_TEXT)),
         ("allow_auto_topic_creation", types.Boolean),
         ("include_cluster_authorized_operations", types.Boolean),
         ("include_topic_authorized_operations", types.Boolean),
     )
 
 
-class AskTopic(api.Request[_AskTopicStruct]):  # type: ignore[misc]
-    """One topic, which is not created by being asked for."""
+class DescribeTopic(api.Request[_MetadataStruct]):  # type: ignore[misc]
+    """Requests the metadata and the permitted operations of one topic, without creating it."""
 
     API_KEY = 3
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    def build(self, request_struct_class: type[_AskTopicStruct]) -> _AskTopicStruct:
-        """As aiokafka asks for it."""
+    def build(self, request_struct_class: type[_MetadataStruct]) -> _MetadataStruct:
+        """Build the request; aiokafka calls it."""
         return request_struct_class([self._topic], False, False, True)
 
 
 _COORDINATOR_S = 5
-"""Bound of waiting for the broker that keeps a group or a transactional id; the load waits longer."""
+"""Time to wait for the coordinator of a group or of a transactional id; the load itself waits longer."""
 
 _TICK_S = 0.05
 
-LATER: tuple[type[Exception], ...] = (
+TRANSIENT: tuple[type[Exception], ...] = (
     kafka_errors.GroupCoordinatorNotAvailableError,
     kafka_errors.GroupLoadInProgressError,
     kafka_errors.NotCoordinatorForGroupError,
 )
-"""A coordinator that is about to be one."""
+"""Errors of a coordinator that is about to be available."""
 
 
 async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception] | None, Any]:
-    """What the coordinator of a group (0) or of a transactional id (1) answers; the error where there is no answer."""
+    """Send a request to the coordinator of a group (kind 0) or of a transactional id (kind 1).
+
+    Returns:
+        The error, None if there is a response; and the response.
+
+    """
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
         found = await client.send(client.get_random_node(), coordination.FindCoordinatorRequest(key, kind))
@@ -157,43 +154,38 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
             with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):
                 answer = await client.send(found.coordinator_id, request)
                 codes = [answer.error_code] if hasattr(answer, "error_code") else [one[0] for one in answer.groups]
-                if not any(kafka_errors.for_code(code) in LATER for code in codes):
+                if not any(kafka_errors.for_code(code) in TRANSIENT for code in codes):
                     return None, answer
-        elif error not in LATER:
+        elif error not in TRANSIENT:
             return error, None
         if time.monotonic() > deadline:
             return error, None
         await asyncio.sleep(_TICK_S)
 
 
-async def dismiss(client: Any, group: str) -> None:
-    """Let the members of a group leave it in their place: a worker that was killed counts as one for 10 s more."""
-    _, answer = await ask_coordinator(client, group, 0, AskGroup(group))
+async def remove_members(client: Any, group: str) -> None:
+    """Remove all members from a group: Kafka otherwise counts a killed worker as a member for 10 s more."""
+    _, answer = await ask_coordinator(client, group, 0, DescribeGroup(group))
     if answer is not None:
         _, _, _, _, _, members, *_ = answer.groups[0]
         for member, *_ in members:
             await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
 
 
-class _AskGroupStruct(api.RequestStruct):  # type: ignore[misc] # aiokafka ships no types
-    """DescribeGroups v3; aiokafka's own forgets the operations in the answer."""
+class _DescribeGroupsStruct(admin.DescribeGroupsRequest_v3):  # type: ignore[misc] # aiokafka ships no types
+    """DescribeGroups v3; aiokafka parses its response as v2, without the permitted operations."""
 
-    API_KEY = 15
-    API_VERSION = 3
     RESPONSE_TYPE = admin.DescribeGroupsResponse_v3
-    SCHEMA = types.Schema(
-        ("groups", types.Array(types.String("utf-8"))), ("include_authorized_operations", types.Boolean)
-    )
 
 
-class AskGroup(api.Request[_AskGroupStruct]):  # type: ignore[misc]
-    """One group, and what this client may do with it."""
+class DescribeGroup(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
+    """Requests a description of one group and the permitted operations."""
 
     API_KEY = 15
 
     def __init__(self, group: str) -> None:
         self._group = group
 
-    def build(self, request_struct_class: type[_AskGroupStruct]) -> _AskGroupStruct:
-        """As aiokafka asks for it."""
+    def build(self, request_struct_class: type[_DescribeGroupsStruct]) -> _DescribeGroupsStruct:
+        """Build the request; aiokafka calls it."""
         return request_struct_class([self._group], True)

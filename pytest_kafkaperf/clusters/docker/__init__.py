@@ -1,10 +1,10 @@
-"""The provider `docker`: brokers in containers on a network of their own, by testcontainers.
+"""The provider `docker`: brokers in containers on a network of their own, started with testcontainers.
 
-Images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`: both make a broker's properties of variables
-`KAFKA_*`. Ports are published on loopback only, so a test broker is never open to the network.
+Images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`: both read broker properties from variables `KAFKA_*`.
+Ports are published on loopback only, so that other machines cannot reach a test broker.
 
-What a killed session leaves is removed by testcontainers' own reaper where its image is there, and by the next session
-that uses the same cache folder in any case: a label names the owner's run folder, and its lock tells who lives.
+What a killed session leaves is removed by testcontainers' reaper if its image is available, and always by the next
+session with the same cache folder: a label names the run folder, and its lock shows whether the session is alive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,55 +31,54 @@ from pytest_kafkaperf.clusters.brokers.config import (
     Security,
     broker_properties,
     new_uuid,
-    protection,
 )
 from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import (
     REQUEST_TIMEOUT_S,
     connection,
+    get_image,
     image_of,
     is_confluent,
-    pulled,
     variable,
     version_of,
 )
-from pytest_kafkaperf.clusters.docker.container import LABEL, Container, discard, label_of, labelled, sweep
+from pytest_kafkaperf.clusters.docker.container import LABEL, Container, label_of, labelled, remove, sweep
 from pytest_kafkaperf.clusters.docker.daemon import FAILURES
 from pytest_kafkaperf.clusters.local import free_ports, java
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.core.signals import without_interrupt
 
 _LOOPBACK = "127.0.0.1"
 _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
-"""Inside of a container."""
+"""Ports inside the container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
 _KEYSTORE = "/opt/kafkaperf/keystore.pem"
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
 _AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
 _AGENT_PORT = 9404
-_ASK_JAVA = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
-"""As `kafka-run-class.sh` chooses it, in at most 5 s."""
+_JAVA_VERSION_COMMAND = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
+"""Runs the Java that `kafka-run-class.sh` would choose, for at most 5 s."""
 
 
 @contextmanager
 def start(spec: ClusterSpec) -> Iterator[Cluster]:
-    """Start brokers that are ready, and leave neither a container nor a network of them.
+    """Start brokers, provide them when they are ready, and remove their containers and network afterwards.
 
     Raises:
-        ClusterError: no daemon, no image, or a broker did not start; says what to do.
+        ClusterError: there is no daemon or no image, or a broker did not start; says what to do.
 
     """
     image = image_of(spec)
     runs = cache_folder() / "runs"
-    security = None if spec.security is None else Security.make(spec.security, [_LOOPBACK, "localhost"])
+    security = Security.make(spec.security, [_LOOPBACK, "localhost"])
     with connection() as client, run_folder(runs) as folder, ExitStack() as stack:
         sweep(client, runs)
-        confluent = is_confluent(pulled(client, image))
-        _choose_reaper(client)
+        confluent = is_confluent(get_image(client, image))
+        _disable_missing_reaper(client)
         network = stack.enter_context(_network(client, label_of(folder)))
         layout = _Layout(
             spec=spec,
@@ -90,20 +89,17 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             agent=jmx_exporter.jar(cache_folder()) if spec.jmx else None,
             label=label_of(folder),
         )
-        ready = stack.enter_context(launched(layout.plan, what=image, security=security))
-        yield Cluster(
-            bootstrap_servers=ready.bootstrap_servers,
-            brokers=spec.brokers,
-            provider="docker",
-            version="unknown" if confluent else version_of(image),
-            access=ready.access,
-            facts=MappingProxyType({**_facts(client, image, layout.label), **facts_of(spec), **_not_applied(spec)}),
-            fleet=ready.fleet,
-        )
+        cluster = stack.enter_context(launched(layout.plan, what=image, security=security))
+        facts = {**_facts(client, image, layout.label), **facts_of(spec), **not_applied(spec, "log_dirs")}
+        version = "unknown" if confluent else version_of(image)
+        yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))
 
 
-def _choose_reaper(client: Any) -> None:
-    """Ryuk removes what a killed session leaves within seconds; without its image testcontainers would fail."""
+def _disable_missing_reaper(client: Any) -> None:
+    """Disable testcontainers' reaper Ryuk, which cleans up after killed sessions, if its image is missing.
+
+    Testcontainers would fail otherwise.
+    """
     if testcontainers_config.ryuk_disabled:
         return
     try:
@@ -114,7 +110,7 @@ def _choose_reaper(client: Any) -> None:
 
 @contextmanager
 def _network(client: Any, label: str) -> Iterator[Network]:
-    """A network that goes with all that has its label: a container that Ctrl-C came between, too."""
+    """Create a network; afterwards remove it and all containers with its label, even if their start was interrupted."""
     network = Network(docker_network_kw={"labels": {LABEL: label}})
     try:
         with without_interrupt():
@@ -122,25 +118,25 @@ def _network(client: Any, label: str) -> Iterator[Network]:
         yield network
     finally:
         with without_interrupt():
-            for left in labelled(client, f"{LABEL}={label}"):
-                discard(left)
+            for resource in labelled(client, f"{LABEL}={label}"):
+                remove(resource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """What containers are made of."""
+    """The configuration of the containers."""
 
     spec: ClusterSpec
     image: str
     confluent: bool
-    security: Security | None
+    security: Security
     network: Network
     agent: Path | None
-    """The JMX exporter's jar."""
+    """The JMX exporter's jar; None: no exporter."""
     label: str
 
     def plan(self) -> BrokerPlan:
-        """Lay the brokers out, on ports that are free now."""
+        """Configure the brokers, on ports that are free now."""
         nodes = [_node(number, port) for number, port in enumerate(free_ports(self.spec.brokers), 1)]
         cluster_id = new_uuid()
         return BrokerPlan(
@@ -154,12 +150,13 @@ class _Layout:
         properties = broker_properties(
             node,
             nodes,
+            self.security,
             log_folder=_LOG_FOLDER,
-            protection=protection(self.security, keystore=_KEYSTORE),
+            keystore=_KEYSTORE,
             config=self.spec.config,
         )
         variables = {
-            variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write it as it is
+            variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write the values unescaped
             for name, value in properties.items()
         }
         variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
@@ -171,18 +168,17 @@ class _Layout:
             _LOOPBACK,
             int(node.advertised[CLIENT].rpartition(":")[2]),
         )
-        if self.security is not None and self.security.keystore is not None:
+        if self.security.keystore is not None:
             container.with_copy_into_container(self.security.keystore.encode("ascii"), _KEYSTORE)
-        redact = str if self.security is None else self.security.redact
-        return Container(node.id, container, exporter_url=url, redact=redact)
+        return Container(node.id, container, exporter_url=url, redact=self.security.redact)
 
 
 def _add_agent(container: DockerContainer, jar: Path) -> str:
-    """Put the JMX exporter into a broker; gives where it can be read."""
+    """Add the JMX exporter to a broker's container and return its URL."""
     (port,) = free_ports(1)
     container.with_copy_into_container(jar, _AGENT_JAR)
     container.with_copy_into_container(jmx_exporter.configuration().encode("ascii"), _AGENT_CONFIG)
-    container.with_env("KAFKA_OPTS", jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0"))  # noqa: S104 - of the container; the host publishes it on loopback
+    container.with_env("KAFKA_OPTS", jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0"))  # noqa: S104 - inside the container; published on loopback
     container.ports[f"{_AGENT_PORT}/tcp"] = (_LOOPBACK, port)  # type: ignore[assignment] # as above
     return jmx_exporter.url(port)
 
@@ -200,11 +196,6 @@ def _alias(number: int) -> str:
     return f"broker-{number}"
 
 
-def _not_applied(spec: ClusterSpec) -> dict[str, str]:
-    """The same test file runs with every provider; what has no meaning here is told."""
-    return {} if spec.log_dirs is None else {"not applied": "log_dirs"}
-
-
 def _facts(client: Any, image: str, label: str) -> dict[str, str]:
     found = client.images.get(image)
     digests = found.attrs.get("RepoDigests") or [found.id]
@@ -218,9 +209,9 @@ def _facts(client: Any, image: str, label: str) -> dict[str, str]:
 
 
 def _java_of(client: Any, label: str) -> str | None:
-    """The Java that runs the brokers, as it says itself; None where there is none, as in `apache/kafka-native`."""
+    """Return the name and version of the brokers' Java; None if there is none, as in `apache/kafka-native`."""
     with contextlib.suppress(*FAILURES):
         for container in client.containers.list(filters={"label": f"{LABEL}={label}"}, limit=1):
-            done = container.exec_run(["sh", "-c", _ASK_JAVA])
-            return java.described(done.output.decode("utf-8", errors="replace"))
+            result = container.exec_run(["sh", "-c", _JAVA_VERSION_COMMAND])
+            return java.described(result.output.decode("utf-8", errors="replace"))
     return None

@@ -1,4 +1,4 @@
-"""A connection to the Docker daemon, and how it fails."""
+"""Connections to the Docker daemon, and images of brokers."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
 
 REQUEST_TIMEOUT_S = 60
-"""Bound of one request to the daemon."""
+"""Timeout of one request to the daemon."""
 
 
 @contextmanager
 def connection() -> Iterator[Any]:
-    """A connection to the daemon.
+    """Connect to the daemon.
 
     Raises:
-        ClusterError: there is none, or it is not on this machine.
+        ClusterError: there is no daemon, it is on another machine, or a request failed.
 
     """
     address, reason = look()
     if reason is not None:
         raise ClusterError(
-            f"no Docker daemon can be used at {address}: {reason}. Start it, name another one by "
-            "DOCKER_HOST, or use --kafka-cluster=local, which needs no Docker"
+            f"cannot use the Docker daemon at {address}: {reason}. Start it, set DOCKER_HOST to another one, "
+            "or use --kafka-cluster=local, which needs no Docker"
         )
     try:
         with closing(DockerClient(timeout=REQUEST_TIMEOUT_S).client) as client:
             yield client
     except FAILURES as error:
-        raise ClusterError(f"the Docker daemon at {address} failed: {told(error)}") from None
+        raise ClusterError(f"the Docker daemon at {address} failed: {reason_of(error)}") from None
 
 
-def told(error: BaseException) -> str:
-    """What an error says, in the daemon's own words where it has some."""
+def reason_of(error: BaseException) -> str:
+    """Return the error's text; the daemon's own explanation if there is one."""
     return str(getattr(error, "explanation", None) or error) or type(error).__name__
 
 
@@ -54,20 +54,20 @@ _PULL_TIMEOUT_S = 900
 
 
 def image_of(spec: ClusterSpec) -> str:
-    """The image of a spec: as it is named where it has a tag or digest, else with the version as its tag."""
+    """Return the name of the spec's image; an image without tag or digest gets the Kafka version as its tag."""
     image = spec.image or _REPOSITORY
-    named = "@" in image or ":" in image.rpartition("/")[2]
-    return image if named else f"{image}:{spec.version or DEFAULT_VERSION}"
+    is_complete = "@" in image or ":" in image.rpartition("/")[2]
+    return image if is_complete else f"{image}:{spec.version or DEFAULT_VERSION}"
 
 
 def version_of(image: str) -> str:
-    """Return Kafka's version by the image's tag, or `unknown`."""
+    """Return the Kafka version in the image's tag, or `unknown`."""
     tagged = re.search(r":(\d+\.\d+[^/:@]*)(?:@|$)", image)
     return tagged[1] if tagged else "unknown"
 
 
 def is_pulled(image: str) -> bool:
-    """Whether the daemon has the image; also where there is no daemon, which is told later."""
+    """Return True if the daemon has the image, or if there is no daemon, which is reported later."""
     try:
         with connection() as client:
             client.images.get(image)
@@ -78,8 +78,8 @@ def is_pulled(image: str) -> bool:
     return True
 
 
-def pulled(client: Any, image: str) -> Any:
-    """The image, which is pulled where it is not there."""
+def get_image(client: Any, image: str) -> Any:
+    """Return the image; pull it if it is missing."""
     try:
         return client.images.get(image)
     except ImageNotFound:
@@ -91,27 +91,27 @@ def pulled(client: Any, image: str) -> Any:
             if "error" in line:
                 raise ClusterError(_cannot_pull(image, line["error"]))
             if time.monotonic() > deadline:
-                raise ClusterError(_cannot_pull(image, f"not done within {_PULL_TIMEOUT_S} s"))
+                raise ClusterError(_cannot_pull(image, f"not complete after {_PULL_TIMEOUT_S} s"))
         return client.images.get(image)
     except FAILURES as error:
-        raise ClusterError(_cannot_pull(image, told(error))) from None
+        raise ClusterError(_cannot_pull(image, reason_of(error))) from None
 
 
 def _cannot_pull(image: str, reason: str) -> str:
     return (
-        f"the image {image} is not there and cannot be pulled: {reason}. Check its name (--kafka-image, "
+        f"the image {image} is missing and cannot be pulled: {reason}. Check its name (--kafka-image, "
         f"--kafka-version; the default is {_REPOSITORY}:{DEFAULT_VERSION}), log in to its registry with docker login, "
         "load it with docker load, or use --kafka-cluster=local"
     )
 
 
 def is_confluent(image: Any) -> bool:
-    """Whether it is one of Confluent's, or made of one."""
+    """Return True if the image is Confluent's or based on one of theirs."""
     return _CONFLUENT_LABEL in (image.labels or {})
 
 
 def variable(name: str, *, confluent: bool) -> str:
-    """How an image's variables spell a property (KIP-975; Confluent's images have the last two the other way)."""
+    """Return the environment variable for a property (KIP-975; Confluent's images spell `_` and `-` the other way)."""
     underscore, dash = ("___", "__") if confluent else ("__", "___")
-    spelt = name.replace("_", "\0").replace("-", "\1").replace(".", "_")
-    return f"KAFKA_{spelt.replace(chr(0), underscore).replace(chr(1), dash).upper()}"
+    spelling = {ord("_"): underscore, ord("-"): dash, ord("."): "_"}
+    return f"KAFKA_{name.upper().translate(spelling)}"

@@ -1,4 +1,4 @@
-"""The look for a Docker daemon."""
+"""Detection of a Docker daemon."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _DEFAULT_ADDRESS = "npipe:////./pipe/docker_engine" if os.name == "nt" else "uni
 
 
 def look() -> tuple[str, str | None]:
-    """The address of the Docker daemon, and why brokers cannot use it; None if they can."""
+    """Return the address of the Docker daemon, and the reason why it cannot run brokers; None if it can."""
     address = get_docker_host() or _DEFAULT_ADDRESS
     parts = urlsplit(address)
     on_loopback = parts.scheme != "ssh" and parts.hostname in ("localhost", "127.0.0.1", "::1")
     if parts.scheme not in ("unix", "npipe") and not on_loopback:
-        return address, "it is on another machine, and a test broker listens on loopback only"
+        return address, "it is on another machine, but test brokers listen on loopback only"
     try:
         environment = {**os.environ, "DOCKER_HOST": address}
         with closing(docker.from_env(timeout=_LOOK_TIMEOUT_S, environment=environment)) as client:

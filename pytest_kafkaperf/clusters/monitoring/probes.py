@@ -1,6 +1,6 @@
-"""Probes: what is read of brokers while load runs.
+"""Probes, which read measurements of brokers while load runs.
 
-Figures go by the names in `brokers.figures.FIGURES`.
+The names of the measurements are in `samples.FIGURES`.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     import urllib3
 
 SCRAPE_TIMEOUT_S = 2.0
-"""For one scrape, from the connection to its last byte: a busy broker answers late, and late is better than never."""
+"""Timeout of one scrape, from the connection to its last byte; a busy broker responds slowly."""
 
 
 class Probe(Protocol):
-    """Reads some figures of one broker. Equal probes read the same."""
+    """Reads some measurements of one broker. Equal probes read the same ones."""
 
     def read(self) -> Mapping[str, float]:
-        """Give the figures as they are now.
+        """Return the current measurements.
 
         Raises:
-            OSError: they cannot be had.
+            OSError: they cannot be read.
 
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessProbe:
-    """CPU, memory and disk of a process of this machine."""
+    """Reads CPU, memory and disk use of a process on this machine."""
 
     pid: int
 
     def read(self) -> Mapping[str, float]:
-        """Children do not count; disk only where the system tells (Linux, Windows)."""
+        """Read the process without its children; disk use only on Linux and Windows."""
         try:
             process = psutil.Process(self.pid)
             with process.oneshot():
@@ -61,33 +61,32 @@ class ProcessProbe:
 
 @dataclass(frozen=True, slots=True)
 class LoopbackProbe:
-    """Network bytes of this machine's loopback interface: of all brokers, clients and strangers on it together.
+    """Reads the network bytes of this machine's loopback interface, for all programs together.
 
-    What is sent there is received there, so both figures are the same. To be read under a name of its own, not as
-    part of each broker.
+    Each byte sent there is also received there, so both measurements are equal. It belongs to no broker.
     """
 
     def read(self) -> Mapping[str, float]:
-        """Look at every interface that has a loopback address."""
+        """Add up all interfaces with a loopback address."""
         counters = psutil.net_io_counters(pernic=True)
-        own = [counters[name] for name in _loopbacks() if name in counters]
-        if not own:
-            raise FileNotFoundError("the system names no loopback interface")
+        loopbacks = [counters[name] for name in _loopback_names() if name in counters]
+        if not loopbacks:
+            raise FileNotFoundError("the system has no loopback interface")
         return {
-            "network_in_bytes": float(sum(each.bytes_recv for each in own)),
-            "network_out_bytes": float(sum(each.bytes_sent for each in own)),
+            "network_in_bytes": float(sum(each.bytes_recv for each in loopbacks)),
+            "network_out_bytes": float(sum(each.bytes_sent for each in loopbacks)),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class MachineProbe:
-    """What all programs take of this machine's cores. To be read under a name of its own, not as part of a broker.
+    """Reads the CPU time of all programs on this machine. It belongs to no broker.
 
-    Interrupts are left out: systems disagree on whether they are a program's, and the load makes many of them.
+    Interrupts are excluded: operating systems account for them differently, and the load causes many of them.
     """
 
     def read(self) -> Mapping[str, float]:
-        """Time that the host takes for other machines (steal) counts, where the system tells."""
+        """Include the time that the host spends on other virtual machines (steal), if the system reports it."""
         times = psutil.cpu_times()
         others = getattr(times, "nice", 0.0) + getattr(times, "steal", 0.0)
         return {
@@ -99,29 +98,29 @@ class MachineProbe:
 
 @dataclass(frozen=True, slots=True)
 class ContainerProbe:
-    """A container of docker-py, such as testcontainers gives it."""
+    """Reads a container, given as a docker-py object such as testcontainers has."""
 
     container: Any
 
     def read(self) -> Mapping[str, float]:
-        """One request, of a kind that daemons know since 20.10: the older one takes a second or two.
+        """Send one request, in the form that daemons support since 20.10; the older one takes a second or two.
 
-        Some wait up to a second until they look at all their containers, and then answer: the figures are those of
-        the end of the read.
+        Some daemons wait up to a second until they measure all containers, and then respond: the measurements are those
+        at the end of the request.
         """
         return container_figures(self.container.client.api.stats(self.container.id, stream=False, one_shot=True))
 
 
 @dataclass(frozen=True, slots=True)
 class ExporterProbe:
-    """A JMX exporter's page: the agent's of `exporter`, or that of a foreign cluster."""
+    """Reads the page of a JMX exporter, of a broker of this session or of an external cluster."""
 
     url: str
-    """`http` or `https`; a user and a password in it are sent as basic authentication. No proxy is asked."""
+    """`http` or `https`; a user name and password in it become basic authentication. Proxy settings are ignored."""
     timeout_s: float = SCRAPE_TIMEOUT_S
 
     def read(self) -> Mapping[str, float]:
-        """Scrape once."""
+        """Get the page once."""
         try:
             return exporter_figures(get_page(self.url, self.timeout_s))
         except ValueError as error:
@@ -129,20 +128,20 @@ class ExporterProbe:
 
 
 def container_figures(stats: Mapping[str, Any]) -> dict[str, float]:
-    """Read what the Docker API says of one container; empty when it does not run."""
+    """Convert the Docker API's statistics of a container; empty if it is not running."""
     used_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage")
     if not used_ns:
         return {}
     figures = {"cpu_s": used_ns / 1e9}
     memory = stats.get("memory_stats", {})
     if "usage" in memory:
-        # As `docker stats`: without the page cache that can go at once, by its name in cgroups 1 or 2.
+        # As in `docker stats`: without the inactive page cache, whose name depends on the version of cgroups.
         details = memory.get("stats", {})
         cache = details.get("total_inactive_file", details.get("inactive_file", 0))
         figures["memory_bytes"] = float(memory["usage"] - cache if cache < memory["usage"] else memory["usage"])
-    moved = stats.get("blkio_stats", {}).get("io_service_bytes_recursive") or []
+    transfers = stats.get("blkio_stats", {}).get("io_service_bytes_recursive") or []
     for name, operation in (("disk_read_bytes", "read"), ("disk_written_bytes", "write")):
-        entries = [entry["value"] for entry in moved if entry["op"].lower() == operation]
+        entries = [entry["value"] for entry in transfers if entry["op"].lower() == operation]
         figures |= {name: float(sum(entries))} if entries else {}
     networks = list((stats.get("networks") or {}).values())
     if networks:
@@ -152,22 +151,22 @@ def container_figures(stats: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _disk_of(process: psutil.Process) -> dict[str, float]:
-    """What came from disks and went to them, where the system tells; not what the page cache took or gave."""
+    """Return the bytes read from and written to disks, without the page cache, if the system reports them."""
     try:
-        moved = process.io_counters()
-    except (AttributeError, psutil.AccessDenied):  # not on macOS; not of another user's process
+        counters = process.io_counters()
+    except (AttributeError, psutil.AccessDenied):  # on macOS; for another user's process
         return {}
-    return {"disk_read_bytes": float(moved.read_bytes), "disk_written_bytes": float(moved.write_bytes)}
+    return {"disk_read_bytes": float(counters.read_bytes), "disk_written_bytes": float(counters.write_bytes)}
 
 
-def _loopbacks() -> list[str]:
+def _loopback_names() -> list[str]:
     local = ("127.", "::1")
     addresses = psutil.net_if_addrs()
     return [name for name, own in addresses.items() if any(each.address.startswith(local) for each in own)]
 
 
 MAX_SCRAPE_BYTES = 32 * 1024 * 1024
-"""An exporter that gives all that a broker of 10,000 partitions counts stays below."""
+"""Larger than the page of an exporter that publishes all metrics of a broker with 10,000 partitions."""
 
 _CHUNK_BYTES = 65536
 
@@ -194,7 +193,7 @@ _REQUEST_TIME = re.compile(rf"network_requestmetrics_(?P<time>{'|'.join(_TIMES)}
 _IDLE = "server_kafkarequesthandlerpool_{}requesthandleravgidlepercent_count"
 
 _CONTROLLER = "controller_kafkacontroller_lastappliedrecordoffset"
-"""Only a KRaft controller has it."""
+"""A metric that only KRaft controllers have."""
 
 _WANTED = re.compile(
     r"^kafka_(?:"
@@ -205,25 +204,25 @@ _WANTED = re.compile(
 
 
 def get_page(url: str, timeout_s: float) -> str:
-    """Get a page within the timeout, or one read later; follow no redirect, and ask no proxy.
+    """Get a page within the timeout, or one more read; follows no redirects and ignores proxy settings.
 
     Raises:
-        OSError: it cannot be had, is too large, or did not come in time (TimeoutError).
-        ValueError: the URL is none.
+        OSError: the page is unavailable, too large, or late (TimeoutError).
+        ValueError: the URL is invalid.
 
     """
-    import urllib3  # noqa: PLC0415 - late: start-up time
+    import urllib3  # noqa: PLC0415 - saves start-up time
 
     deadline_s = time.monotonic() + timeout_s
-    parts, shown = urlsplit(url), url.rpartition("@")[2]  # a password stands in no text
+    parts, shown = urlsplit(url), url.rpartition("@")[2]  # error texts must not contain a password
     if parts.scheme not in ("http", "https") or parts.hostname is None:
         raise ValueError(f"not an http or https URL: {shown!r}")
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path or "/metrics").geturl()
-    # Text of the format that all versions of the exporter give; OpenMetrics names counters in another way.
+    # Text in the format that all versions of the exporter support; OpenMetrics names counters differently.
     headers = {"Accept": "text/plain; version=0.0.4"}
     if parts.username is not None:
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-        headers |= urllib3.make_headers(basic_auth=user.decode("latin-1"))  # which makes it these bytes again
+        headers |= urllib3.make_headers(basic_auth=user.decode("latin-1"))  # urllib3 encodes it as latin-1 again
     try:
         with (
             urllib3.PoolManager(timeout=urllib3.Timeout(total=timeout_s), retries=False) as pool,
@@ -243,35 +242,36 @@ def _body(response: urllib3.BaseHTTPResponse, deadline_s: float) -> bytes:
     while chunk := response.read1(_CHUNK_BYTES):
         page += chunk
         if len(page) > MAX_SCRAPE_BYTES:
-            raise OSError(f"the answer has more than {MAX_SCRAPE_BYTES} bytes")
+            raise OSError(f"the page has more than {MAX_SCRAPE_BYTES} bytes")
         if time.monotonic() > deadline_s:
             raise TimeoutError
     return page
 
 
 def exporter_figures(text: str) -> dict[str, float]:
-    """Read a page of the JMX exporter, whichever rules named its values.
+    """Parse a page of the JMX exporter.
 
-    Names are those of the exporter's example rules for Kafka, which Strimzi has, too
-    (`kafka_server_replicamanager_isrshrinks_total`), those that it gives without any rules
-    (`kafka_server_ReplicaManager_Count{name="IsrShrinksPerSec",}`), or those of `exporter.configuration`
-    (`kafka_server_ReplicaManager_IsrShrinksPerSec_Count`), in any case. The example rules leave out the means, and
-    with them the times of requests.
+    These naming rules are supported, in any case:
+
+    - the exporter's example rules for Kafka, also used by Strimzi (`kafka_server_replicamanager_isrshrinks_total`);
+      they have no means and therefore no request times
+    - no rules (`kafka_server_ReplicaManager_Count{name="IsrShrinksPerSec",}`)
+    - `jmx_exporter.configuration` (`kafka_server_ReplicaManager_IsrShrinksPerSec_Count`)
 
     Raises:
-        ValueError: it is no such page.
+        ValueError: the text is not such a page.
 
     """
-    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - late: 0.1 s
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - takes 0.1 s
 
-    # Of a page of 10,000 lines a hundred matter; all of it would take the parser a tenth of a second.
+    # A hundred of 10,000 lines matter; parsing all of them would take a tenth of a second.
     wanted = "\n".join(_WANTED.findall(text)) + "\n"
     values: dict[str, float] = {}
     times_ms: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(wanted):
         for sample in family.samples:
             labels = {name.lower(): value.lower() for name, value in sample.labels.items()}
-            name = _plain(sample.name.lower(), labels.get("name"))
+            name = _normalized(sample.name.lower(), labels.get("name"))
             time_of = _REQUEST_TIME.fullmatch(name)
             if math.isnan(sample.value):
                 continue
@@ -284,8 +284,8 @@ def exporter_figures(text: str) -> dict[str, float]:
     return {**found, **_request_figures(times_ms), **_handler_figures(values)}
 
 
-def _plain(name: str, bean: str | None) -> str:
-    """The name as the example rules would make it, without `kafka_` and without what a type adds to it."""
+def _normalized(name: str, bean: str | None) -> str:
+    """Return the name that the example rules would give, without `kafka_` and without suffixes of the type."""
     if bean is not None:
         front, _, attribute = name.rpartition("_")
         name = f"{front}_{bean}_{attribute}"
@@ -293,7 +293,7 @@ def _plain(name: str, bean: str | None) -> str:
 
 
 def _request_figures(times_ms: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """Kafka tells the mean since the broker's start: the sum is what the mean of a window can be made of."""
+    """Return request times as sums: Kafka reports the mean since the broker's start, and a window needs differences."""
     figures = {}
     for (figure, what), count in times_ms.items():
         mean_ms = times_ms.get((figure, "mean"))
@@ -304,11 +304,11 @@ def _request_figures(times_ms: Mapping[tuple[str, str], float]) -> dict[str, flo
 
 
 def _handler_figures(values: Mapping[str, float]) -> dict[str, float]:
-    """The meter is marked with nanoseconds without work, shared by the number of handlers: its count is their sum."""
-    own = values.get(_IDLE.format("broker"))  # since 4.3 (KIP-1207)
-    if own is not None:
-        return {"request_handler_idle_s": own / 1e9, "request_handler_pools": 1.0}
-    both = values.get(_IDLE.format(""))
-    if both is None:
+    """Return the handlers' idle time: the meter counts nanoseconds without work divided by the number of handlers."""
+    broker_ns = values.get(_IDLE.format("broker"))  # since 4.3 (KIP-1207)
+    if broker_ns is not None:
+        return {"request_handler_idle_s": broker_ns / 1e9, "request_handler_pools": 1.0}
+    idle_ns = values.get(_IDLE.format(""))
+    if idle_ns is None:
         return {}
-    return {"request_handler_idle_s": both / 1e9, "request_handler_pools": 2.0 if _CONTROLLER in values else 1.0}
+    return {"request_handler_idle_s": idle_ns / 1e9, "request_handler_pools": 2.0 if _CONTROLLER in values else 1.0}

@@ -1,4 +1,4 @@
-"""Readings of all brokers: what they make of metrics and curves."""
+"""Metrics and curves computed from the samples of all brokers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pytest_kafkaperf.clusters.monitoring.samples import (
 from pytest_kafkaperf.core.units import NS_PER_S
 
 MAX_INTERVALS = 600
-"""Curves that would be longer take intervals of 2, 4, ... seconds."""
+"""Maximum length of a curve; longer rounds use intervals of 2, 4, ... seconds."""
 
 _FEW_REQUESTS = 1e-6
-"""Less than this is a rounding error of the interpolation, not a request."""
+"""Smaller values are rounding errors of the interpolation."""
 
 _RATES = {
     "cpu": "cpu_s",
@@ -44,43 +44,43 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What one broker used in a window; None where nothing was read."""
+    """The resources that one broker used in a window; None if they were not read."""
 
     cpu_cores: float | None
     cpu_max_cores: float | None
-    """In its busiest second."""
+    """The mean of the busiest second."""
     memory_max_bytes: float | None
 
 
 class BrokerCurves(TypedDict):
-    """Brokers over time as plain lists, one entry an interval. None where nothing was read."""
+    """Measurements of brokers over time as plain lists with one entry per interval; None if nothing was read."""
 
     interval_s: int
     first_s: float
-    """When the first interval begins; the round does at 0."""
+    """Start of the first interval, relative to the start of the round."""
     brokers: dict[str, dict[str, list[float | None]]]
-    """By broker and by the metric's name without `broker.`: cores, bytes, bytes a second, ratios, seconds."""
+    """By broker and by the metric's name without `broker.`; in cores, bytes, bytes per second, ratios or seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The samples of all brokers, made ready to be asked; by `Readings.of`.
+    """The samples of all brokers, prepared for queries; made by `Readings.of`.
 
-    All windows are half-open, in monotonic nanoseconds.
+    All windows are half-open, in ns on the monotonic clock.
     """
 
     tracks: Mapping[Hashable, Tracks]
 
     @staticmethod
     def of(samples: Mapping[Key, Iterable[Sample]]) -> Readings:
-        """Take the samples of each broker, in any order.
+        """Prepare the samples of each broker, in any order.
 
-        A broker that was restarted has counters that begin again at 0: what they show then is added.
+        The counters of a restarted broker begin again at 0; their values are added to those before the restart.
         """
         return Readings({broker: tracks_of(samples) for broker, samples in samples.items()})
 
     def metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
-        """The metrics of a window, by name, in base units; those that no broker gives are absent."""
+        """Return the metrics of a window, by name, in base units; those that no broker reports are absent."""
         window = start_ns, end_ns
         found: dict[str, float | None] = {
             "broker.cpu": self._rate("cpu_s", window),
@@ -97,28 +97,30 @@ class Readings:
         return {name: value for name, value in found.items() if value is not None}
 
     def uses(self, start_ns: int, end_ns: int) -> dict[Hashable, Use]:
-        """What each broker used in a window; only those of which something is known."""
+        """Return the resources that each broker used in a window; brokers without any reading are absent."""
         uses = {broker: _use(tracks, start_ns, end_ns) for broker, tracks in self.tracks.items()}
         nothing = Use(cpu_cores=None, cpu_max_cores=None, memory_max_bytes=None)
         return {broker: use for broker, use in uses.items() if use != nothing}
 
     def strangers(self, *, start_ns: int, end_ns: int, workers_s: float) -> tuple[float, int] | None:
-        """How many cores other programs of this machine took in a window, and how many there are; None: nobody knows.
+        """Return the number of cores used by other programs, and of cores of this machine; None if unknown.
 
-        `workers_s` are the CPU seconds of the load's own processes; those of the brokers are known here.
+        Args:
+            start_ns: start of the window.
+            end_ns: end of the window.
+            workers_s: CPU seconds of the load's own processes; those of the brokers are known here.
+
         """
-        machine, session = (
-            self._rate("machine_cpu_s", (start_ns, end_ns)),
-            self._rate("session_cpu_s", (start_ns, end_ns)),
-        )
-        cores, brokers = self._most("machine_cores", (start_ns, end_ns)), self._rate("cpu_s", (start_ns, end_ns))
+        window = start_ns, end_ns
+        machine, session = self._rate("machine_cpu_s", window), self._rate("session_cpu_s", window)
+        cores, brokers = self._most("machine_cores", window), self._rate("cpu_s", window)
         if machine is None or session is None or cores is None or brokers is None or end_ns <= start_ns:
             return None
-        ours = session + brokers + workers_s / ((end_ns - start_ns) / NS_PER_S)
-        return max(0.0, machine - ours), round(cores)
+        own = session + brokers + workers_s / ((end_ns - start_ns) / NS_PER_S)
+        return max(0.0, machine - own), round(cores)
 
     def curves(self, *, start_ns: int, first_ns: int, end_ns: int) -> BrokerCurves:
-        """All of it over time, from `first_ns` to `end_ns`, by a clock that shows 0 at `start_ns`."""
+        """Return all measurements over time, from `first_ns` to `end_ns`, on a clock that is 0 at `start_ns`."""
         interval_s = 1
         while end_ns - first_ns > MAX_INTERVALS * interval_s * NS_PER_S:
             interval_s *= 2
@@ -136,7 +138,7 @@ class Readings:
         return [tracks[figure] for tracks in self.tracks.values() if figure in tracks]
 
     def _rate(self, figure: str, window: tuple[int, int]) -> float | None:
-        """Of all together, a second of the time that any of them was read in."""
+        """Return the increase of all brokers together per second of the time in which at least one was read."""
         tracks = self._of(figure)
         if not tracks:
             return None
@@ -147,7 +149,7 @@ class Readings:
         return sum(track.rise(*window) for track in tracks) / ((end_ns - begin_ns) / NS_PER_S)
 
     def _most(self, figure: str, window: tuple[int, int]) -> float | None:
-        """The most of all together."""
+        """Return the maximum of the sum over all brokers."""
         edges_ns = _seconds_of(*window)
         shown = np.array([track.most(edges_ns) for track in self._of(figure)])
         read = shown[:, ~np.isnan(shown).all(axis=0)] if shown.size else shown
@@ -158,7 +160,7 @@ class Readings:
         return sum(track.steps(*window) for track in tracks) if tracks else None
 
     def _mean_s(self, figure: str, window: tuple[int, int]) -> float | None:
-        """Of a request's time, over the requests of all brokers."""
+        """Return the mean of a request's time, over the requests of all brokers."""
         both = [tracks for tracks in self.tracks.values() if {f"{figure}_s", f"{figure}_requests"} <= tracks.keys()]
         requests = sum(tracks[f"{figure}_requests"].rise(*window) for tracks in both)
         if requests < _FEW_REQUESTS:
@@ -167,14 +169,14 @@ class Readings:
 
 
 def _seconds_of(start_ns: int, end_ns: int) -> Nanoseconds:
-    """A window cut into seconds, the last of them perhaps shorter."""
+    """Divide a window into seconds; the last one may be shorter."""
     return np.append(np.arange(start_ns, end_ns, NS_PER_S, dtype=np.int64), end_ns)
 
 
 def _use(tracks: Tracks, start_ns: int, end_ns: int) -> Use:
     cpu, memory = tracks.get("cpu_s"), tracks.get("memory_bytes")
     edges_ns = _seconds_of(start_ns, end_ns)
-    if edges_ns.size > 2:  # noqa: PLR2004 - a first second that is whole: the shorter one at the end is left out
+    if edges_ns.size > 2:  # noqa: PLR2004 - with at least one whole second, a shorter last one is left out
         edges_ns = edges_ns[: 1 + (end_ns - start_ns) // NS_PER_S]
     cores = _rates(cpu, np.array([start_ns, end_ns])) if cpu else []
     return Use(
@@ -191,11 +193,11 @@ def _idle_ratio(tracks: Tracks, window: tuple[int, int]) -> float | None:
 
 
 def _idle_ratios(tracks: Tracks, edges_ns: Nanoseconds) -> list[float | None]:
-    """Of a controller's own pool nothing is known where it counts with the broker's; it has hardly anything to do."""
+    """Return idle ratios. If the meter includes a controller's pool, that pool counts as idle: it has little to do."""
     idle_s, watched_s = (tracks[name].rises(edges_ns) for name in ("request_handler_idle_s", WATCHED))
     pools = tracks["request_handler_pools"].values[-1] if "request_handler_pools" in tracks else 1.0
     ratios = np.divide(idle_s, watched_s, out=np.full(idle_s.shape, np.nan), where=watched_s > 0)
-    # Handlers report what they waited when they are done waiting, so a second may show more than it was.
+    # Handlers report waiting time when the wait ends, so that a second may show more than a second.
     return _listed(np.clip(ratios - (pools - 1.0), 0.0, 1.0))
 
 

@@ -1,11 +1,9 @@
-"""Tracks: one figure of one broker over time, through restarts."""
+"""Samples of brokers, and tracks: one measurement of one broker over time, continued through restarts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,26 +11,26 @@ import numpy.typing as npt
 from pytest_kafkaperf.core.units import NS_PER_S
 
 REQUESTS = ("produce", "fetch")
-"""Fetch means that of consumers, not of followers."""
+"""Request types; `fetch` is that of consumers, not of followers."""
 
 PARTS = ("total", "queue", "local", "remote", "send")
-"""Of a request's time: waiting for a handler, the leader's own work, waiting for followers or for data, sending."""
+"""Parts of a request's time: total, wait for a handler, the leader's work, wait for followers or data, sending."""
 
 _HELD_NS = 1_500_000_000
-"""How long what a gauge showed is taken to go on; there is a reading a second."""
+"""Time for which a gauge's reading stays valid; there is a reading per second."""
 
 _GAP_NS = 2_500_000_000
-"""Readings so far apart leave seconds between them of which nothing is known."""
+"""Readings further apart than this leave whole seconds without any information."""
 
-_ALONE = ("network_in_bytes", "network_out_bytes", "request_handler_idle_s")
-"""Counters whose fall says nothing of others: the network's may be the machine's, and a broker that starts may show
-the meter of all its handlers before it has one of its own."""
+_INDEPENDENT = ("network_in_bytes", "network_out_bytes", "request_handler_idle_s")
+"""Counters whose decrease does not prove a restart: the network counters may be the machine's, and a starting broker
+may publish the meter of all handlers before its own."""
 
 _SUMS = tuple(f"{request}_{part}_s" for request in REQUESTS for part in PARTS)
-"""Made of a mean and a count that are not read at one instant: may fall a little without any restart."""
+"""Computed from a mean and a count that are read at different times; may decrease a little without a restart."""
 
 WATCHED = "request_handler_watched_s"
-"""Of our own making: the time that `request_handler_idle_s` covers."""
+"""Computed here: the time that `request_handler_idle_s` covers."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,27 +39,27 @@ Nanoseconds = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One figure of one broker over time. A counter starts at 0 and goes on through restarts."""
+    """One measurement of one broker over time. A counter starts at 0 and continues through restarts."""
 
     at_ns: Nanoseconds
     values: Floats
 
     def rises(self, edges_ns: Nanoseconds) -> Floats:
-        """How much a counter rose between neighbouring edges, shape `(edges - 1,)`; nothing where it was not read."""
+        """Return a counter's increase between adjacent edges, shape `(edges - 1,)`; 0 if it was not read."""
         return np.diff(np.interp(edges_ns, self.at_ns, self.values))
 
     def rise(self, start_ns: int, end_ns: int) -> float:
-        """How much a counter rose."""
+        """Return a counter's increase."""
         return float(self.rises(np.array([start_ns, end_ns]))[0])
 
     def steps(self, start_ns: int, end_ns: int) -> float:
-        """How much a counter of rare events rose, between the readings that enclose the window: none is missed."""
+        """Return the increase of a counter of rare events, between the readings around the window, to miss none."""
         before = max(0, int(np.searchsorted(self.at_ns, start_ns, side="right")) - 1)
         after = min(self.at_ns.size - 1, int(np.searchsorted(self.at_ns, end_ns, side="left")))
         return float(self.values[after] - self.values[before])
 
     def covered_ns(self, edges_ns: Nanoseconds) -> Nanoseconds:
-        """How long the readings reach into each interval, shape `(edges - 1,)`; 0 where it is in a gap of them."""
+        """Return how much of each interval the readings cover, shape `(edges - 1,)`; 0 in a gap between readings."""
         ends = np.clip(edges_ns, self.at_ns[0], self.at_ns[-1])
         lengths = np.diff(ends)
         next_before, next_after = np.searchsorted(self.at_ns, ends[:-1], "right"), np.searchsorted(self.at_ns, ends[1:])
@@ -70,7 +68,7 @@ class Track:
         return np.where(in_gap, 0, lengths)
 
     def most(self, edges_ns: Nanoseconds) -> Floats:
-        """The most that a gauge showed in each interval, shape `(edges - 1,)`; NaN where it was not read."""
+        """Return a gauge's maximum in each interval, shape `(edges - 1,)`; NaN where it was not read."""
         first = np.searchsorted(self.at_ns, edges_ns[:-1], side="left")
         stop = np.searchsorted(self.at_ns, edges_ns[1:], side="left")
         return np.array([self._most(*bounds) for bounds in zip(first, stop, edges_ns[:-1], strict=True)], dtype=float)
@@ -84,30 +82,30 @@ class Track:
 
 
 Tracks = Mapping[str, Track]
-"""Those of one broker, by figure."""
+"""The tracks of one broker, by name of the measurement."""
 
 
 def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
-    """The tracks of one broker, by figure; its samples come in any order."""
+    """Return the tracks of one broker; its samples may be in any order."""
     readings: dict[str, list[tuple[int, float]]] = {}
     restarts = 0
     last: dict[str, tuple[float, int]] = {}
-    """Of each counter: what it showed, and how many restarts were known of then."""
+    """By counter: its last value, and the number of restarts known at that time."""
     for sample in sorted(samples, key=lambda sample: sample.at_ns):
-        counters = {name: value for name, value in sample.figures.items() if FIGURES[name] == "counter"}
+        counters = {name: value for name, value in sample.figures.items() if name not in _GAUGES}
         restarts += _shows_restart(counters, last, restarts)
         for name, value in sample.figures.items():
-            if FIGURES[name] == "gauge":
+            if name in _GAUGES:
                 readings.setdefault(name, []).append((sample.at_ns, value))
                 continue
             known = readings.setdefault(name, [])
             before, restarts_before = last.get(name, (value, restarts))
-            again = value < before if name in _ALONE else restarts_before < restarts
+            restarted = value < before if name in _INDEPENDENT else restarts_before < restarts
             last[name] = value, restarts
             if name == "request_handler_idle_s":
-                _watch(readings, sample.at_ns, again=again)
-                again, before = False, value if again else before
-            known.append((sample.at_ns, (known[-1][1] if known else 0.0) + (value if again else value - before)))
+                _add_watched(readings, sample.at_ns, restarted=restarted)
+                restarted, before = False, value if restarted else before
+            known.append((sample.at_ns, (known[-1][1] if known else 0.0) + (value if restarted else value - before)))
     return {
         name: Track(np.array([at for at, _ in known], dtype=np.int64), np.array([value for _, value in known]))
         for name, known in readings.items()
@@ -115,64 +113,53 @@ def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
 
 
 def _shows_restart(counters: Mapping[str, float], last: Mapping[str, tuple[float, int]], restarts: int) -> bool:
-    """Whether a counter fell since the restarts that are known of. That of the network may be the machine's own."""
-    guides = counters.keys() & last.keys() - set(_ALONE) - set(_SUMS)
-    return any(last[name][1] == restarts and counters[name] < last[name][0] for name in guides)
+    """Return True if a counter decreased since the last known restart; network counters may be the machine's own."""
+    reliable = counters.keys() & last.keys() - set(_INDEPENDENT) - set(_SUMS)
+    return any(last[name][1] == restarts and counters[name] < last[name][0] for name in reliable)
 
 
-def _watch(readings: dict[str, list[tuple[int, float]]], at_ns: int, *, again: bool) -> None:
-    """Count the time that the handlers' idle time covers.
+def _add_watched(readings: dict[str, list[tuple[int, float]]], at_ns: int, *, restarted: bool) -> None:
+    """Add the time that the handlers' idle time covers.
 
-    A broker that is down is not busy: what is between the last reading before a restart and the first after it is
-    left out on both sides.
+    A broker that is down is not busy: the time between the last reading before a restart and the first one after it
+    counts neither as idle nor as covered.
     """
     known = readings.setdefault(WATCHED, [])
     before_ns, before_s = known[-1] if known else (at_ns, 0.0)
-    known.append((at_ns, before_s + (0.0 if again else (at_ns - before_ns) / NS_PER_S)))
+    known.append((at_ns, before_s + (0.0 if restarted else (at_ns - before_ns) / NS_PER_S)))
 
 
-Kind = Literal["counter", "gauge"]
+_GAUGES = ("machine_cores", "memory_bytes", "under_replicated", "leaders", "request_handler_pools")
 
-FIGURES: Mapping[str, Kind] = MappingProxyType(
-    {
-        "cpu_s": "counter",
-        "disk_read_bytes": "counter",
-        "disk_written_bytes": "counter",
-        "network_in_bytes": "counter",
-        "network_out_bytes": "counter",
-        "isr_shrinks": "counter",
-        "request_handler_idle_s": "counter",
-        **{
-            f"{request}_{part}_{what}": "counter"
-            for request in REQUESTS
-            for part in PARTS
-            for what in ("s", "requests")
-        },
-        "machine_cpu_s": "counter",
-        "session_cpu_s": "counter",
-        "machine_cores": "gauge",
-        "memory_bytes": "gauge",
-        "under_replicated": "gauge",
-        "leaders": "gauge",
-        "request_handler_pools": "gauge",
-    }
+FIGURES = (
+    *_GAUGES,
+    # counters
+    "cpu_s",
+    "disk_read_bytes",
+    "disk_written_bytes",
+    "network_in_bytes",
+    "network_out_bytes",
+    "isr_shrinks",
+    "request_handler_idle_s",
+    *(f"{request}_{part}_{what}" for request in REQUESTS for part in PARTS for what in ("s", "requests")),
+    "machine_cpu_s",
+    "session_cpu_s",
 )
-"""What a sample may hold.
+"""The measurements that a sample may contain.
 
-`request_handler_idle_s` is the time that the mean handler had nothing to do; of brokers before 4.3 that are
-controllers too it is that of their two pools together, and `request_handler_pools` is 2 (KIP-1207).
-`machine_cpu_s` is what all programs of this machine took of its cores, and what its host took of them for others;
+`request_handler_idle_s` is the idle time of an average request handler. Before Kafka 4.3, a broker that is also a
+controller counts two pools together, and `request_handler_pools` is 2 (KIP-1207).
+`machine_cpu_s` is the CPU time of all programs on this machine, and of its host's other virtual machines;
 `session_cpu_s` is this process's part of it.
-`produce_total_s` is the sum of the times of `produce_total_requests` requests, as Kafka counts them: each in whole
-milliseconds.
+`produce_total_s` is the sum of the times of `produce_total_requests` requests; Kafka counts each in whole milliseconds.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One reading of one broker; it holds some of the figures, others may come in a sample of their own."""
+    """One reading of one broker; it has some of the measurements, and others may be in a sample of their own."""
 
     at_ns: int
-    """Monotonic."""
+    """On the monotonic clock."""
     figures: Mapping[str, float]
-    """By the names in `FIGURES`."""
+    """By name, as in `FIGURES`."""

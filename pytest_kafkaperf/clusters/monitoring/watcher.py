@@ -1,4 +1,4 @@
-"""The watcher that reads the probes of brokers once a second, while load runs."""
+"""Watchers that read brokers' probes and a topic's state in the background once a second."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from aiokafka.client import AIOKafkaClient
@@ -26,25 +25,26 @@ from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 INTERVAL_S = 1.0
 
 MAX_SAMPLES = 4096
-"""Of each kind of probe and broker: more than an hour. Beyond it, every other of the older half goes."""
+"""Maximum number of samples per broker and kind of probe: more than an hour. Beyond that, the older half is thinned
+out."""
 
 EXIT_TIMEOUT_S = 1.0
-"""How long the end of a watch waits for readings that are under way."""
+"""Time that the end of a watch waits for readings in progress."""
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(slots=True)
 class _Log:
-    """What one kind of probe gave of one broker."""
+    """The samples and failures of one kind of probe of one broker."""
 
     samples: list[Sample] = field(default_factory=list)
     begun: int = 0
     ended: int = 0
-    """Readings: one that hangs has begun."""
+    """Numbers of started and of completed readings."""
     failures: int = 0
     reason: str = ""
-    """Of the last failure."""
+    """The reason of the last failure."""
 
     def add(self, sample: Sample) -> None:
         self.samples.append(sample)
@@ -53,25 +53,25 @@ class _Log:
             self.samples = [*self.samples[:half:2], *self.samples[half:]]
 
     def problem(self, *, gaps: bool) -> str:
-        """What is wrong with the readings, for people; empty where they are all there."""
+        """Describe missing readings for the user; empty if there are none."""
         if self.failures and not self.samples:
             return f": {self.reason}"
         if self.begun > self.ended and not self.samples:
             return ": it did not answer"
         if self.failures and gaps:
-            return f", {self.failures} times of {self.ended}: {self.reason}"
+            return f", {self.failures} of {self.ended} times: {self.reason}"
         return ""
 
 
 class BrokerWatcher(Generic[Key]):
-    """Reads probes once a second, each in a thread of its own, from entry to exit.
+    """Reads each probe once a second in a thread of its own, from entry to exit.
 
-    Readings are on one grid of instants, whatever one of them takes: a slow one misses instants, and delays nobody
-    else's. A probe that fails or hangs is counted and asked again.
+    All readings follow one grid of times: a slow probe misses some of them and does not delay others. A probe that
+    fails or hangs is counted and read again.
     """
 
     def __init__(self, probes: Callable[[], Mapping[Key, Sequence[Probe]]], *, interval_s: float = INTERVAL_S) -> None:
-        """Watch what `probes` gives, by broker; it is asked once an interval, as a broker may have been restarted."""
+        """Watch the probes that `probes` returns, by broker; it is called in each interval, as brokers may restart."""
         self._probes = probes
         self._interval_s = interval_s
         self._closing = threading.Event()
@@ -86,10 +86,8 @@ class BrokerWatcher(Generic[Key]):
         self._supervisor.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Take a last reading of each probe, and leave those that do not answer to themselves."""
+    def __exit__(self, *_: object) -> None:
+        """Take a last reading of each probe; do not wait longer for those that do not respond."""
         deadline_s = time.monotonic() + EXIT_TIMEOUT_S
         self._closing.set()
         self._supervisor.join(max(0.0, deadline_s - time.monotonic()))
@@ -101,7 +99,7 @@ class BrokerWatcher(Generic[Key]):
             reader.thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def samples(self) -> dict[Key, list[Sample]]:
-        """What was read, by broker, in the order of time; each probe gives samples of its own."""
+        """Return the samples by broker, in order of time; each probe makes samples of its own."""
         with self._lock:
             found: dict[Key, list[Sample]] = {broker: [] for broker, _ in self._logs}
             for (broker, _), log in self._logs.items():
@@ -109,22 +107,22 @@ class BrokerWatcher(Generic[Key]):
         return {broker: sorted(found[broker], key=lambda sample: sample.at_ns) for broker in sorted(found, key=str)}
 
     def unread(self, *, gaps: bool = True) -> list[str]:
-        """What could not be read, and why, for people; with `gaps` also what was read at other times."""
+        """Describe, for the user, what could not be read and why; `gaps` includes probes that failed only sometimes."""
         with self._lock:
-            told = [(broker, kind, log.problem(gaps=gaps)) for (broker, kind), log in self._logs.items()]
+            problems = [(broker, kind, log.problem(gaps=gaps)) for (broker, kind), log in self._logs.items()]
         return sorted(
-            f"broker {broker} could not be read ({kind}){problem}" for broker, kind, problem in told if problem
+            f"broker {broker} could not be read ({kind}){problem}" for broker, kind, problem in problems if problem
         )
 
     def _supervise(self) -> None:
-        for _ in self._instants(self._closing):
+        for _ in self._ticks(self._closing):
             try:
                 wanted = {(broker, probe) for broker, probes in self._probes().items() for probe in probes}
             except (OSError, ClusterError):
-                continue  # a cluster that is just changing: what was there goes on
+                continue  # the cluster is changing; keep the current readers
             with self._lock:
                 if self._closing.is_set():
-                    return  # the question took longer than the exit waits
+                    return  # `probes` took longer than the exit waits
                 for key in self._readers.keys() - wanted:
                     self._readers.pop(key).ended.set()
                 for key in wanted - self._readers.keys():
@@ -140,10 +138,10 @@ class BrokerWatcher(Generic[Key]):
         return _Reader(thread, ended)
 
     def _read_on(self, probe: Probe, log: _Log, ended: threading.Event) -> None:
-        for _ in self._instants(ended):
+        for _ in self._ticks(ended):
             self._read(probe, log)
         if self._closing.is_set():
-            self._read(probe, log)  # so that what happened until now is known
+            self._read(probe, log)  # a last reading, up to now
 
     def _read(self, probe: Probe, log: _Log) -> None:
         with self._lock:
@@ -151,7 +149,7 @@ class BrokerWatcher(Generic[Key]):
         before_ns = time.monotonic_ns()
         try:
             figures = probe.read()
-        except Exception as error:  # noqa: BLE001 - counted, and told; it must not end the watch of the rest
+        except Exception as error:  # noqa: BLE001 - counted and reported; the other probes go on
             with self._lock:
                 log.ended += 1
                 log.failures += 1
@@ -164,12 +162,12 @@ class BrokerWatcher(Generic[Key]):
             if figures:
                 log.add(Sample(at_ns=at_ns, figures=figures))
 
-    def _instants(self, ended: threading.Event) -> Iterator[None]:
-        """Come back at each instant of the grid, the next one being the next that is not over, until the end."""
+    def _ticks(self, ended: threading.Event) -> Iterator[None]:
+        """Yield at each time of the grid until the end; skip times that have passed."""
         while True:
             yield
-            past = math.floor((time.monotonic() - self._origin_s) / self._interval_s)
-            next_s = self._origin_s + (past + 1) * self._interval_s
+            passed = math.floor((time.monotonic() - self._origin_s) / self._interval_s)
+            next_s = self._origin_s + (passed + 1) * self._interval_s
             if ended.wait(max(0.0, next_s - time.monotonic())):
                 return
 
@@ -181,22 +179,22 @@ class _Reader:
 
 
 _ANSWER_TIMEOUT_S = 2
-"""Bound of one look; the next one may ask another broker."""
+"""Timeout of one request; the next one may go to another broker."""
 
 _TOPIC_EXIT_TIMEOUT_S = 5
 
-_GONE_LOOKS = 3
-"""In a row, at which brokers do not know a topic that was there: one that has just started may be late."""
+_MIN_UNKNOWN_RESPONSES = 3
+"""Consecutive responses without the topic that prove its deletion: a broker that has just started may not know it."""
 
 
 class TopicWatcher:
-    """Looks at a topic, in a thread of its own, from entry to exit; where no broker answers, it looks again."""
+    """Reads a topic's state in a thread of its own, from entry to exit; tries again if no broker responds."""
 
     def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
         self.states: list[tuple[int, PartitionState]] = []
-        """Each with its instant on the monotonic clock, in ns."""
+        """Each state with its time on the monotonic clock, in ns."""
         self._unknown = 0
-        """Looks in a row at which a broker did not know the topic."""
+        """Consecutive responses of brokers that did not know the topic."""
         self._servers = bootstrap_servers
         self._access = access
         self._topic = topic
@@ -212,8 +210,8 @@ class TopicWatcher:
         self._thread.join(_TOPIC_EXIT_TIMEOUT_S)
 
     def check(self) -> None:
-        """Raise ClusterLostError when the topic was there and is gone."""
-        if self.states and self._unknown >= _GONE_LOOKS:
+        """Raise `ClusterLostError` if the topic existed and was deleted."""
+        if self.states and self._unknown >= _MIN_UNKNOWN_RESPONSES:
             raise ClusterLostError(gone(self._topic))
 
     def _run(self) -> None:
@@ -232,13 +230,13 @@ class TopicWatcher:
                         if not connected:
                             await client.bootstrap()
                             connected = True
-                        await self._look(client)
+                        await self._read(client)
                 await asyncio.to_thread(self._closing.wait, INTERVAL_S)
         finally:
             await close(client)
 
-    async def _look(self, client: Any) -> None:
-        """Ask any broker that answers; the cluster's own view comes with the answer."""
+    async def _read(self, client: Any) -> None:
+        """Request the topic's metadata from any broker."""
         answer = await client.send(client.get_random_node(), ask_for_topics([self._topic]))
         at_ns = time.monotonic_ns()
         state: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}

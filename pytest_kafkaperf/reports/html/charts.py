@@ -96,7 +96,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ComparedRounds:
     """The baseline or the reference: what a test is compared with."""
 
     name: str
@@ -105,14 +105,14 @@ class Side:
     sessions: Sequence[Rounds]
 
 
-def standard(result: Result) -> list[Side]:
+def standard(result: Result) -> list[ComparedRounds]:
     """The reference, or else the baseline; nothing where there is neither."""
     reference = [one.metrics for one in result.sessions[0].reference or ()]
     if reference:
-        return [Side(name="reference", colour=REFERENCE, rounds=reference, sessions=[reference])]
+        return [ComparedRounds(name="reference", colour=REFERENCE, rounds=reference, sessions=[reference])]
     sessions = [session for session in result.baseline.sessions if session]
     rounds = list(itertools.chain.from_iterable(sessions))
-    return [Side(name="baseline", colour=BASELINE, rounds=rounds, sessions=sessions)] if rounds else []
+    return [ComparedRounds(name="baseline", colour=BASELINE, rounds=rounds, sessions=sessions)] if rounds else []
 
 
 def fresh_sessions(result: Result) -> list[Rounds]:

@@ -20,8 +20,8 @@ from pytest_kafkaperf.reports.html.charts import (
     NOW_SOFT,
     ROUNDS_AND_MEDIAN,
     Chart,
+    ComparedRounds,
     Scale,
-    Side,
     fresh_sessions,
     linear_ticks,
     literal,
@@ -109,7 +109,7 @@ def _compared(result: Result) -> list[str]:
     return [name for name in wanted if name in known and all(0 < value < math.inf for value in known[name])]
 
 
-def _row(result: Result, sides: Sequence[Side], name: str, centre: Rounds) -> list[_Lane]:
+def _row(result: Result, sides: Sequence[ComparedRounds], name: str, centre: Rounds) -> list[_Lane]:
     values = [one[name] for one in centre if one.get(name, 0) > 0]
     middle = statistics.median(values or result.values()[name])
 
@@ -223,7 +223,7 @@ def percentiles_chart(result: Result, family: str) -> Chart | None:
     )
 
 
-def _side_lines(side: Side, family: str, scale: Scale) -> Iterator[dict[str, Any]]:
+def _side_lines(side: ComparedRounds, family: str, scale: Scale) -> Iterator[dict[str, Any]]:
     """The median of each session, or where there is one only its rounds; and the median of all."""
     several = len(side.sessions) > 1
     each = [_over(session, family) for session in side.sessions] if several else side.rounds

@@ -234,7 +234,7 @@ def _calibrated(name: str, found: Calibrated) -> tuple[str, list[tuple[str, str]
 
 def _why(result: Result) -> Iterator[tuple[str, str]]:
     """Kind and text, what matters most first."""
-    yield from (("problem", text) for text in result.problems)
+    yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
         yield "changed", f"against the {standard_of(result)}: {', '.join(result.changed).replace(' -> ', ' → ')}"
     yield from (("warning", text) for text in result.warnings)
@@ -365,6 +365,6 @@ def command_for(result: Result, options: Mapping[str, str], *, reference_seed: i
     ]
     seed = [] if reference_seed is None else [f"--kafka-reference-seed={reference_seed}"]
     target = options.get("cluster", "auto")
-    started = result.cluster.provider if result.cluster.provider in ("local", "docker") else None
+    started = result.cluster.provider if result.cluster.provider != "external" else None
     cluster = [f"--kafka-cluster={started or target}"] if started or target != "auto" else []
     return shlex.join(["pytest", result.nodeid, *cluster, *given, *seed])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import socket
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
-    "a PLAINTEXT one; how to log in elsewhere, --kafka-client-config=FILE tells"
+    "a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE"
 )
 
 
@@ -73,7 +71,6 @@ def after(cluster: Cluster, expected: dict[str, str]) -> dict[str, str]:
     return found
 
 
-@pytest.mark.broker
 def test_an_external_cluster_is_used_as_it_is(servers: str) -> None:
     """The same test file runs on a laptop and on staging: what cannot be applied there is told."""
     spec = ClusterSpec.of({"version": "4.0.0", "heap": "1g", "config": {"num.io.threads": 4}})
@@ -87,7 +84,6 @@ def test_an_external_cluster_is_used_as_it_is(servers: str) -> None:
         cluster.check()
 
 
-@pytest.mark.broker
 def test_what_its_owner_changed_is_told_and_where_its_brokers_live_is_not(servers: str) -> None:
     """A foreign cluster restarted on other ports is the same cluster; one with other threads is not."""
     with provision(ClusterSpec(), target=servers) as cluster:
@@ -112,7 +108,6 @@ def test_what_its_owner_changed_is_told_and_where_its_brokers_live_is_not(server
         }
 
 
-@pytest.mark.broker
 def test_an_applications_own_cluster_tells_its_properties_too(servers: str) -> None:
     """Its fixture gives an address, and a regression there has the same causes."""
     own = Cluster(
@@ -125,7 +120,6 @@ def test_an_applications_own_cluster_tells_its_properties_too(servers: str) -> N
     assert with_config(told) == told
 
 
-@pytest.mark.broker
 def test_a_property_that_is_changed_at_run_time_is_told_from_then_on(servers: str) -> None:
     """By `kafka-configs`, on a Friday afternoon."""
     cluster = with_config(Cluster(bootstrap_servers=servers))
@@ -139,8 +133,6 @@ def test_a_property_that_is_changed_at_run_time_is_told_from_then_on(servers: st
     assert after(cluster, config_of(cluster)) == config_of(cluster)
 
 
-@pytest.mark.broker
-@pytest.mark.slow
 def test_brokers_that_disagree_are_told_one_by_one() -> None:
     """One broker with the old file is a cause of its own."""
     spec = ClusterSpec.of({"brokers": 3, "heap": "256m", "config": {"num.io.threads": 4, "log.retention.hours": 1}})
@@ -157,7 +149,6 @@ def test_brokers_that_disagree_are_told_one_by_one() -> None:
         assert config_of(with_config(cluster)) == {"log.retention.hours": "1", "num.io.threads": "4"}
 
 
-@pytest.mark.broker
 def test_a_cluster_that_refuses_to_tell_its_properties_is_used_all_the_same() -> None:
     """Who may write to a topic may often not look at brokers."""
     config = {
@@ -170,60 +161,16 @@ def test_a_cluster_that_refuses_to_tell_its_properties_is_used_all_the_same() ->
         assert with_config(client) is client
 
 
-def test_servers_that_do_not_answer_are_given_up_soon() -> None:
-    """The load that follows tells better what is wrong."""
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        for server in ("127.0.0.1:9", f"127.0.0.1:{silent.getsockname()[1]}"):
-            cluster = Cluster(bootstrap_servers=server)
-            began_s = time.monotonic()
-            assert with_config(cluster) is cluster
-            assert time.monotonic() - began_s < 10
-
-
-@pytest.mark.broker
 def test_one_of_several_servers_is_enough_to_find_the_cluster(servers: str) -> None:
     """Bootstrap servers are there for redundancy."""
     with provision(ClusterSpec(), target=f"127.0.0.1:9,{servers}") as cluster:
         assert cluster.brokers == 1
 
 
-@pytest.mark.broker
 @pytest.mark.usefixtures("_impatient")
 def test_fewer_brokers_than_asked_for_are_an_error(servers: str) -> None:
     """Three brokers and one are two different measurements."""
     with pytest.raises(ClusterError) as raised, provision(ClusterSpec(brokers=3), target=servers):
         pass
 
-    assert str(raised.value) == f"{servers} is not ready after 2 s: 1 of 3 brokers are there{HINT}"
-
-
-@pytest.mark.usefixtures("_impatient")
-def test_servers_that_refuse_connections_are_named_with_the_reason(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """One error that says it all, and no noise of the client library before it."""
-    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="127.0.0.1:9"):
-        pass
-
-    assert str(raised.value) == (
-        '127.0.0.1:9 is not ready after 2 s: no connection; Unable connect to "127.0.0.1:9": '
-        f"[Errno {errno.ECONNREFUSED}] Connect call failed ('127.0.0.1', 9){HINT}"
-    )
-    assert caplog.text == ""
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.usefixtures("_impatient")
-def test_a_server_that_never_answers_is_given_up_in_time() -> None:
-    """A port that something else than Kafka listens on."""
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        server = f"127.0.0.1:{silent.getsockname()[1]}"
-
-        with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server):
-            pass
-
-    assert str(raised.value) == f"{server} is not ready after 2 s: no answer{HINT}"
+    assert str(raised.value) == f"{servers} is not ready after 2 s: 1 of 3 brokers are up{HINT}"

@@ -1,90 +1,15 @@
-"""A broker that goes and comes back under load, and what brokers tell meanwhile."""
+"""A broker that goes and comes back under load."""
 
 from __future__ import annotations
 
-import time
-
-import pytest
-
-from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.core.metrics import HOST_METRICS, JMX_METRICS
-from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.scenario.scenario import Scenario
-
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
-
-KILLED_S = 3.0
-STARTED_S = 11.0
-"""The controller has given the killed one up by then (6 s): one that starts before may be back unseen."""
+from tests.support.failover import kill_and_start_a_broker, pause_a_broker
 
 
-@pytest.mark.parametrize(
-    "provider", ["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended])]
-)
-def test_a_broker_that_is_killed_and_comes_back_loses_nothing_and_shows(provider: str) -> None:
-    """Three brokers, three replicas, acks=all, idempotence: the promise of Kafka, and what keeping it costs."""
-    spec = ClusterSpec.of({"brokers": 3, "heap": "300m", "jmx": True, "config": {"broker.session.timeout.ms": 6000}})
-    scenario = Scenario.of(
-        {
-            "rate": 300,
-            "record_size": "1 KiB",
-            "duration": 25,
-            "warmup": 4,
-            "rounds": 1,
-            "consumers": 1,
-            "replication_factor": 3,
-            "topic_config": {"min.insync.replicas": 2},
-            "idempotence": True,
-        }
-    )
-    with provision(spec, target=provider) as cluster:
-        actions = [
-            Action(KILLED_S, lambda: cluster.stop_broker(2, kill=True)),
-            Action(STARTED_S, lambda: cluster.start_broker(2)),
-        ]
-        (ran,) = run_scenario(scenario, cluster, actions=actions)
-
-    assert ran.metrics["lost"] == ran.metrics["duplicated"] == ran.metrics["errors"] == 0
-    told = "\n".join(ran.warnings)
-    assert f"at {KILLED_S} s: broker 2 killed" in told
-    assert f"at {STARTED_S} s: broker 2 started" in told
-    assert "under-replicated from" in told
-    assert "throughput fell to" in told
-    assert 2 < ran.metrics["recovery"] < 22  # the session's timeout, an election, and what had piled up
-    assert {*HOST_METRICS, *JMX_METRICS} - {*ran.metrics} <= {"broker.disk.read", "broker.disk.write"}
-    assert ran.metrics["broker.under_replicated"] > 0
-    assert 0 < ran.metrics["broker.cpu"] < 8
-    assert 100e6 < ran.metrics["broker.memory"] < 3e9
-    assert 0 < ran.metrics["broker.handlers.idle"] <= 1
-    assert 0 < ran.metrics["broker.produce.time"] < 30
-    assert {"1", "2", "3"} <= {*ran.uses}
-    assert ran.brokers is not None
-    assert ran.brokers["first_s"] == ran.series["produce"]["first_s"]
+def test_a_broker_that_is_killed_and_comes_back_loses_nothing_and_shows() -> None:
+    """Three brokers, three replicas, acks=all and idempotence: Kafka promises that no record is lost."""
+    kill_and_start_a_broker("local")
 
 
-@pytest.mark.parametrize(
-    "provider", ["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended])]
-)
-def test_a_paused_broker_stalls_the_load_for_as_long(provider: str) -> None:
+def test_a_paused_broker_stalls_the_load_for_as_long() -> None:
     """No connection breaks and no leader moves: only time passes."""
-    scenario = Scenario.of({"rate": 200, "duration": 4, "warmup": 2, "rounds": 1})
-    with provision(ClusterSpec(heap="300m"), target=provider) as cluster:
-
-        def stall() -> None:
-            cluster.pause_broker(1)
-            time.sleep(1)
-            cluster.resume_broker(1)
-
-        (ran,) = run_scenario(scenario, cluster, actions=[Action(1.5, stall)])
-
-        assert ran.metrics["lost"] == ran.metrics["errors"] == 0
-        assert 0.9 < ran.metrics["produce.latency.max"] < 5
-        assert "at 1.5 s: broker 1 paused" in ran.warnings
-        with pytest.raises(UsageError) as raised:
-            cluster.stop_broker(7)
-        assert str(raised.value) == "no broker 7 in this cluster; its brokers are [1]"
-        with pytest.raises(UsageError, match="broker 1 runs already"):
-            cluster.start_broker(1)
+    pause_a_broker("local")

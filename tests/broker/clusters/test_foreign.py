@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import javaproperties
 import pytest
 from pydantic import SecretStr
 
@@ -15,52 +14,19 @@ from pytest_kafkaperf.clusters import external
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
-from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.scenario.scenario import Scenario
-from tests.support.strangers import groups, topics
+from tests.support.external_cluster import SECURED, Foreign, foreign_cluster, load_and_restart
 
-pytestmark = [pytest.mark.broker]
-
-HEAP = "256m"
-SECURED = "sasl_scram+tls"
 PROTOCOLS = {None: "PLAINTEXT", SECURED: "SASL_SSL"}
 ERROR_WITHIN_S = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """A cluster, and what its owner gives to those who may use it."""
-
-    owned: Cluster
-    security: str | None
-    properties: Path
-
-    def written(self, access: Access, name: str) -> Path:
-        """Another file of client properties, beside the right one."""
-        return write(self.properties.with_name(name), access)
-
-
-def write(path: Path, access: Access) -> Path:
-    path.write_text(javaproperties.dumps(access.properties()), encoding="latin-1")
-    return path
-
-
-def load(cluster: Cluster) -> dict[str, float]:
-    """Metrics of one round, with a group of consumers."""
-    fields = {"records": 3000, "warmup": 0.2, "rounds": 1, "consumers": 1, "partitions": 2, "idempotence": True}
-    (one,) = run_scenario(Scenario.of(fields), cluster)
-    assert one.problems == ()
-    return dict(one.metrics)
 
 
 @pytest.fixture(scope="module")
 def foreign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
     security: str | None = request.param
-    with provision(ClusterSpec.of({"security": security, "heap": HEAP}), target="local") as owned:
-        file = write(tmp_path_factory.mktemp("foreign") / "client.properties", owned.access)
-        yield Foreign(owned, security, file)
+    with foreign_cluster(security, tmp_path_factory.mktemp("foreign")) as cluster:
+        yield cluster
 
 
 both = pytest.mark.parametrize("foreign", [None, SECURED], ids=["plaintext", SECURED], indirect=True, scope="module")
@@ -86,36 +52,16 @@ def test_a_foreign_cluster_is_ready_and_tells_of_itself(foreign: Foreign) -> Non
             with pytest.raises(UsageError) as raised:
                 control(1)
             assert str(raised.value) == (
-                f"the brokers at {servers} are not this session's to stop or to start; "
-                "use --kafka-cluster=local or docker"
+                f"this session did not start the brokers at {servers} and cannot stop or start them; "
+                "use --kafka-cluster=local or --kafka-cluster=docker"
             )
     foreign.owned.check()  # and it outlives its user
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "foreign",
-    [pytest.param(None, id="plaintext", marks=pytest.mark.extended), pytest.param(SECURED, id=SECURED)],
-    indirect=True,
-    scope="module",
-)
+@secured
 def test_load_on_a_foreign_cluster_is_exact_and_leaves_nothing_also_after_a_restart(foreign: Foreign) -> None:
     """Its owner finds neither topics nor groups afterwards, and may restart a broker between two runs."""
-    spec, servers = ClusterSpec(), foreign.owned.bootstrap_servers
-    with provision(spec, target=servers, client_properties=foreign.properties) as cluster:
-        for restart in (True, False):
-            metrics = load(cluster)
-            assert {name: metrics[name] for name in ("lost", "duplicated", "errors", "reordered")} == {
-                "lost": 0,
-                "duplicated": 0,
-                "errors": 0,
-                "reordered": 0,
-            }
-            assert topics(foreign.owned) == set()
-            assert groups(foreign.owned) == set()
-            if restart:
-                foreign.owned.stop_broker(1)
-                foreign.owned.start_broker(1)
+    load_and_restart(foreign)
 
 
 @pytest.fixture
@@ -155,7 +101,7 @@ def test_a_certificate_of_another_authority_is_told_as_such(foreign: Foreign) ->
     file = foreign.written(access, "authority.properties")
     told = refused(foreign.owned.bootstrap_servers, file)
     assert "certificate verify failed" in told
-    assert f"Check that 'ssl.truststore.location' in {file} has the certificate of the brokers' authority" in told
+    assert f"Check that 'ssl.truststore.location' in {file} contains the certificate of the brokers' authority" in told
 
 
 @secured

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tests.support.sessions import Session
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("cache")]
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
@@ -80,7 +80,7 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
 def test_a_disk_that_is_not_there_is_named() -> None:
     """A mistyped path: a folder that is made for it would be on the system's disk."""
     with (
-        pytest.raises(ClusterError, match="there is no folder /mnt/nowhere; create it on the disk that is meant"),
+        pytest.raises(ClusterError, match="no such folder /mnt/nowhere; create it on the intended disk"),
         provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
     ):
         pass
@@ -182,7 +182,6 @@ def test_what_a_killed_session_left_is_swept_by_the_next_one(
     assert left() == []
 
 
-@pytest.mark.slow
 def test_a_living_session_is_left_alone_by_the_sweep_of_another(
     session: Callable[..., AbstractContextManager[Session]], left: Callable[[], list[str]]
 ) -> None:
@@ -291,16 +290,11 @@ def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.
     ) in str(raised.value)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "version",
-    ["3.9.1", *(pytest.param(version, marks=pytest.mark.extended) for version in ("4.0.1", "4.1.1", "4.2.1"))],
-)
 def test_another_version_is_run_where_one_is_named(
-    version: str, kafka: distribution.Distribution, monkeypatch: pytest.MonkeyPatch
+    kafka: distribution.Distribution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`--kafka-version` picks the broker."""
     monkeypatch.setenv(distribution.CACHE_VARIABLE, str(kafka.storage.parents[2]))  # the user's own
 
-    with provision(ClusterSpec(version=version), target="local") as cluster:
-        assert cluster.version == version
+    with provision(ClusterSpec(version="3.9.1"), target="local") as cluster:
+        assert cluster.version == "3.9.1"

@@ -3,48 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.runner.warmup import preheat
-from pytest_kafkaperf.scenario.scenario import Scenario
-from tests.support.strangers import topics
-
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
-
-SHORT = Scenario.of({"duration": "1 s", "warmup": "200 ms", "rounds": 1, "record_size": "1 KiB", "acks": 1})
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.rounds import Side
+from tests.support.cluster_life import SHORT, renew
+from tests.support.rounds import run_scenario
 
 
-@pytest.mark.parametrize(
-    "provider", [pytest.param("local", marks=pytest.mark.extended), pytest.param("docker", marks=pytest.mark.docker)]
-)
-def test_brokers_start_anew_and_what_was_set_up_stays(
-    provider: str, quota: Callable[..., AbstractContextManager[None]]
-) -> None:
+@pytest.mark.docker
+def test_brokers_start_anew_and_what_was_set_up_stays() -> None:
     """A quota that a fixture has set is part of the test: without, a regression would be cleared."""
-    with (
-        provision(ClusterSpec(config={"quota.window.num": "2"}), target=provider) as cluster,
-        quota(cluster, producer_byte_rate=300_000),
-    ):
-        topic = f"{PREFIX}-kept"
-        Admin(cluster.bootstrap_servers, cluster.access).create_topic(topic, SHORT)
-        servers, processes = cluster.bootstrap_servers, cluster.pids
-        cluster.renew()
-        assert cluster.bootstrap_servers == servers
-        assert topic in topics(cluster)
-        (ran,) = run_scenario(SHORT, cluster)
-        assert ran.metrics["produce.bandwidth"] < 1_500_000
-        if provider == "local":
-            assert not {*cluster.pids} & {*processes}
+    renew("docker")
 
 
 def test_all_of_several_brokers_come_back() -> None:
@@ -74,7 +50,8 @@ def test_brokers_are_preheated_once_with_each_scenario_after_each_start(broker: 
     def heat(cluster: Cluster, duration_s: float = 0.4, **changes: object) -> int:
         runs.clear()
         scenario = SHORT.model_copy(update={"rounds": 3, "rate": 10, "topic": "not-there", **changes})
-        preheat(scenario, cluster, duration_s=duration_s, on_progress=lambda number, _: runs.append(number))
+        side = Side(scenario, cluster, on_progress=lambda _, number, __: runs.append(number))
+        side.warm_up(duration_s=duration_s, allocation=WorkerAllocation(), label="")
         return len(runs)
 
     with provision(ClusterSpec(), target="local") as cluster:

@@ -10,12 +10,9 @@ import pytest
 
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.histogram import Histogram, merged
-from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.proxy import ProxiedBroker
-from tests.support.rounds import Load, Once
-
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+from tests.support.rounds import Load, Once, run_scenario
 
 DELAYS_S = (0.0, 0.02)
 TURNS = 3

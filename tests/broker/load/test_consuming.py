@@ -15,8 +15,6 @@ from tests.support.topic_log import Log
 if TYPE_CHECKING:
     from tests.support.rounds import Load, Ran
 
-pytestmark = pytest.mark.broker
-
 
 def received_by_group(ran: Ran) -> dict[int, int]:
     """Records due in the window."""

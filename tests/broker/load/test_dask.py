@@ -5,179 +5,45 @@ Linux gives a process a monotonic clock of its own (time_namespaces(7)): to its 
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import sys
-import sysconfig
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psutil
 import pytest
-from distributed import Client
 
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.core.errors import ClusterError, LoadError
+from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import WorkerPool
-from pytest_kafkaperf.load.dask.clocks import Reading, clock_name
-from pytest_kafkaperf.load.dask.workers import DaskWorkers, _difference, _refuse_loopback
-from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.load.dask.clocks import clock_name
+from pytest_kafkaperf.load.dask.workers import DaskWorkers
 from pytest_kafkaperf.scenario.scenario import Scenario
-from tests.support.rounds import Once, faults, within
+from tests.support.audit_task import UNREADABLE
+from tests.support.dask_faults import kill_a_worker
+from tests.support.dask_workers import (
+    AHEAD_S,
+    Workers,
+    can_be_elsewhere,
+    dask,
+    left_behind,
+    load_processes,
+    wait_for_load_processes,
+)
+from tests.support.rounds import Once, faults, run_scenario, within
 from tests.support.strangers import drop_topic, topics
 
-from .test_pool import TASK
-
 if TYPE_CHECKING:
-    from distributed.scheduler import Scheduler
-
     from pytest_kafkaperf.clusters.spec import Cluster
     from tests.support.rounds import Load
 
-AHEAD_S = 1000
-"""By how much the other clock is ahead."""
-_START_S = 30
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="machines with clocks of their own are made by Linux")
 
 
-@dataclass(slots=True)
-class Workers:
-    """A Dask cluster of processes: a scheduler and its workers."""
-
-    port: int
-    scheduler: subprocess.Popen[bytes]
-    log: Path
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    @property
-    def allocation(self) -> WorkerAllocation:
-        return WorkerAllocation(scheduler=self.address)
-
-    def client(self) -> Client:
-        return Client(self.address, set_as_default=False)
-
-    def add(self, *, elsewhere: bool = False, nanny: bool = False, threads: int = 1, **environment: str) -> None:
-        """Start a worker, perhaps on a machine with another clock, and wait until it is known."""
-        with self.client() as client:
-            before = len(client.nthreads())
-            own = ["unshare", "--time", f"--monotonic={AHEAD_S}", "--fork", "--kill-child"] if elsewhere else []
-            self.workers.append(
-                subprocess.Popen(
-                    [
-                        *(*own, sys.executable, "-m", "distributed.cli.dask_worker", self.address, "--no-dashboard"),
-                        *("--host", "127.0.0.1", "--nthreads", str(threads), "--nanny" if nanny else "--no-nanny"),
-                    ],
-                    stderr=self.log.open("ab"),
-                    env={**os.environ, **environment},
-                )
-            )
-            client.wait_for_workers(before + 1, timeout=_START_S)
-
-    def worker(self, place: int) -> psutil.Process:
-        """A worker's process itself."""
-        process = psutil.Process(self.workers[place].pid)
-        return process if "unshare" not in process.name() else process.children()[0]
-
-
-@contextlib.contextmanager
-def dask(folder: Path) -> Iterator[Workers]:
-    """A scheduler without workers."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    log = folder / "dask.log"
-    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
-    with log.open("ab") as words:
-        scheduler = subprocess.Popen([*command, "--no-dashboard"], stderr=words)
-    running = Workers(port=port, scheduler=scheduler, log=log)
-    try:
-        with Client(running.address, timeout=_START_S, set_as_default=False):
-            pass
-        yield running
-    finally:
-        for together in (running.workers, [scheduler]):  # a worker without a scheduler takes its time
-            for process in together:
-                process.terminate()
-            for process in together:
-                try:
-                    process.wait(5)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait(5)
-
-
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
-    """Three workers, the last of them on a machine with another clock; nobody may end them."""
-    with dask(tmp_path_factory.mktemp("dask")) as workers:
-        workers.add()
-        workers.add(nanny=True)
-        workers.add(elsewhere=can_be_elsewhere())
-        yield workers
-
-
-@functools.cache
-def can_be_elsewhere() -> bool:
-    """Whether a process here may have a clock of its own."""
-    if shutil.which("unshare") is None:
-        return False
-    tried = subprocess.run(["unshare", "--time", "--monotonic=1", "--fork", "true"], capture_output=True, check=False)
-    return tried.returncode == 0
-
-
 elsewhere = pytest.mark.skipif(not can_be_elsewhere(), reason="no right to give a process a clock of its own")
-
-
-def left_behind(workers: Workers) -> tuple[list[str], list[str], int]:
-    """Of ours, on the scheduler: plugins, handlers and tasks."""
-
-    def look(dask_scheduler: Scheduler) -> tuple[list[str], list[str], int]:
-        plugins = [name for name in dask_scheduler.plugins if name.startswith("kafkaperf")]
-        handlers = [name for name in dask_scheduler.handlers if name.startswith("kafkaperf")]
-        return plugins, handlers, len(dask_scheduler.tasks)
-
-    with workers.client() as client:
-        deadline = time.monotonic() + 5
-        while (found := client.run_on_scheduler(look))[2] and time.monotonic() < deadline:
-            time.sleep(0.1)
-    seen: tuple[list[str], list[str], int] = found
-    return seen
-
-
-def load_processes() -> list[psutil.Process]:
-    """Worker processes on the machines of a Dask cluster, which are all here."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if "pytest_kafkaperf.load.dask.hosted" in " ".join(process.info["cmdline"] or [])
-        and process.status() != psutil.STATUS_ZOMBIE
-    ]
-
-
-def wait_for_load_processes(*, some: bool) -> None:
-    """Until there are some, or none."""
-    deadline = time.monotonic() + _START_S
-    while bool(load_processes()) != some:
-        assert time.monotonic() < deadline, load_processes()
-        time.sleep(0.1)
-
-
-# What needs no broker
 
 
 def test_the_clock_of_another_machine_is_known(three: Workers) -> None:
@@ -196,7 +62,7 @@ def test_the_clock_of_another_machine_is_known(three: Workers) -> None:
 def test_an_audit_runs_there_and_says_why_it_cannot(three: Workers) -> None:
     """The reason comes from the other machine, which it names."""
     with DaskWorkers(three.address) as workers, WorkerPool(1, workers.place) as pool:
-        reason = pool.audit(TASK)
+        reason = pool.audit(UNREADABLE)
     assert isinstance(reason, str)
     assert reason.startswith("the log could not be read: KafkaConnectionError(")
     assert "(on the Dask worker tcp://127.0.0.1:" in reason
@@ -225,26 +91,6 @@ def test_without_workers_it_says_how_to_start_some(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "problem"),
-    [
-        ("Python", sysconfig.get_python_version(), None),
-        ("Python", "3.9", f"X has Python 3.9, here it is {sysconfig.get_python_version()}: install the same on both"),
-        ("aiokafka", version("aiokafka"), None),
-        ("aiokafka", "0.1.2", f"X has aiokafka 0.1.2, here it is {version('aiokafka')}: install the same on both"),
-        (
-            "pytest-kafkaperf",
-            None,
-            "X has no pytest-kafkaperf: install it there, with "
-            f"'pip install pytest-kafkaperf[dask]=={version('pytest-kafkaperf')}'",
-        ),
-    ],
-)
-def test_versions_that_differ_are_named(name: str, version: str | None, problem: str | None) -> None:
-    """Figures of two programs are no measurement; corrections of Python make no difference."""
-    assert _difference("X", name, version) == problem
-
-
 def test_a_worker_with_another_version_is_refused_before_any_load(tmp_path: Path) -> None:
     """Its own metadata tell, before anything of ours is imported there."""
     info = tmp_path / "site" / "aiokafka-0.1.2.dist-info"
@@ -258,29 +104,6 @@ def test_a_worker_with_another_version_is_refused_before_any_load(tmp_path: Path
         assert left_behind(workers) == ([], [], 0)
 
 
-@pytest.mark.parametrize(
-    ("servers", "refused"),
-    [
-        ("127.0.0.1:9092", True),
-        ("localhost:9092,[::1]:9093", True),
-        ("127.0.0.1:9092,broker:9092", False),
-        ("broker:9092", False),
-        ("10.0.0.1:9092", False),
-    ],
-)
-def test_brokers_on_loopback_are_no_use_to_other_machines(servers: str, *, refused: bool) -> None:
-    """A timeout after 20 s would not say why."""
-    away = [Reading(name="x", host="another-machine", offset_ns=0, uncertainty_ns=0)]
-    here = [Reading(name="x", host=socket.gethostname(), offset_ns=0, uncertainty_ns=0)]
-    _refuse_loopback(servers, here)
-    with pytest.raises(LoadError, match="another-machine") if refused else contextlib.nullcontext():
-        _refuse_loopback(servers, [*here, *away])
-
-
-# What needs one
-
-
-@pytest.mark.broker
 def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) -> None:
     """The same figures as from processes here, and nothing is left anywhere."""
     scenario = Scenario.of(
@@ -309,7 +132,6 @@ def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) 
 
 
 @elsewhere
-@pytest.mark.broker
 def test_machines_begin_together_and_time_by_one_clock(broker: Cluster, three: Workers, load: Load) -> None:
     """One clock is 1000 s ahead: without its offset nothing here could hold."""
     ran = load(broker, allocation=three.allocation, rate=1000, producers=2, consumers=1, duration=2)
@@ -337,7 +159,6 @@ def test_machines_begin_together_and_time_by_one_clock(broker: Cluster, three: W
     assert only.metrics["e2e.latency.p50"] >= only.metrics["produce.delay.p50"]
 
 
-@pytest.mark.broker
 def test_a_file_of_samples_goes_along(broker: Cluster, three: Workers, tmp_path: Path) -> None:
     """On another machine there is no such file."""
     samples = tmp_path / "samples.txt"
@@ -352,7 +173,6 @@ def test_a_file_of_samples_goes_along(broker: Cluster, three: Workers, tmp_path:
     assert only.shares[0].sent == 500
 
 
-@pytest.mark.broker
 def test_several_shares_go_to_one_worker_with_one_thread(broker: Cluster, tmp_path: Path) -> None:
     """They are ready together or never."""
     with dask(tmp_path) as workers:
@@ -365,71 +185,11 @@ def test_several_shares_go_to_one_worker_with_one_thread(broker: Cluster, tmp_pa
     assert len(only.shares) == 4
 
 
-@pytest.mark.broker
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "nanny", [pytest.param(False, id="no-nanny"), pytest.param(True, id="nanny", marks=pytest.mark.extended)]
-)
-def test_a_worker_that_is_killed_makes_its_round_invalid(broker: Cluster, tmp_path: Path, *, nanny: bool) -> None:
-    """It is named, nothing hangs, its load ends with it and is run nowhere else; the next round has those left."""
-    with dask(tmp_path) as workers:
-        for place in range(3):
-            workers.add(nanny=nanny and place == 0)
-        victim = workers.worker(0)
-        if nanny:
-            victim = max(victim.children(recursive=True), key=lambda child: child.memory_info().rss)
-        kill = Once(lambda: os.kill(victim.pid, signal.SIGKILL), after_s=0.5)
-        ended: list[float] = []
-        scenario = Scenario.of({"rate": 500, "producers": 3, "consumers": 0, "rounds": 2, "warmup": 0.3, "duration": 3})
-
-        def watch(number: int, progress: Any) -> None:
-            kill(number, progress)
-            if number == 2 and not ended:
-                ended.append(time.monotonic())
-
-        first, second = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=watch)
-        assert left_behind(workers) == ([], [], 0)
-
-    assert kill.done_s is not None
-    assert ended[0] - kill.done_s < 20
-    assert [problem.partition(" on ")[0].rpartition(":")[0] for problem in first.problems] == [
-        "the Dask worker tcp://127.0.0.1"
-    ]
-    assert first.problems[0].endswith(" was lost: killed, out of memory, or cut off from the scheduler")
-    assert faults(second) == []
-    assert len(second.shares) == 3
-    assert load_processes() == []
+def test_a_worker_that_is_killed_makes_its_round_invalid(broker: Cluster, tmp_path: Path) -> None:
+    """The round names the worker, nothing hangs, and no other worker takes over its load."""
+    kill_a_worker(broker, tmp_path, nanny=False)
 
 
-@pytest.mark.broker
-@pytest.mark.slow
-@pytest.mark.extended
-def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path: Path) -> None:
-    """Its connection stays; the next round has those that answer."""
-    with dask(tmp_path) as workers:
-        workers.add()
-        workers.add()
-        victim = workers.worker(0)
-        stop = Once(victim.suspend, after_s=0.5)
-        ended: list[float] = []
-
-        def watch(number: int, progress: Any) -> None:
-            stop(number, progress)
-            if number == 2 and not ended:
-                ended.append(time.monotonic())
-
-        scenario = Scenario.of({"rate": 500, "producers": 2, "rounds": 2, "warmup": 0.3, "duration": 10})
-        first, second = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=watch)
-        victim.resume()
-
-    assert stop.done_s is not None
-    assert ended[0] - stop.done_s < 30
-    (problem,) = first.problems
-    assert problem.endswith(" was not heard of for 8 s: its machine or the network is down")
-    assert faults(second) == []
-
-
-@pytest.mark.broker
 def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
     """However that ends: nobody is there to tell its workers."""
     with dask(tmp_path) as workers:
@@ -456,8 +216,6 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
             drop_topic(broker, name)
 
 
-@pytest.mark.broker
-@pytest.mark.slow
 def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp_path: Path) -> None:
     """Within a bound, and no load goes on."""
     with dask(tmp_path) as workers:
@@ -468,4 +226,4 @@ def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp
         assert kill.done_s is not None
         assert time.monotonic() - kill.done_s < 40
         wait_for_load_processes(some=False)
-    assert any("the Dask scheduler" in problem for problem in only.problems)
+    assert any("the Dask scheduler" in problem.text for problem in only.problems)

@@ -17,14 +17,12 @@ from aiokafka.protocol.admin import CreateAclsRequest
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.rounds import run_scenario
 from tests.support.strangers import left_behind, make_topic, on_a_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-pytestmark = pytest.mark.broker
 
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -63,7 +61,9 @@ def refusals(cluster: Cluster, **fields: Any) -> list[str]:
 
 def run_advice(cluster: Cluster, refused: list[str]) -> None:
     """Grant what the errors say, as Kafka's own tool would; it is not among the jars of a broker any more."""
-    requests = [request for text in refused for request in asked_for(cluster, text.partition("; or name one")[0])]
+    requests = [
+        request for text in refused for request in asked_for(cluster, text.partition("; or use an existing")[0])
+    ]
 
     async def grant() -> None:
         client = AIOKafkaClient(bootstrap_servers=inside(cluster).bootstrap_servers)
@@ -103,14 +103,16 @@ def asked_for(cluster: Cluster, text: str) -> Iterator[Any]:
 def test_what_is_missing_is_told_step_by_step_until_the_load_runs(guarded: Cluster) -> None:
     """Each advice, followed to the letter, takes the run one step further; nothing of a step stays behind."""
     servers = guarded.bootstrap_servers
-    granting = f"an administrator can: kafka-acls --bootstrap-server {servers} --add --allow-principal User:kafkaperf"
+    granting = (
+        f"an administrator can grant it: kafka-acls --bootstrap-server {servers} --add --allow-principal User:kafkaperf"
+    )
 
     refused = refusals(guarded, consumers=1, transaction_size=100)
     assert refused == [
         "the run cannot create its topic: the cluster does not grant READ, WRITE, CREATE, DELETE and DESCRIBE on "
         f"topics that begin with 'kafkaperf-' to user 'kafkaperf'; {granting} --operation Read --operation Write "
         "--operation Create --operation Delete --operation Describe --topic kafkaperf- --resource-pattern-type "
-        "prefixed; or name one that exists by topic='NAME'"
+        "prefixed; or use an existing topic: topic='NAME'"
     ]
     run_advice(guarded, refused)
 

@@ -15,8 +15,6 @@ from tests.support.topic_log import Log, Record
 if TYPE_CHECKING:
     from tests.support.rounds import Load
 
-pytestmark = pytest.mark.broker
-
 CLOSED: dict[str, Any] = {"warmup": 0}
 OPEN: dict[str, Any] = {"rate": 4000, "warmup": 0.2}
 SIGMAS = 5

@@ -6,153 +6,17 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.acls import Operation
 from pytest_kafkaperf.clusters.client.preflight import (
     Names,
     Preflight,
-    absent,
-    largest_batch_bytes,
-    needed_operations,
-    topic_problems,
 )
-from pytest_kafkaperf.clusters.client.requests import TopicMetadata
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.load.batch_encoder import encode
-from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
-from tests.support.rounds import within
+from tests.support.rounds import run_scenario, within
 from tests.support.strangers import drop_topic, make_topic, topics_of_runs
 
-ORDERS: dict[str, Any] = {"topic": "orders"}
 
-
-def problems(scenario: dict[str, Any], *, config: dict[str, str] | None = None, **metadata: Any) -> list[str]:
-    """Of a topic of two replicas, both in sync."""
-    seen: dict[str, Any] = {
-        "name": "orders",
-        "partitions": 6,
-        "replication_factor": 2,
-        "in_sync": 2,
-        "config": config or {},
-    } | metadata
-    return list(topic_problems(Scenario.of(scenario), TopicMetadata(**seen)))
-
-
-def test_a_topic_that_does_is_no_problem() -> None:
-    """Whether its properties are told or not."""
-    config = {"cleanup.policy": "delete", "max.message.bytes": "1048588", "min.insync.replicas": "2"}
-
-    assert problems(ORDERS) == problems(ORDERS, config=config) == []
-    assert problems({"topic_config": {"a": "b"}}, config=config) == []
-
-
-@pytest.mark.parametrize(
-    ("scenario", "metadata", "expected"),
-    [
-        (
-            ORDERS,
-            {"leaderless": (1, 4), "in_sync": 0},
-            "topic 'orders' has no leader for partition 1, 4: brokers of the cluster are down; start them again",
-        ),
-        (
-            {},
-            {"config": {"cleanup.policy": "compact,delete"}},
-            "the topic of this scenario is compacted (cleanup.policy=compact,delete), and the cluster refuses records "
-            "without a key there; give a key, for example key='uniform:1000', or use a topic that is not compacted",
-        ),
-        (
-            ORDERS,
-            {"config": {"min.insync.replicas": "2"}, "in_sync": 1},
-            "acks='all' on topic 'orders': min.insync.replicas asks for 2 replicas in sync, and a partition has 1 of "
-            "2; start the brokers again that are down, or use acks=1",
-        ),
-        (
-            ORDERS | {"record_size": "2 MiB", "batch_size": "1 MiB"},
-            {"config": {"max.message.bytes": "1048588"}},
-            "topic 'orders' takes batches of up to 1048588 B (max.message.bytes), and this scenario can make one of "
-            "2097226 B (batch_size=1048576, largest record with its batch 2097226 B); use a smaller record_size, or "
-            "have the topic's owner set max.message.bytes=2097226",
-        ),
-        (
-            {"batch_size": "2 MiB"},
-            {"config": {"max.message.bytes": "1048588"}},
-            "the topic of this scenario takes batches of up to 1048588 B (max.message.bytes), and this scenario can "
-            "make one of 2097152 B (batch_size=2097152, largest record with its batch 170 B); use a smaller "
-            "batch_size, or set in topic_config max.message.bytes=2097152",
-        ),
-    ],
-    ids=["leader", "compacted", "in sync", "record", "batch"],
-)
-def test_a_topic_that_does_not_do_is_told_with_what_to_do(
-    scenario: dict[str, Any], metadata: dict[str, Any], expected: str
-) -> None:
-    """Each would be an error of each record, minutes later."""
-    assert problems(scenario, **metadata) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("scenario", "metadata"),
-    [
-        (ORDERS | {"key": "uniform:10"}, {"config": {"cleanup.policy": "compact"}}),
-        (ORDERS | {"acks": 1}, {"config": {"min.insync.replicas": "2"}, "in_sync": 1}),
-        (ORDERS, {"config": {"min.insync.replicas": "3"}}),  # all that there are
-        (ORDERS | {"compression": "lz4"}, {"config": {"max.message.bytes": "1000"}}),  # nobody knows how far it goes
-        (ORDERS | {"batch_size": 1000}, {"config": {"max.message.bytes": "1000"}}),
-    ],
-)
-def test_what_may_do_is_not_refused(scenario: dict[str, Any], metadata: dict[str, Any]) -> None:
-    """A run that would work must not be held up by a guess."""
-    assert problems(scenario, **metadata) == []
-
-
-@pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 1_000_000, (1 << 20) + 5])
-@pytest.mark.parametrize("fields", [{}, {"key": "uniform:10"}, {"headers": {"trace": "x" * 70, "ä": ""}}])
-def test_the_largest_batch_is_as_large_as_it_is_encoded(size: int, fields: dict[str, Any]) -> None:
-    """To the byte: brokers count so."""
-    if size == 0:
-        size = 1
-    scenario = Scenario.of({"record_size": size, "batch_size": 1} | fields)
-    headers = [(name, text.encode()) for name, text in scenario.headers.items()]
-    body, ends = encode([(None if scenario.key is None else bytes(8), bytes(size))], headers, 1)
-
-    assert len(ends) == 1
-    assert largest_batch_bytes(scenario) == 61 + len(body)
-
-
-def test_reading_needs_more_than_writing() -> None:
-    """Nothing is asked of an administrator that the run does not need."""
-    assert needed_operations(Scenario.of({})) == {Operation.WRITE, Operation.DESCRIBE}
-    assert needed_operations(Scenario.of({"consumers": 1})) == {Operation.WRITE, Operation.DESCRIBE, Operation.READ}
-
-
-@pytest.mark.parametrize(
-    ("visible", "hint"),
-    [
-        ([], ""),
-        (["__consumer_offsets", "kafkaperf-20261121T140509Z-00ff12ab34cd"], ""),
-        (["orders", "customers", "users"], ", did you mean 'orders'?"),
-        (["users", "audit"], ", valid are 'audit', 'users'"),
-        ([f"t{n}" for n in range(99)], ", none of the 99 topics that can be seen has a like name"),
-    ],
-)
-def test_a_topic_that_is_not_there_is_told_with_those_of_a_like_name(visible: list[str], hint: str) -> None:
-    """A misspelt name is the most likely reason."""
-    end = "" if hint.endswith("?") else ";"
-    assert absent("ordrs", visible) == (
-        f"topic 'ordrs' does not exist{hint}{end} a topic that is named must exist: create it, or leave topic out for "
-        "one of the run's own"
-    )
-
-
-def test_a_cluster_that_is_not_there_is_told() -> None:
-    """Within its bound, and with its address."""
-    with pytest.raises(ClusterError, match=r"^could not look at 127\.0\.0\.1:9 before the load: KafkaConnectionError"):
-        Preflight("127.0.0.1:9", Access()).resolve(Scenario.of(ORDERS))
-
-
-@pytest.mark.broker
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -174,7 +38,6 @@ def test_properties_of_a_runs_own_topic_are_looked_at_and_nothing_stays(
     assert topics_of_runs(broker) == []
 
 
-@pytest.mark.broker
 def test_looking_is_cheap(broker: Cluster) -> None:
     """It stands before every test: a cluster without logins is not asked what it would refuse."""
     make_topic(broker, "glance")

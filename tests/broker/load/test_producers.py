@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import ProblemKind
 from tests.support.proxy import ProxiedBroker
 from tests.support.topic_log import Log
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load
-
-pytestmark = pytest.mark.broker
 
 
 @pytest.mark.parametrize("fields", [{}, {"key": "uniform:100", "rate": 2000}])
@@ -53,5 +52,6 @@ def test_a_parameter_that_the_broker_refuses_is_told_in_its_words(broker: Cluste
     ran = load(broker, transaction_size=10, producer_config={"transaction_timeout_ms": 2_000_000}, records=100)
 
     (problem,) = ran.round.problems
-    assert problem.startswith("producer 0 could not ")
-    assert "InvalidTransactionTimeout" in problem
+    assert problem.kind is ProblemKind.WORKER_FAILED
+    assert problem.text.startswith("producer 0 could not ")
+    assert "InvalidTransactionTimeout" in problem.text

@@ -9,13 +9,12 @@ import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.rounds import run_scenario
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load
-
-pytestmark = pytest.mark.broker
 
 
 def test_a_closed_loop_sends_exactly_the_asked_records(broker: Cluster, load: Load) -> None:
@@ -97,7 +96,8 @@ def test_records_that_the_broker_refuses_are_errors_with_their_reason(
     ran = load(broker, duration=0.5, rate=rate, record_size=5000, warmup=0.1, **fields)
 
     (problem,) = ran.round.problems
-    assert problem.startswith("no record of the window was acknowledged: MessageSizeTooLargeError (")
+    assert problem.kind is ProblemKind.NOTHING_ACKNOWLEDGED
+    assert problem.text.startswith("no record of the window was acknowledged: MessageSizeTooLargeError (")
     assert ran.metrics["errors"] > 0
     assert ran.metrics["duplicated"] == 0
 
@@ -133,6 +133,6 @@ def test_a_topic_that_cannot_be_is_refused_with_the_brokers_reason(broker: Clust
     with pytest.raises(ClusterError) as raised:
         run_scenario(Scenario.of({"topic_config": {"no.such.option": 1}}), broker)
     assert str(raised.value) == (
-        "the cluster refused the topic of this scenario: Unknown topic config name: no.such.option; look at "
+        "the cluster rejected the topic of this scenario: Unknown topic config name: no.such.option; check "
         "topic_config (no.such.option=1)"
     )

@@ -17,8 +17,6 @@ from tests.support.topic_log import Log
 if TYPE_CHECKING:
     from tests.support.rounds import Load
 
-pytestmark = pytest.mark.broker
-
 
 def ramp(time_s: float) -> float:
     """Records due by then of `200 -> 2200 records/s over 1 s`: 1200 by the end of it, then 2200 a second."""

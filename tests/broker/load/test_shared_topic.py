@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.runner.rounds import resolve_scenario, run_scenario
+from pytest_kafkaperf.runner.rounds import resolve_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.rounds import run_scenario
 from tests.support.strangers import drop_topic, groups, left_behind, make_topic, strangers, topics
 from tests.support.topic_log import read_log
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load, Ran
-
-pytestmark = pytest.mark.broker
 
 PARTITIONS = 3
 PACED: dict[str, Any] = {"rate": 2000, "duration": 1}

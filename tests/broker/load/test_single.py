@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.scenario.scenario import TAG_BYTES
 from tests.support.topic_log import Log
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load
-
-pytestmark = pytest.mark.broker
 
 HEADERS = {"trace": "ä1"}
 STORED_HEADERS = (("trace", "ä1".encode()),)
@@ -64,7 +63,8 @@ def test_records_that_the_client_itself_refuses_are_errors(broker: Cluster, load
     config = {"max.request.size": 500}
     ran = load(broker, client="record", duration=0.3, rate=500, record_size=1000, warmup=0, producer_config=config)
 
-    assert ran.round.problems == ("no record of the window was acknowledged: MessageSizeTooLargeError (150 records)",)
+    text = "no record of the window was acknowledged: MessageSizeTooLargeError (150 records)"
+    assert ran.round.problems == (Problem(ProblemKind.NOTHING_ACKNOWLEDGED, text),)
     assert ran.metrics["errors"] == 150
 
 

@@ -15,8 +15,6 @@ from tests.support.topic_log import Log
 if TYPE_CHECKING:
     from tests.support.rounds import Load, Ran
 
-pytestmark = pytest.mark.broker
-
 SIZE = 100
 ABORTED = 0.25
 ATTEMPTS = 3

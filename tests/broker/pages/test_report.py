@@ -172,7 +172,6 @@ def test_on_paper_every_test_is_open_and_every_chart_drawn(browser: Browser, tmp
     assert browser.pdf().startswith(b"%PDF-")
 
 
-@pytest.mark.slow
 def test_pictures(browser: Browser, whole: Path, picture: Callable[[str], Path]) -> None:
     """For the README, and for whoever changes the page: desktop and phone, light and dark, and paper."""
     for (name, width_px), dark in itertools.product({"desktop": 1280, "phone": 375}.items(), (False, True)):

@@ -18,8 +18,6 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.environment import default_environment_key
 from tests.support.project import Project
 
-pytestmark = [pytest.mark.broker]
-
 SHORT = "pytestmark = pytest.mark.kafka_scenario(records=1000, warmup='200 ms', rounds=1, partitions=1)\n"
 LONG_ENOUGH = "pytestmark = pytest.mark.kafka_scenario(duration='3 s', warmup='200 ms', rounds=1, partitions=1)\n"
 """Brokers are read once a second. Without a rate no load is too much for a busy machine."""
@@ -164,7 +162,6 @@ def test_a_line_after_the_collection_says_why_there_is_no_docker(project: Projec
     ) in run.out
 
 
-@pytest.mark.slow
 def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) -> None:
     """Starting brokers is what takes long; a disturbed one would spoil the figures of the next test."""
     run = project.test(SHARED).run("-rA")
@@ -263,8 +260,8 @@ def test_a_foreign_broker_is_not_stopped(project: Project, on_broker: str) -> No
     run = project.run(on_broker)
     assert run.status == pytest.ExitCode.TESTS_FAILED
     assert (
-        f"the brokers at {on_broker.partition('=')[2]} are not this session's to stop or to start; "
-        "use --kafka-cluster=local or docker"
+        f"this session did not start the brokers at {on_broker.partition('=')[2]} and cannot stop or start them; "
+        "use --kafka-cluster=local or --kafka-cluster=docker"
     ) in run.out
 
 
@@ -312,20 +309,20 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
         (
             "errors == 0",
             ("--kafka-client-config=client.properties",),
-            "client.properties with brokers that the session starts (local): it is for a running cluster; name one "
-            "by --kafka-cluster=HOST:PORT, or leave it out",
+            "client.properties is for a running cluster only, and this session starts its brokers (local); name a "
+            "cluster with --kafka-cluster=HOST:PORT, or leave --kafka-client-config out",
         ),
         (
             "errors == 0",
             ("--kafka-metrics-url=http://127.0.0.1:1/metrics",),
-            "test_one: --kafka-metrics-url with brokers that the session starts (local): it is for a running cluster; "
-            "use --kafka-jmx, or name a cluster by --kafka-cluster=HOST:PORT",
+            "test_one: --kafka-metrics-url is for a running cluster only, and this session starts its brokers (local); "
+            "use --kafka-jmx, or name a cluster with --kafka-cluster=HOST:PORT",
         ),
         (
             "errors == 0",
             ("--kafka-cluster=127.0.0.1:1", "--kafka-log-dirs=/tmp/a"),
-            "test_one: --kafka-log-dirs with brokers of external: it is for those that run on this machine without a "
-            "container; use --kafka-cluster=local, or leave it out",
+            "test_one: --kafka-log-dirs is for local brokers only, and this run uses external; "
+            "use --kafka-cluster=local, or leave --kafka-log-dirs out",
         ),
         (
             "errors == 0",
@@ -335,8 +332,7 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
         (
             "errors == 0",
             ("--kafka-image=bad image",),
-            "test_one: kafka_cluster: image='bad image': an image is named as docker does, "
-            "such as 'apache/kafka:4.1.0'",
+            "test_one: kafka_cluster: image='bad image': not the name of a Docker image, such as 'apache/kafka:4.1.0'",
         ),
     ],
     ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers", "image"],

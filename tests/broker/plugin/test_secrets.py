@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import concurrent.futures
-import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import javaproperties
-import psutil
 import pytest
 from pydantic import SecretStr
 
@@ -21,100 +18,28 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from tests.broker.load.test_dask import dask
+from tests.support.dask_workers import dask
+from tests.support.leaks import (
+    CLIENT_PROPERTIES,
+    EVERYTHING,
+    OUTCOMES,
+    SPY,
+    STEP,
+    TESTS,
+    WRITTEN,
+    leaks,
+    noted,
+    outcomes,
+    search_outputs,
+    watched,
+)
 from tests.support.project import RUN_TIMEOUT_S, Project, Run
 
-pytestmark = [pytest.mark.broker]
-
-WRITTEN = {
-    "--kafka-html": "report.html",
-    "--kafka-markdown": "summary.md",
-    "--kafka-gitlab-metrics": "metrics.txt",
-    "--kafka-history": "history.jsonl",
-    "--benchmark-json": "benchmark.json",
-    "--log-file": "pytest.log",
-}
-"""What a run writes besides the JSON report, JUnit and baselines."""
-EVERYTHING = (
-    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines", "--kafka-compat"),
-    *("-o", "log_cli=true", "--log-level=DEBUG", "-o", "junit_logging=all", "--benchmark-verbose"),
-    *(f"{option}={name}" for option, name in WRITTEN.items()),
-)
-"""All that makes pytest print and write."""
-STEP = "step.md"
-"""Of GitHub: the job's summary."""
-CLIENT_PROPERTIES = "client.properties"
 METRICS_PASSWORD = "exporters-of-the-north"  # noqa: S105 - of nobody
-GIVEN = (CLIENT_PROPERTIES, "pytest.ini")
-"""Files of the user's own, with secrets in them."""
 UNREACHABLE = "127.0.0.1:1"
-LOOK_S = 0.2
-"""Between two looks at all processes."""
 ERROR_WITHIN_S = 60
 """15 s of waiting for the cluster, and the starts of several runs at once on a busy machine."""
 
-TESTS = """
-import asyncio
-import logging
-
-import aiokafka
-
-pytestmark = pytest.mark.kafka_scenario(records=500, warmup="200 ms", rounds=1, partitions=1)
-
-
-@pytest.fixture
-def broken(kafka_cluster):
-    config, access = kafka_cluster.client_config, kafka_cluster.access
-    raise RuntimeError(f"cannot use {config} of {access}")
-
-
-async def connect(**config):
-    await aiokafka.AIOKafkaProducer(**config).start()
-
-
-MARKERS
-class TestOutputs:
-    @pytest.mark.kafka_threshold("errors == 0", "lost == 0")
-    def test_passes(self, kafka_perf):
-        kafka_perf(consumers=1)
-
-    @pytest.mark.kafka_threshold("produce.latency.p50 <= 1 us")
-    def test_breaks_a_limit(self, kafka_cluster, kafka_perf):
-        config = kafka_cluster.client_config
-        kafka_perf()
-
-    def test_asserts(self, kafka_cluster, kafka_perf):
-        config, access = kafka_cluster.client_config, kafka_cluster.access
-        arguments, properties = access.arguments(), access.properties()
-        assert config == {} and properties == {}
-
-    def test_asserts_on_properties(self, kafka_cluster):
-        assert kafka_cluster.access.properties() == {"security.protocol": "PLAINTEXT"}
-
-    def test_prints(self, kafka_cluster):
-        print(kafka_cluster, repr(kafka_cluster.access), str(kafka_cluster.access), kafka_cluster.client_config)
-        print(kafka_cluster.access.properties(), f"{kafka_cluster!r}", "%s" % kafka_cluster.access.arguments())
-        logging.getLogger("app").debug("cluster %s with %r", kafka_cluster, kafka_cluster.client_config)
-
-    def test_needs_a_broken_fixture(self, broken):
-        pass
-
-    def test_connects_by_itself(self, kafka_cluster):
-        asyncio.run(connect(bootstrap_servers=kafka_cluster.bootstrap_servers, **kafka_cluster.client_config))
-
-    def test_cannot_connect_by_itself(self, kafka_cluster):
-        asyncio.run(connect(**{**kafka_cluster.client_config, "bootstrap_servers": "127.0.0.1:1"}))
-"""
-OUTCOMES = {
-    "test_passes": "passed",
-    "test_breaks_a_limit": "failure",
-    "test_asserts": "failure",
-    "test_asserts_on_properties": "failure",
-    "test_prints": "passed",
-    "test_needs_a_broken_fixture": "error",
-    "test_connects_by_itself": "passed",
-    "test_cannot_connect_by_itself": "failure",
-}
 ONE = """
 @pytest.mark.kafka_scenario(records=100, warmup=0, rounds=1)
 {markers}
@@ -127,27 +52,6 @@ SEARCH = """
 def test_capacity(kafka_perf):
     kafka_perf.capacity("errors == 0", low=200, high=400, hold="1 s")
 """
-SPY = """
-import json, pathlib
-from pytest_kafkaperf.clusters.brokers import config as security
-
-_make = security.Security.make.__func__
-
-
-def make(cls, kind, hosts):
-    made = _make(cls, kind, hosts)
-    access = [made.access, made.admin]
-    secrets = [text for one in access for text in one.secrets()]
-    secrets += [str.__str__(one.properties().get("sasl.jaas.config", "")) for one in access]
-    secrets += (made.keystore or "").split("-----BEGIN CERTIFICATE")[0].splitlines()[1:-1]
-    with pathlib.Path({path!r}).open("a") as file:
-        file.writelines(json.dumps(secret) + chr(10) for secret in secrets if secret)
-    return made
-
-
-security.Security.make = classmethod(make)
-"""
-"""A project's conftest that notes what is made for its clusters: the credentials are random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,22 +80,6 @@ def give(project: Project, access: Access, **changes: str) -> str:
     return f"--kafka-client-config={CLIENT_PROPERTIES}"
 
 
-def leaks(run: Run, secrets: Iterable[str]) -> list[str]:
-    """Every place in what a run wrote that has a secret in it, with the line."""
-    outputs = {"output": run.out}
-    for file in sorted(run.folder.rglob("*")):
-        if file.is_file() and file.name not in GIVEN:
-            outputs[str(file.relative_to(run.folder))] = file.read_bytes().decode("utf-8", errors="replace")
-    sought = [secret for secret in secrets if secret.strip()]
-    assert len(sought) > 1
-    return [
-        f"{name}: {line[:300]}"
-        for name, text in outputs.items()
-        for line in text.splitlines()
-        if any(part in line for secret in sought for part in secret.splitlines() if len(part) > 3)
-    ]
-
-
 @pytest.mark.parametrize("place", ["output", "report.json", "kafka-baselines/linux/test_perf.py/test_one.json"])
 def test_the_search_finds_a_secret_wherever_it_is_written(project: Project, foreign: Foreign, place: str) -> None:
     """A search that never finds anything would pass for the rest of these tests."""
@@ -201,46 +89,6 @@ def test_the_search_finds_a_secret_wherever_it_is_written(project: Project, fore
             project.write(place, line)
         run = Run(0, line if place == "output" else "", project.folder)
         assert leaks(run, secrets_of(foreign.access)) != []
-
-
-def outcomes(run: Run) -> dict[str, str]:
-    """What became of each test, by the JUnit report."""
-    return {
-        case.attrib["name"]: next((child.tag for child in case if child.tag in ("failure", "error")), "passed")
-        for case in run.junit.iter("testcase")
-    }
-
-
-def in_container(pid: int) -> bool:
-    """Whether a process has a namespace of process ids of its own; one that has just ended has none."""
-    try:
-        return Path(f"/proc/{pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()
-    except OSError:
-        return False
-
-
-def watched(project: Project, *arguments: str) -> Run:
-    """Run pytest as a step of GitHub; behind its output stands what `ps` shows of all processes meanwhile.
-
-    Their environments, too: programs write those into dumps when they crash. Not those in containers: images take a
-    broker's properties as variables.
-    """
-    seen: set[str] = set()
-    github: dict[str, Any] = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_WORKSPACE": str(project.folder),
-        "GITHUB_STEP_SUMMARY": str(project.folder / STEP),
-    }
-    with project.running(*arguments, **github) as process, concurrent.futures.ThreadPoolExecutor(1) as pool:
-        told = pool.submit(process.communicate, timeout=RUN_TIMEOUT_S)
-        while not told.done():
-            for one in psutil.process_iter(["cmdline", "environ"]):
-                seen.update(
-                    one.info["cmdline"] or (), () if in_container(one.pid) else (one.info["environ"] or {}).values()
-                )
-            concurrent.futures.wait([told], timeout=LOOK_S)
-        out, _ = told.result()
-    return Run(process.returncode, "\n".join([out, *sorted(seen)]), project.folder)
 
 
 def read_again(project: Project, run: Run) -> Run:
@@ -287,7 +135,6 @@ def test_no_output_of_a_run_on_a_foreign_cluster_has_a_secret(project: Project, 
     assert "::error " in run.out
 
 
-@pytest.mark.slow
 def test_no_output_of_a_search_for_the_capacity_has_a_secret(project: Project, foreign: Foreign) -> None:
     """Its steps are told as they go."""
     option = give(project, foreign.access)
@@ -298,7 +145,6 @@ def test_no_output_of_a_search_for_the_capacity_has_a_secret(project: Project, f
     assert leaks(run, secrets_of(foreign.access)) == []
 
 
-@pytest.mark.slow
 def test_no_machine_of_a_dask_cluster_shows_a_secret(
     project: Project, foreign: Foreign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +165,6 @@ def test_no_machine_of_a_dask_cluster_shows_a_secret(
     assert "pytest_kafkaperf.load.dask.hosted" in run.out
 
 
-@pytest.mark.slow
 def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Path, foreign: Foreign) -> None:
     """Wrong passwords, names and addresses are the daily mistakes: the text helps, and does not show what was tried."""
     wrong = replace(foreign.access, password=SecretStr("correct-horse-battery"))
@@ -361,30 +206,13 @@ def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Pa
     assert "'ssl.keystore.certificate.chain' is missing; it goes with 'ssl.keystore.key'" in out["keyless"]
 
 
-@pytest.mark.parametrize(
-    ("target", "security"),
-    [
-        pytest.param("local", "sasl_plain", marks=pytest.mark.extended),
-        ("local", "sasl_scram+tls"),
-        pytest.param("docker", "sasl_scram+tls", marks=[pytest.mark.docker, pytest.mark.slow]),
-    ],
-)
-def test_no_output_has_a_secret_of_a_cluster_that_the_session_made(
-    project: Project, tmp_path: Path, target: str, security: str
-) -> None:
-    """The credentials are random and short-lived; who can read them while load runs is in all the same."""
-    path = tmp_path / "secrets"
-    project.write("conftest.py", SPY.format(path=str(path)))
-    project.test(TESTS.replace("MARKERS", f"@pytest.mark.kafka_cluster(security={security!r}, heap='256m')"))
-    run = watched(project, f"--kafka-cluster={target}", *EVERYTHING)
-    assert outcomes(run) == OUTCOMES, run.out[-20_000:]
-    assert leaks(run, noted(path)) == []
-    assert "SaslAuthenticate" in run.out
-    assert target == "docker" or "kafka.Kafka" in run.out  # `ps` did show the broker
-    assert "salted_password" not in run.out  # as good as a password
+@pytest.mark.parametrize("target", ["local", pytest.param("docker", marks=pytest.mark.docker)])
+def test_no_output_has_a_secret_of_a_cluster_that_the_session_made(project: Project, target: str) -> None:
+    """The credentials are short-lived, but others can read outputs while the load runs."""
+    search_outputs(project, target, "sasl_scram+tls")
 
 
-@pytest.mark.parametrize("target", ["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])])
+@pytest.mark.parametrize("target", ["local", pytest.param("docker", marks=pytest.mark.docker)])
 def test_the_log_of_a_broker_that_does_not_start_is_shown_without_secrets(
     project: Project, tmp_path: Path, target: str
 ) -> None:
@@ -398,7 +226,3 @@ def test_the_log_of_a_broker_that_does_not_start_is_shown_without_secrets(
     assert leaks(run, noted(path)) == []
     assert "num.network.threads" in run.out
     assert "did not start" in run.out
-
-
-def noted(path: Path) -> set[str]:
-    return {json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()}

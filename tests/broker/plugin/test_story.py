@@ -20,8 +20,6 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from tests.support.project import PLAIN, RUN_TIMEOUT_S, Project, inherited
 
-pytestmark = [pytest.mark.broker]
-
 GUARD = """
 @pytest.mark.kafka_scenario(rate="10k records/s", duration="600 ms", warmup="300 ms", partitions=2)
 @pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%", "errors == 0", "lost == 0")
@@ -37,7 +35,6 @@ def test_paced(kafka_perf):
 """
 
 
-@pytest.mark.slow
 def test_a_regression_fails_the_build_and_only_a_regression(
     project: Project,
     broker: Cluster,
@@ -268,7 +265,6 @@ def test_a_topic_that_the_cluster_refuses_is_invalid_with_its_reason(project: Pr
     assert "replication_factor=3 needs 3 brokers" in run.out
 
 
-@pytest.mark.slow
 def test_a_broker_that_dies_gives_invalid_soon(project: Project) -> None:
     """A run that cannot be trusted must say so soon, and leave the terminal readable."""
     with provision(ClusterSpec(), target="local") as cluster:
@@ -284,7 +280,6 @@ def test_a_broker_that_dies_gives_invalid_soon(project: Project) -> None:
     assert "Traceback" not in out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_run_leaves_nothing(project: Project, ending: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C in the middle of load ends workers and broker; what a SIGKILL leaves, the next session removes."""

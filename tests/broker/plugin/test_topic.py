@@ -11,8 +11,6 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from tests.support.project import Project
 from tests.support.strangers import drop_topic, make_topic
 
-pytestmark = [pytest.mark.broker]
-
 SCENARIO = """
 @pytest.mark.kafka_scenario(topic="invoices", records=1000, rate=2000, warmup=0, rounds=1)
 @pytest.mark.kafka_threshold("lost == 0")

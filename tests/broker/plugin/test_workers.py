@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.broker.load.test_dask import can_be_elsewhere, dask
+from tests.support.dask_workers import can_be_elsewhere, dask
 from tests.support.project import Project
 
 TEST = """
@@ -19,21 +19,6 @@ def test_orders(kafka_perf):
 """
 
 
-@pytest.mark.parametrize(
-    ("option", "problem"),
-    [
-        ("many", "valid are a number of worker processes, such as 4, and dask://HOST[:PORT] of a Dask scheduler"),
-        ("dask://a:b", "the address of a Dask scheduler is dask://HOST[:PORT], such as dask://scheduler:8786"),
-    ],
-)
-def test_what_is_wrong_in_the_option_itself_is_refused_at_once(project: Project, option: str, problem: str) -> None:
-    """Before anything is collected."""
-    run = project.test(TEST).run(f"--kafka-workers={option}", reports=False)
-    assert run.status == pytest.ExitCode.USAGE_ERROR
-    assert f"--kafka-workers={option}: {problem}" in run.out
-
-
-@pytest.mark.broker
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has nothing to divide")
 def test_a_trial_says_how_many_workers_there_are(project: Project, on_broker: str) -> None:
     """So few records need one; whoever asks is told why."""
@@ -48,7 +33,6 @@ def test_a_trial_says_how_many_workers_there_are(project: Project, on_broker: st
     assert len(test["rounds"]) == 1  # the trial is none
 
 
-@pytest.mark.broker
 def test_as_many_workers_as_are_asked_for(project: Project, on_broker: str) -> None:
     """Of each kind, and no more than clients; nothing is tried."""
     run = project.test(TEST).run(on_broker, "--kafka-workers=3")
@@ -56,7 +40,6 @@ def test_as_many_workers_as_are_asked_for(project: Project, on_broker: str) -> N
     assert test["workers"] == {"scheduler": None, "producing": 2, "consuming": 1, "reason": "--kafka-workers=3"}
 
 
-@pytest.mark.broker
 def test_a_scheduler_that_is_not_there_makes_the_test_invalid(project: Project, on_broker: str) -> None:
     """The option could be read; that nobody answers is found when the test begins."""
     run = project.test(TEST).run(on_broker, "--kafka-workers=dask://127.0.0.1:9")
@@ -67,8 +50,6 @@ def test_a_scheduler_that_is_not_there_makes_the_test_invalid(project: Project, 
     assert "no Dask scheduler answers there" in " ".join(run.out.split())
 
 
-@pytest.mark.broker
-@pytest.mark.slow
 @pytest.mark.skipif(not can_be_elsewhere(), reason="no right to give a process a clock of its own")
 def test_a_limit_finer_than_the_clocks_makes_the_test_invalid(project: Project, on_broker: str) -> None:
     """The same limit, made coarser, is judged: with one warning a test, however many rounds."""
@@ -84,7 +65,8 @@ def test_a_limit_finer_than_the_clocks_makes_the_test_invalid(project: Project, 
     (test,) = fine_report["tests"]
     assert (fine.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "INVALID")
     (problem,) = test["problems"]
-    assert problem.startswith("threshold 'e2e.latency.p99 <= 1 us': the limit is 1 µs, and the clocks of the machines")
+    assert test["problem_kinds"] == ["clock_uncertain"]
+    assert problem.startswith("threshold 'e2e.latency.p99 <= 1 us': the threshold is 1 µs, and the clocks of the ")
     assert [text for text in test["warnings"] if "clocks are known to ±" in text] == test["warnings"][:1]
     assert all(0 < one["e2e_uncertainty_s"] < 0.1 for one in test["rounds"])
     assert test["workers"]["scheduler"] == workers.address

@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from tests.support.project import inherited
+from tests.support.repeats import note_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -175,6 +176,7 @@ class Run:
             self._fail(f"the run has not ended within {within_s:g} s")
         for reader in self._readers[:1]:
             reader.join(_JOIN_TIMEOUT_S)
+        note_report(self._folder / "report.json")
         return status
 
     def children(self) -> list[psutil.Process]:

@@ -27,7 +27,7 @@ from .project import LIMITS, PACED, reason_in, verdict_in, write_project
 from .table import outcome_of
 from .terminal import Run
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.extended, pytest.mark.docker]
+pytestmark = pytest.mark.docker
 
 _ANSWER_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 60

@@ -37,8 +37,6 @@ from .project import (
 )
 from .terminal import Run
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
-
 _DISK = "64m"
 _POLL_S = 0.05
 
@@ -69,9 +67,7 @@ class _Ended:
     shown: str
 
 
-@pytest.mark.parametrize(
-    "cell", [pytest.param(cell, id=str(cell), marks=[] if cell.always else pytest.mark.extended) for cell in cells()]
-)
+@pytest.mark.parametrize("cell", [pytest.param(cell, id=str(cell)) for cell in cells()])
 def test_a_fault_gives_its_verdict_in_time_and_leaves_nothing(
     cell: Cell, ground: Ground, tmp_path: Path, table: Table, request: pytest.FixtureRequest
 ) -> None:

@@ -30,8 +30,6 @@ from .project import (
 from .table import outcome_of
 from .terminal import Run
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
-
 _END_TIMEOUT_S = 60
 _DISK = "256k"
 _WRITING_S = 3
@@ -89,19 +87,10 @@ def place(
     )
 
 
-_ALWAYS = [("baseline", _FULL), ("report", _READ_ONLY)]
-"""Each file and each fault is in one of the two that always run."""
-
-
 @pytest.mark.parametrize(
     ("place", "status", "told", "fault"),
     [
-        pytest.param(
-            *of_file,
-            fault,
-            id=f"{file}-{fault}",
-            marks=[] if (file, fault) in _ALWAYS else pytest.mark.extended,
-        )
+        pytest.param(*of_file, fault, id=f"{file}-{fault}")
         for file, of_file in {
             "baseline": (WRITING_BASELINE, FAILED, "cannot write baseline "),
             "report": (WRITING_REPORT, UNWRITTEN, "cannot write the report: "),
@@ -137,7 +126,6 @@ def test_a_file_that_cannot_be_written_is_told_and_the_old_one_survives_whole(
     table.add(place.phase, fault, "foreign", outcome_of(status, verdict_in(run.report), reason), seconds)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("fault", "status"), [("Ctrl-C", INTERRUPTED), ("Ctrl-C twice", INTERRUPTED), ("SIGTERM", -signal.SIGTERM)]
 )
@@ -173,7 +161,6 @@ def test_a_run_that_is_ended_while_it_writes_leaves_a_whole_file(
     table.add(place.phase, fault, "foreign", outcome_of(status, None, kept), seconds)
 
 
-@pytest.mark.extended
 def test_two_runs_that_add_to_one_baseline_at_once_are_both_in_it(
     tmp_path: Path, baseline: dict[str, object], broker: Cluster, ground: Ground, table: Table
 ) -> None:

@@ -73,13 +73,13 @@ def test_fixtures_give_paths_that_start_at_the_folder(tmp_path: Path) -> None:
     [
         (
             {"security_protocol": "SSL", "ssl_context": ssl.create_default_context()},
-            "'ssl_context' cannot be handed to worker processes; give 'ssl.truststore.location' instead, and "
-            "'ssl.keystore.location' for a certificate of the client's own "
-            "('ssl.endpoint.identification.algorithm': '' checks no host names)",
+            "'ssl_context' cannot be sent to worker processes; give 'ssl.truststore.location' instead, and "
+            "'ssl.keystore.location' for the client's own certificate "
+            "('ssl.endpoint.identification.algorithm': '' turns off host name checks)",
         ),
         (
             LOGIN | {"sasl_plain_username": "a", "sasl_plain_password": SECRET},
-            "'sasl_plain_username' and 'sasl.jaas.config' are one parameter; give one of them",
+            "'sasl_plain_username' and 'sasl.jaas.config' are both given; give one of them",
         ),
         (
             {"security_protocol": "SASL_SSL", "sasl_plain_password": SECRET},

@@ -77,22 +77,22 @@ def test_a_login_is_read_as_kafka_reads_it(tmp_path: Path, line: str, login: tup
     ("line", "problem"),
     [
         (f'{PLAIN} required username="a" password="{SECRET}"', "does not end with a semicolon; add one"),
-        (f'{SECRET} required username="a" password="b";', f"names another login module than {PLAIN} or {SCRAM}"),
-        (";", f"names another login module than {PLAIN} or {SCRAM}"),
+        (f'{SECRET} required username="a" password="b";', f"names an unsupported login module; use {PLAIN} or {SCRAM}"),
+        (";", f"names an unsupported login module; use {PLAIN} or {SCRAM}"),
         (f"{PLAIN};", f"lacks the word 'required' after {PLAIN}"),
         (f'{PLAIN} username="a" password="{SECRET}";', f"lacks the word 'required' after {PLAIN}"),
         (
             f'{SCRAM} required username="a" password="{SECRET}";',
-            f"has {SCRAM}, which is for SCRAM-SHA-256 and SCRAM-SHA-512 only",
+            f"has {SCRAM}, which supports only SCRAM-SHA-256 and SCRAM-SHA-512",
         ),
         (
             f'{PLAIN} required username="a" password="b" {SECRET}="true";',
-            "needs the options username and password, and no others are supported",
+            "must have the options username and password, and no others",
         ),
-        (f'{PLAIN} required username="a";', "needs the options username and password, and no others are supported"),
+        (f'{PLAIN} required username="a";', "must have the options username and password, and no others"),
         (
             f'{PLAIN} required username="a" password="b"; {PLAIN} optional;',
-            "goes on after its semicolon; give one login module",
+            "has text after its semicolon; give one login module",
         ),
     ],
 )
@@ -162,11 +162,11 @@ def test_a_value_that_needs_quotes_says_where(tmp_path: Path, value: str) -> Non
         ),
         (
             TLS | {"ssl.endpoint.identification.algorithm": SECRET},
-            ["'ssl.endpoint.identification.algorithm' is neither https nor empty; use one of them"],
+            ["'ssl.endpoint.identification.algorithm' must be 'https' or empty"],
         ),
         (
             TLS | {"ssl.key.password": f"a\0{SECRET}"},
-            ["'ssl.key.password' has a NUL or half a surrogate pair in it, which is no text"],
+            ["'ssl.key.password' contains a NUL or an unpaired surrogate; give valid text"],
         ),
     ],
 )
@@ -188,8 +188,8 @@ def test_unsupported_keys_are_named_without_their_values(tmp_path: Path) -> None
         "'sasl.oauthbearer.token' (line 5) is not supported",
         "a key that looks like a part of a broken value (line 8) is not supported",
         "a key that looks like a part of a broken value (line 9) is not supported",
-        f"valid are {', '.join(map(repr, VALID))}: leave the others out, and set what is not about access in the "
-        "scenario, its producer_config or its consumer_config",
+        f"valid are {', '.join(map(repr, VALID))}: remove the others, and set options of producers and "
+        "consumers in the scenario, its producer_config or its consumer_config",
     ]
 
 
@@ -231,9 +231,9 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         ("absent", "no such file"),
         (".", "a directory; name a file"),
         ("n" * 1000, os.strerror(36) if sys.platform == "linux" else ""),
-        ("utf16", "not a text; name a Java properties file, not a store"),
-        ("escape", "a \\u that four hexadecimal digits do not follow; write a backslash as \\\\"),
-        ("large", "larger than 16 MiB, which no such file is"),
+        ("utf16", "not a text file; name a Java properties file, not a store"),
+        ("escape", "a \\u without four hexadecimal digits after it; write a backslash as \\\\"),
+        ("large", "larger than 16 MiB; name a properties file, certificate or key"),
     ):
         with pytest.raises(UsageError) as caught:
             read_client_properties(tmp_path / name)

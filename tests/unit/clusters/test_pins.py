@@ -119,9 +119,9 @@ def test_a_jar_that_was_changed_is_refused(copy: Callable[[str], Path], cold_cac
         installed(cold_cache)
 
     assert str(raised.value) == (
-        f"{jar.name} of Kafka {DEFAULT_VERSION} has changed, and is not run: its SHA-256 is {found}, and "
-        f"{pinned(DEFAULT)[name]} is pinned in pytest-kafkaperf. Find out what has changed {jar}; to fetch all of it "
-        f"anew, delete {folder}"
+        f"{jar.name} of Kafka {DEFAULT_VERSION} has changed and is not used: its SHA-256 is {found}, expected "
+        f"{pinned(DEFAULT)[name]} (pinned in pytest-kafkaperf). Find out what changed {jar}; to download everything "
+        f"again, delete {folder}"
     )
 
 
@@ -135,7 +135,7 @@ def test_a_manifest_that_was_changed_with_the_jar_helps_nobody(copy: Callable[[s
     manifest["sha256"][manifest["classpath"][0]] = change(jar)
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
-    with pytest.raises(ClusterError, match=f"{jar.name} of Kafka .* has changed, .* is pinned in pytest-kafkaperf"):
+    with pytest.raises(ClusterError, match=f"{jar.name} of Kafka .* has changed .* \\(pinned in pytest-kafkaperf\\)"):
         installed(cold_cache)
 
 
@@ -152,7 +152,7 @@ def test_a_jar_that_was_added_is_refused(copy: Callable[[str], Path], cold_cache
     manifest["sha256"]["jars/added-1.0.jar"] = hashlib.sha256(content).hexdigest()
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
-    with pytest.raises(ClusterError, match=r"added-1\.0\.jar of Kafka .*, and no jar of that name is pinned in"):
+    with pytest.raises(ClusterError, match=r"added-1\.0\.jar of Kafka .*, expected no jar of that name \(pinned in"):
         installed(cold_cache)
 
 
@@ -168,7 +168,7 @@ def test_of_another_version_what_was_fetched_counts(copy: Callable[[str], Path],
     with pytest.raises(ClusterError) as raised:
         installed(cold_cache, OTHER_VERSION)
 
-    assert f"its SHA-256 is {found}, and {noted} was noted when it was new. Find out what" in str(raised.value)
+    assert f"its SHA-256 is {found}, expected {noted} (recorded at the download). Find out what" in str(raised.value)
 
 
 def test_another_jar_of_a_repository_is_refused_and_nothing_is_kept(repository: Repository, cold_cache: Path) -> None:
@@ -180,8 +180,8 @@ def test_another_jar_of_a_repository_is_refused_and_nothing_is_kept(repository: 
     found = hashlib.sha256(ANOTHER).hexdigest()
     assert str(raised.value).startswith(f"{file_name(first)} from http://127.0.0.1:")
     assert str(raised.value).endswith(
-        f" is another jar than it should be, and is not run: its SHA-256 is {found}, and {expected} is pinned in "
-        "pytest-kafkaperf. Try again; if it stays so, find out what that repository serves"
+        f" is not the expected jar and is not used: its SHA-256 is {found}, expected {expected} (pinned in "
+        "pytest-kafkaperf). Try again; if the error stays, find out what that repository serves"
     )
     assert not (cold_cache / "kafka" / DEFAULT_VERSION).exists()
     asked = [path.rpartition("/")[2] for path in repository.asked if not path.endswith(".sha1")]
@@ -190,7 +190,7 @@ def test_another_jar_of_a_repository_is_refused_and_nothing_is_kept(repository: 
 
 def test_another_agent_of_a_repository_is_refused_and_nothing_is_kept(repository: Repository, cold_cache: Path) -> None:
     """It runs in the broker's own process."""
-    with pytest.raises(ClusterError, match=r"javaagent-.*\.jar from .* is another jar than it should be"):
+    with pytest.raises(ClusterError, match=r"javaagent-.*\.jar from .* is not the expected jar"):
         jmx_exporter.jar(cold_cache)
 
     assert repository.asked
@@ -210,4 +210,6 @@ def test_of_another_version_a_jar_is_refused_only_where_it_is_damaged(
         return
     with pytest.raises(ClusterError) as raised:
         maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch")
-    assert str(raised.value) == (f"kafka_2.13-{OTHER_VERSION}.jar came damaged (File is not a zip file); try again")
+    assert str(raised.value) == (
+        f"the download of kafka_2.13-{OTHER_VERSION}.jar is damaged (File is not a zip file); try again"
+    )

@@ -36,16 +36,16 @@ def test_another_config_is_another_key() -> None:
         ({"brokers": 0}, "brokers=0: input should be greater than or equal to 1"),
         (
             {"config": {"a b": "1"}},
-            "config={'a b': '1'}: 'a b': not the name of a broker property",
+            "config={'a b': '1'}: not a name of a broker property: 'a b'",
         ),
         (
             {"config": {"node.id": 3, "controller.quorum.voters": "x"}},
             (
-                "config={'node.id': 3, 'controller.quorum.voters': 'x'}: 'controller.quorum.voters', 'node.id' "
-                "cannot be set, the cluster would not come up; the plugin sets advertised.listeners, broker.id, "
+                "config={'node.id': 3, 'controller.quorum.voters': 'x'}: cannot set 'controller.quorum.voters', "
+                "'node.id'; the plugin sets advertised.listeners, broker.id, "
                 "controller.*, inter.broker.listener.name, inter.broker.protocol.version, listener.*, listeners, "
                 "log.dir, log.dirs, metadata.log.dir, node.id, process.roles, sasl.*, security.*, ssl.*, "
-                "zookeeper.*"
+                "zookeeper.* itself"
             ),
         ),
     ],
@@ -65,8 +65,8 @@ def test_client_properties_are_for_a_running_cluster(tmp_path: Path) -> None:
         check("local", file)
 
     assert str(raised.value) == (
-        f"--kafka-client-config={file} with brokers that the session starts (local): it is for a running cluster; "
-        "name one by --kafka-cluster=HOST:PORT, or leave it out"
+        f"--kafka-client-config={file} is for a running cluster only, and this session starts its brokers (local); "
+        "name a cluster with --kafka-cluster=HOST:PORT, or leave --kafka-client-config out"
     )
     check("broker1:9092", file)
 

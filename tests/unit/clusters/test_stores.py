@@ -139,7 +139,7 @@ def test_stores_of_javas_own_tool_are_read(tmp_path: Path) -> None:
     assert access.trusted == MADE.authority
     assert _own(access) == (CHAIN, CHAIN[0].public_key())
     assert refused(tmp_path, TLS | stores | {"ssl.truststore.password": "other"}) == (
-        "'ssl.truststore.location' trust.jks has another password than 'ssl.truststore.password', "
+        "'ssl.truststore.location' trust.jks cannot be opened with the password in 'ssl.truststore.password', "
         "or is not a PKCS12 store"
     )
 
@@ -160,7 +160,7 @@ def test_a_store_of_javas_old_kind_says_how_to_convert_it(tmp_path: Path) -> Non
         tmp_path / "ca.pem",
     )
     assert refused(tmp_path, TLS | {"ssl.truststore.location": "old.jks", "ssl.truststore.password": SECRET}) == (
-        "'ssl.truststore.location' old.jks is a store of Java's own old kind (JKS); convert it: keytool "
+        "'ssl.truststore.location' old.jks is a store in Java's old format, JKS; convert it: keytool "
         "-importkeystore -srckeystore OLD -destkeystore NEW.p12 -deststoretype PKCS12"
     )
 
@@ -184,7 +184,7 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
     """Looking for the end of each to the end of the file would take the square of it."""
     (tmp_path / "torn.pem").write_text("-----BEGIN CERTIFICATE-----\n" * 200_000)
     assert refused(tmp_path, TLS | {"ssl.truststore.location": "torn.pem"}) == (
-        "'ssl.truststore.location' torn.pem has no certificate in it; put that of the brokers' authority there"
+        "'ssl.truststore.location' torn.pem contains no certificate; add the certificate of the brokers' authority"
     )
 
 
@@ -197,7 +197,7 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
         ({"ssl.truststore.location": "empty"}, "'ssl.truststore.location' empty is neither PEM nor PKCS12"),
         (
             {"ssl.truststore.location": "key.pem"},
-            "'ssl.truststore.location' key.pem has no certificate in it; put that of the brokers' authority there",
+            "'ssl.truststore.location' key.pem contains no certificate; add the certificate of the brokers' authority",
         ),
         (
             {"ssl.truststore.location": "torn.pem"},
@@ -205,7 +205,7 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
         ),
         (
             {"ssl.truststore.location": "noise.pem"},
-            "'ssl.truststore.location' noise.pem has a CERTIFICATE in it that is not base64; export it again",
+            "'ssl.truststore.location' noise.pem contains a CERTIFICATE that is not base64; export it again",
         ),
         (
             {"ssl.truststore.location": "me.p12"},
@@ -214,16 +214,16 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
         ),
         (
             {"ssl.keystore.location": "me.p12", "ssl.keystore.password": "other"},
-            "'ssl.keystore.location' me.p12 has another password than 'ssl.keystore.password', "
+            "'ssl.keystore.location' me.p12 cannot be opened with the password in 'ssl.keystore.password', "
             "or is not a PKCS12 store",
         ),
         (
             {"ssl.keystore.location": "trust.p12", "ssl.keystore.password": SECRET},
-            "'ssl.keystore.location' trust.p12 must have a private key and its certificate in it",
+            "'ssl.keystore.location' trust.p12 must contain a private key and its certificate",
         ),
         (
             {"ssl.keystore.location": "key.pem"},
-            "'ssl.keystore.location' key.pem must have one private key and its certificate in it",
+            "'ssl.keystore.location' key.pem must contain one private key and its certificate",
         ),
         (
             {"ssl.keystore.location": "locked.pem"},
@@ -231,13 +231,13 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
         ),
         (
             {"ssl.keystore.location": "locked.pem", "ssl.key.password": "other"},
-            "'ssl.keystore.location' locked.pem has a private key with another password than 'ssl.key.password', "
-            "or one that cannot be read",
+            "'ssl.keystore.location' locked.pem has a private key that cannot be read with the password in "
+            "'ssl.key.password'; export it again",
         ),
         (
             {"ssl.keystore.location": "foreign.pem"},
-            "'ssl.keystore.location' foreign.pem: the certificate that comes first is not that of the private key, "
-            "or cannot be read",
+            "'ssl.keystore.location' foreign.pem: the first certificate does not match the private key, or cannot "
+            "be read",
         ),
         ({"ssl.keystore.key": KEY}, "'ssl.keystore.certificate.chain' is missing; it goes with 'ssl.keystore.key'"),
         (
@@ -246,7 +246,7 @@ def test_blocks_without_an_end_take_no_longer_than_their_number(tmp_path: Path) 
         ),
         (
             {"ssl.keystore.location": KEY},
-            "'ssl.keystore.location' holds PEM text; name a file with it, "
+            "'ssl.keystore.location' contains PEM text; name a file with it, "
             "or give 'ssl.keystore.key' and 'ssl.keystore.certificate.chain'",
         ),
         (

@@ -37,9 +37,9 @@ def test_a_target_is_a_word_or_servers(text: str, target: Target) -> None:
         ("broker1", f"'broker1' has no port; {VALID}"),
         ("broker1:kafka", f"'broker1:kafka' is not HOST:PORT; {VALID}"),
         ("kafka://a:9092", f"'kafka://a:9092' is not HOST:PORT; {VALID}"),
-        ("::1:9092", f"'::1:9092': an IPv6 address stands in brackets; {VALID}"),
-        ("broker1:0", "port 0 of 'broker1:0' is not one of 1 to 65535"),
-        ("a:9092,b:70000", "port 70000 of 'b:70000' is not one of 1 to 65535"),
+        ("::1:9092", f"'::1:9092': an IPv6 address needs brackets; {VALID}"),
+        ("broker1:0", "port 0 of 'broker1:0' is not from 1 to 65535"),
+        ("a:9092,b:70000", "port 70000 of 'b:70000' is not from 1 to 65535"),
     ],
 )
 def test_a_target_that_cannot_be_is_refused_with_what_is_valid(text: str, problem: str) -> None:

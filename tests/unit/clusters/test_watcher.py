@@ -146,7 +146,7 @@ def test_readings_that_fail_now_and_then_are_counted() -> None:
         wait_for(lambda: len(watcher.samples().get("one", [])) >= 3)
 
     (told,) = watcher.unread()
-    found = re.fullmatch(r"broker one could not be read \(Flickering\), (\d+) times of (\d+): busy", told)
+    found = re.fullmatch(r"broker one could not be read \(Flickering\), (\d+) of (\d+) times: busy", told)
     assert found, told
     assert int(found[1]) + len(watcher.samples()["one"]) == int(found[2])
     assert watcher.unread(gaps=False) == []

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from docs import generate
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.plugin.options import SWITCHES
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.json_reader import Report
@@ -32,6 +33,12 @@ def test_a_page_is_what_the_code_says(page: Path) -> None:
     """`python docs/generate.py` writes it anew."""
     text = page.read_text(encoding="utf-8")
     assert generate.fill(text) == text, "run: python docs/generate.py"
+
+
+@pytest.mark.parametrize("path", generate.schemas(), ids=lambda path: str(path.name))
+def test_a_schema_is_what_the_code_says(path: Path) -> None:
+    """Each release has these files attached."""
+    assert path.read_text(encoding="utf-8") == generate.schemas()[path], "run: python docs/generate.py"
 
 
 def test_the_reference_has_every_option_and_every_ini_key(request: pytest.FixtureRequest) -> None:
@@ -123,6 +130,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return document
 
 
+def test_the_reference_has_every_kind_of_problem() -> None:
+    """Scripts compare them, so none may be missing and none may be made up."""
+    documented = re.findall(r"^\| `([^`]+)` \|", _section("Kinds of problems"), re.MULTILINE)
+    assert documented == list(ProblemKind)
+
+
 def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> None:
     """Programs are written after it: no field more, no field less."""
     documented = set(re.findall(r"^\| `([^`]+)` \|", _section("JSON report"), re.MULTILINE))
@@ -131,12 +144,17 @@ def test_the_reference_has_every_field_of_the_report(report: dict[str, Any]) -> 
 
 def test_the_schemas_hold_for_what_is_written(report: dict[str, Any]) -> None:
     """A schema that refuses our own files is worth nothing."""
-    schemas = generate.schemas()
-    jsonschema.validate(report, schemas["report"])
-    for path in (ROOT / "examples").rglob("kafka-baselines/**/*.json"):
-        jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), schemas["baseline"])
+    folder = ROOT / "docs" / "reference"
+    of_reports, of_baselines = (
+        json.loads((folder / f"{name}.schema.json").read_text(encoding="utf-8")) for name in ("report", "baseline")
+    )
+    jsonschema.validate(report, of_reports)
+    baselines = list((ROOT / "examples").rglob("kafka-baselines/**/*.json"))
+    assert baselines
+    for path in baselines:
+        jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), of_baselines)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**report, "tests": [{}]}, schemas["report"])
+        jsonschema.validate({**report, "tests": [{}]}, of_reports)
 
 
 def test_what_a_comparison_reads_is_in_the_report(report: dict[str, Any]) -> None:

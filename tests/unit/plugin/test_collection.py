@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
 from tests.support.project import Project
 
 pytestmark = pytest.mark.filterwarnings("error")
+
+RunPytest = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
+    """Run pytest on one file of tests, in this process; gives its status and output."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("CI", raising=False)
+    pytester.makeini("[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\n")
+
+    def run(tests: str, *arguments: str) -> tuple[int, str]:
+        pytester.makepyfile(test_perf=f"import pytest\n\n{tests}\n")
+        ended = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+        return ended.ret, f"{ended.stdout}\n{ended.stderr}"
+
+    return run
 
 
 REFUSED = [
@@ -29,65 +47,57 @@ REFUSED = [
     ("kafka_cluster(broker=3)", "kafka_cluster: unknown field 'broker': did you mean 'brokers'?"),
     ("kafka_cluster(brokers=0)", "brokers=0: input should be greater than or equal to 1"),
     ("kafka_cluster(security='ssl')", "security='ssl': input should be 'sasl_scram'"),
-    ("kafka_cluster(image='two words')", "an image is named as docker does"),
+    ("kafka_cluster(image='two words')", "not the name of a Docker image"),
     ("kafka_cluster(version='newest')", "version='newest': a Kafka version has three numbers"),
 ]
 """Invalid markers, and a part of the error of each."""
 
 
-@pytest.fixture(scope="module")
-def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The errors of one run, by the name of the test; each test has one of these markers."""
+def test_a_marker_that_cannot_be_is_refused(run_pytest: RunPytest) -> None:
+    """A typing mistake must cost seconds, not a CI run; nothing may start."""
     tests = [
         f"@pytest.mark.{marker}\ndef test_{number}(kafka_perf):\n    kafka_perf()\n"
         for number, (marker, _) in enumerate(REFUSED)
     ]
-    run = Project(tmp_path_factory.mktemp("refused")).test("\n".join(tests)).run(reports=False)
-    assert run.status == pytest.ExitCode.INTERRUPTED
-    assert "Traceback" not in run.out
-    found: dict[str, str] = {}
-    for error in re.split(r"^test_perf\.py::", run.out, flags=re.MULTILINE)[1:]:
-        name, _, problem = error.partition(": ")
-        found[name] = found.get(name, "") + problem
-    return found
+    status, out = run_pytest("\n".join(tests))
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "Traceback" not in out
+    said: dict[str, str] = {}
+    for part in re.split(r"^test_perf\.py::", out, flags=re.MULTILINE)[1:]:
+        name, _, problem = part.partition(": ")
+        said[name] = said.get(name, "") + problem
+    assert [
+        (marker, text) for number, (marker, text) in enumerate(REFUSED) if text not in said.get(f"test_{number}", "")
+    ] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [pytest.param(f"test_{number}", text, id=marker) for number, (marker, text) in enumerate(REFUSED)],
-)
-def test_an_invalid_marker_is_an_error(refusals: dict[str, str], name: str, text: str) -> None:
-    """A typing mistake must cost seconds, not a CI run: nothing starts."""
-    assert text in refusals[name]
-
-
-def test_all_problems_of_a_file_are_reported_at_once(project: Project) -> None:
-    """The user can then correct all of them before the next run."""
-    run = project.test(
+def test_all_problems_of_a_file_are_told_at_once(run_pytest: RunPytest) -> None:
+    """Whoever mends a file wants the whole list."""
+    _, out = run_pytest(
         "@pytest.mark.kafka_scenario(acs=1)\n"
         "@pytest.mark.kafka_threshold('p99 <= 5 ms', 'errors == none')\n"
         "def test_one(kafka_perf): ...\n\n"
         "class TestMore:\n"
         "    @pytest.mark.kafka_scenario(partitions=0)\n"
         "    def test_two(self, kafka_perf): ...\n"
-    ).run(reports=False)
-    found = [line.split(": ")[0] for line in run.out.splitlines() if line.startswith("test_perf.py::")]
+    )
+    found = [line.split(": ")[0] for line in out.splitlines() if line.startswith("test_perf.py::")]
     assert found == ["test_perf.py::test_one"] * 3 + ["test_perf.py::TestMore::test_two"]
 
 
-def test_parametrised_values_are_also_checked(project: Project) -> None:
+def test_parametrised_values_are_also_checked(run_pytest: RunPytest) -> None:
     """The name of the parameter set identifies the value."""
-    run = project.test(
+    _, out = run_pytest(
         "@pytest.mark.parametrize('record_size', ['100 B', '1 Kib'])\n"
         "def test_sizes(kafka_perf, record_size):\n    kafka_perf()"
-    ).run(reports=False)
-    assert "test_perf.py::test_sizes[1 Kib]: kafka_scenario: record_size" in run.out
+    )
+    assert "test_perf.py::test_sizes[1 Kib]: kafka_scenario: record_size" in out
 
 
-def test_markers_of_tests_without_load_are_ignored(project: Project) -> None:
+def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> None:
     """A marker for a whole module must not break the tests in it that make no load."""
-    run = project.test("pytestmark = pytest.mark.kafka_scenario(acs=1)\ndef test_other(): ...").run(reports=False)
-    assert run.status == pytest.ExitCode.OK
+    status, _ = run_pytest("pytestmark = pytest.mark.kafka_scenario(acs=1)\ndef test_other(): ...")
+    assert status == pytest.ExitCode.OK
 
 
 @pytest.mark.parametrize(
@@ -100,38 +110,46 @@ def test_markers_of_tests_without_load_are_ignored(project: Project) -> None:
         ("--kafka-duration=10", "'10' has no unit"),
         ("--kafka-version=4", "a Kafka version has three numbers"),
         ("--kafka-environment=../elsewhere", "'../elsewhere' is not a safe folder name"),
+        (
+            "--kafka-workers=many",
+            "--kafka-workers=many: valid are a number of worker processes, such as 4, and dask://HOST[:PORT] of a Dask "
+            "scheduler",
+        ),
+        (
+            "--kafka-workers=dask://a:b",
+            "--kafka-workers=dask://a:b: the address of a Dask scheduler is dask://HOST[:PORT], such as "
+            "dask://scheduler:8786",
+        ),
     ],
 )
-def test_an_invalid_option_is_an_error(project: Project, option: str, text: str) -> None:
+def test_an_invalid_option_is_an_error(run_pytest: RunPytest, option: str, text: str) -> None:
     """Options are parsed before anything starts."""
-    run = project.test("def test_orders(kafka_perf):\n    kafka_perf()").run(option, reports=False)
-    assert run.status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
-    assert text in run.out
-    assert "Traceback" not in run.out
+    status, out = run_pytest("def test_orders(kafka_perf):\n    kafka_perf()", option)
+    assert status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
+    assert text in out
+    assert "Traceback" not in out
 
 
-def test_options_of_external_clusters_are_errors_with_auto(project: Project) -> None:
+def test_options_of_external_clusters_are_errors_with_auto(run_pytest: RunPytest) -> None:
     """`auto` always starts brokers: there is no need to look for Docker first."""
-    run = project.test("def test_orders(kafka_perf):\n    kafka_perf()").run(
-        "--kafka-cluster=auto", "--kafka-client-config=client.properties", reports=False
-    )
-    assert run.status == pytest.ExitCode.INTERRUPTED
-    assert "--kafka-cluster=HOST:PORT" in run.out
+    tests = "def test_orders(kafka_perf):\n    kafka_perf()"
+    status, out = run_pytest(tests, "--kafka-cluster=auto", "--kafka-client-config=client.properties")
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "--kafka-cluster=HOST:PORT" in out
 
 
-def test_perf_tests_can_be_collected_without_running_them(project: Project) -> None:
+def test_perf_tests_can_be_collected_without_running_them(run_pytest: RunPytest) -> None:
     """`--collect-only` starts nothing, and the plugin's markers are registered."""
-    run = project.test("@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders(kafka_perf): ...").run(
-        "--collect-only", "-q", "--strict-markers", "-W", "error", reports=False
-    )
-    assert run.status == pytest.ExitCode.OK
-    assert "test_perf.py::test_orders" in run.out
+    tests = "@pytest.mark.kafka_scenario(rate='5k records/s')\ndef test_orders(kafka_perf): ..."
+    status, out = run_pytest(tests, "--collect-only", "-q", "--strict-markers", "-W", "error")
+    assert status == pytest.ExitCode.OK
+    assert "test_perf.py::test_orders" in out
 
 
 def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
     """Parallel perf tests would disturb each other; other tests can still run in parallel."""
     run = project.test("def test_orders(kafka_perf):\n    kafka_perf()\ndef test_other(): ...").run(
-        "-n2", reports=False
+        "-n1", reports=False
     )
     assert run.status == pytest.ExitCode.TESTS_FAILED
     assert "Run them with -n0" in run.out

@@ -61,7 +61,7 @@ def test_a_reference_is_a_provider_or_a_list_of_servers(text: str, reference: Re
         ("local:4", "a Kafka version has three numbers, such as local:4.0.0"),
         (
             "docker:9092",
-            "'9092' is not an image, such as docker:apache/kafka:4.0.0; a server that is called docker is named by its "
+            "'9092' is not an image, such as docker:apache/kafka:4.0.0; for a server called docker, give its IP "
             "address",
         ),
         (
@@ -71,7 +71,7 @@ def test_a_reference_is_a_provider_or_a_list_of_servers(text: str, reference: Re
         ),
         ("4.0.0", None),
         ("", None),
-        ("a:9092,b:0", "port 0 of 'b:0' is not one of 1 to 65535"),
+        ("a:9092,b:0", "port 0 of 'b:0' is not from 1 to 65535"),
     ],
 )
 def test_the_error_for_an_invalid_reference_names_valid_ones(text: str, problem: str | None) -> None:

@@ -25,7 +25,6 @@ from markdown_it import MarkdownIt
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import pytest_kafkaperf
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import BaselineError
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.load.controller import Progress
@@ -42,65 +41,16 @@ from pytest_kafkaperf.reports.progress import RoundLines
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.result import Ending, Result
-from pytest_kafkaperf.scenario.records import is_utf8
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
 from tests.support import results
+from tests.support.hostile_names import NAMES, hostile
 from tests.support.plain_results import ending, result, rounds
 
 ROOT = Path(pytest_kafkaperf.__file__).parents[1]
-NAMES = {
-    "plain": "plain",
-    "markup": "</script><script>alert(1)</script><b>&amp;</b><!-- ]]> -->",
-    "markup of rich": "[red]x[/red] [/nothing] :tada: [link=x]",
-    "per cent": "%s %(x)s %25 100%",
-    "number signs": "#1 %23 a#b",
-    "backticks": "a`b``c```",
-    "pipes": "a|b||c",
-    "lists": "- a",
-    "lines": "a\nb\r\nc\r::error::d\u2028e\x85f\n\n# g\n- h",
-    "escapes": "\x1b[31mred\x1b]0;title\x07\x9b2J\b\b\x7f",
-    "NUL": "a\0b",
-    "directions": "\u202egnp.exe\u202c \u2066x\u2069 \u200f",
-    "paths": "../../../etc/passwd",
-    "other paths": "..\\..\\x C:\\y /etc/z",
-    "dots": "..",
-    "long": "x" * 5000,
-    "long words": "word " * 1000,
-    "beyond 16 bits": "\U0001f600 \U0001d4b3 値",
-    "half pairs": "\ud800 \udfff",
-    "quotes": "'\" $HOME `id` $(id)",
-    "templates": "{{ 7 * 7 }} {% raw %} ${7 * 7}",
-    "formulas": "=1+1 @x",
-    "commands": "::set-output name=x::y",
-    "blanks": "  a  b  ",
-    "nothing": "",
-}
 EACH = pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-TOPIC = f"{'A._-' * 62}b"
-"""As long as a topic's name can be."""
 PAPER = Paper(width=80, colour=False, ascii_only=False)
-
-
-def hostile(name: str) -> Result:
-    """A test in which everything that a user, a cluster or the system can name is that text."""
-    text = name if is_utf8(name) else "x"  # a scenario takes no other
-    scenario = {"topic": TOPIC, "payload": f"file:{text or 'x'}", "headers": {"h": text}, "duration": 5}
-    return result(
-        f"test_x[{name}]",
-        "produce.latency.p99 <= 1 ms",
-        "produce.throughput >= baseline - 10%",
-        baseline=rounds(),
-        problems=[name],
-        file=f"tests/{name.replace(chr(0), '')}/test_orders.py",
-        scenario=Scenario.of(scenario),
-        sources={"topic": "marker", "payload": name, "headers": "parameter", "duration": "ini"},
-        cluster=Cluster(bootstrap_servers="127.0.0.1:9092", provider="local", version=name),
-        changed=(f"image: {name} -> x",),
-        warnings=(name,),
-        notes=(name,),
-    )
 
 
 def ends(one: Result, name: str) -> dict[str, Ending]:
@@ -378,7 +328,7 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
         "import pytest\n"
         "from pytest_kafkaperf.reports.failure import failure_of\n"
         "from pytest_kafkaperf.reports.ci import junit_properties\n"
-        "from tests.unit.reports.test_hostile_names import NAMES, hostile\n"
+        "from tests.support.hostile_names import NAMES, hostile\n"
         "@pytest.mark.parametrize('number', range(len(NAMES)))\n"
         "def test_each(request, number):\n"
         "    result = hostile([*NAMES.values()][number])\n"

@@ -117,7 +117,7 @@ def test_properties_of_an_invalid_test_say_why() -> None:
     (lost,) = [each for each in session() if each.problems]
     assert junit_properties(lost) == [
         ("kafka_verdict", "INVALID"),
-        ("kafka_problem", lost.problems[0]),
+        ("kafka_problem", str(lost.problems[0])),
         ("kafka_check_1", "lost == 0"),
         ("kafka_check_1_outcome", "INCONCLUSIVE"),
         ("kafka_check_1_reason", "no round was measured"),

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.actions import Action, ActionTimer, moved, planned
 
@@ -39,21 +40,25 @@ def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
         acting.follow(progress("measuring", 0.1))
         for timer in acting._timers:
             timer.join(10)
-    assert acting.problems == ["kafka_perf.at('0 s'): RuntimeError: no such broker"]
+    assert acting.problems == [Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('0 s'): RuntimeError: no such broker")]
 
 
 def test_an_action_that_was_not_done_is_a_problem_of_the_round() -> None:
     """The round ended early."""
     with ActionTimer([Action(60.0, print)]) as acting:
         acting.follow(progress("measuring", 0.0))
-    assert acting.problems == ["kafka_perf.at('60 s'): it was not done by the end of the round"]
+    assert acting.problems == [
+        Problem(ProblemKind.ACTION_FAILED, "kafka_perf.at('60 s'): it did not finish before the end of the round")
+    ]
 
 
 def test_an_action_after_the_end_is_refused_before_the_load() -> None:
     """It would never be done."""
     with pytest.raises(ScenarioError) as caught:
         planned("10 s", print, duration_s=5.0)
-    assert str(caught.value) == "kafka_perf.at('10 s'): the round is over by then; its duration is 5 s"
+    assert (
+        str(caught.value) == "kafka_perf.at('10 s'): the window is over by then; give a time below its duration of 5 s"
+    )
 
 
 class Thing:
@@ -64,15 +69,18 @@ class Thing:
 def test_what_is_done_to_one_cluster_can_be_done_to_another() -> None:
     """A reference goes through the same as the test's own."""
     one, other = Thing(), Thing()
-    found = moved([Action(1.0, functools.partial(one.stop, 2, kill=True))], one, other)
-    assert found is not None
-    (action,) = found
+    (action,) = moved([Action(1.0, functools.partial(one.stop, 2, kill=True))], one, other)
     assert (action.at_s, action.do()) == (1.0, (other, 2, True))
 
 
 def test_an_action_on_anything_else_is_not_moved() -> None:
     """Nobody knows what it would be for another cluster."""
     one, other = Thing(), Thing()
-    assert moved([Action(1.0, functools.partial(print, "now"))], one, other) is None
-    assert moved([Action(1.0, lambda: one.stop(2, kill=True))], one, other) is None
+    for do in (functools.partial(print, "now"), lambda: one.stop(2, kill=True)):
+        with pytest.raises(UsageError) as caught:
+            moved([Action(1.0, do)], one, other)
+        assert str(caught.value) == (
+            "kafka_perf.at('1 s') with --kafka-reference: the action is not a method of the test's cluster, so it "
+            "cannot be done to the reference as well; use a method such as kafka_cluster.stop_broker"
+        )
     assert moved([], one, other) == []

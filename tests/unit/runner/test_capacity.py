@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.capacity import (
     MOST_STEPS,
     RESOLUTION,
@@ -22,7 +23,6 @@ from pytest_kafkaperf.runner.capacity import (
     find_capacity,
 )
 from pytest_kafkaperf.runner.round import Round, StepOutcome
-from pytest_kafkaperf.runner.validity import BUSY, TOO_SLOW, UNREAD
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 
@@ -173,66 +173,73 @@ def test_consumers_that_stand_still_are_no_capacity(stalled: Mapping[str, float]
 
 
 def test_records_that_nobody_read_in_time_break_a_rate_and_not_the_search() -> None:
+    unread = Problem(ProblemKind.RECORDS_UNREAD, "17 records")
+
     def measure(scenario: Scenario, _: str) -> Round:
         assert isinstance(scenario.rate, float)
         one = given_round(scenario.rate, consume__throughput=scenario.rate)
-        return one if scenario.rate <= 40_000 else Round(metrics=one.metrics, problems=(f"{UNREAD}: 17 records",))
+        return one if scenario.rate <= 40_000 else Round(metrics=one.metrics, problems=(unread,))
 
     found = searched(measure, consumers=1)
     assert found.metrics["capacity"] == pytest.approx(40_000, rel=0.025)
     assert found.problems == ()
-    assert {step.reason for step in found.steps if step.rate > 41_000} == {f"{UNREAD}: 17 records"}
+    assert {step.reason for step in found.steps if step.rate > 41_000} == {"17 records"}
+
+
+SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "5 of 9 records were sent late")
 
 
 def test_what_the_generator_cannot_make_is_a_lower_bound() -> None:
     def measure(scenario: Scenario, _: str) -> Round:
         assert isinstance(scenario.rate, float)
         one = given_round(scenario.rate)
-        return one if scenario.rate <= 300_000 else Round(metrics=one.metrics, problems=(f"{TOO_SLOW}: 5 were late",))
+        return one if scenario.rate <= 300_000 else Round(metrics=one.metrics, problems=(SLOW,))
 
     found = searched(measure)
     assert found.at_least
     assert found.metrics["capacity"] == pytest.approx(300_000, rel=0.025)
     (warning,) = found.warnings
     assert warning.startswith("the capacity is at least ")
-    assert warning.endswith("generator too slow for more; use more producers, or give the machine more cores")
+    assert warning.endswith("the generator was too slow for more; use more producers, or give the machine more cores")
 
 
 def test_where_the_highest_rate_holds_the_capacity_is_at_least_that() -> None:
     found = searched(Queue(1e9))
     assert found.at_least
     assert found.metrics["capacity"] == HIGH
-    assert found.warnings == (
-        "the capacity is at least 2M records/s: the highest rate that was asked for held, too; give a higher high=",
-    )
+    assert found.warnings == ("the capacity is at least 2M records/s: the highest rate held, too; give a higher high=",)
 
 
 def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
     found = searched(Queue(500))
     assert "capacity" not in found.metrics
     assert found.problems == (
-        "no rate held its limits: at the lowest rate, 1k records/s, of 1k records/s only 455 records/s were "
-        "acknowledged in time; give a lower low=, or other limits",
+        Problem(
+            ProblemKind.CAPACITY_NOT_FOUND,
+            "no rate held the thresholds: at the lowest rate, 1k records/s, of 1k records/s only 455 records/s were "
+            "acknowledged in time; give a lower low=, or other thresholds",
+        ),
     )
     assert [step.rate for step in found.steps] == [LOW, LOW, LOW]
 
 
 def test_where_the_generator_cannot_make_the_lowest_rate_it_says_so() -> None:
-    found = searched(lambda *_: Round(metrics={}, problems=(f"{TOO_SLOW}: 5 of 9 records were sent late",)))
+    found = searched(lambda *_: Round(metrics={}, problems=(SLOW,)))
     assert found.problems == (
-        f"{TOO_SLOW}: 5 of 9 records were sent late (at the lowest rate, 1k records/s: no capacity can be told)",
+        Problem(SLOW.kind, f"{SLOW} (at the lowest rate, 1k records/s: the capacity is unknown)"),
     )
 
 
 def test_a_round_that_says_nothing_ends_the_search_with_its_problem() -> None:
     queue = Queue(70_000)
+    gone = Problem(ProblemKind.CLUSTER_ERROR, "broker 1 is gone")
 
     def measure(scenario: Scenario, step: str) -> Round:
         one = queue(scenario, step)
-        return Round(metrics={}, problems=("broker 1 is gone",)) if len(queue.asked) == 3 else one
+        return Round(metrics={}, problems=(gone,)) if len(queue.asked) == 3 else one
 
     found = searched(measure)
-    assert found.problems == ("broker 1 is gone",)
+    assert found.problems == (gone,)
     assert len(found.steps) == 2
     assert len(queue.asked) == 3
 
@@ -240,7 +247,7 @@ def test_a_round_that_says_nothing_ends_the_search_with_its_problem() -> None:
 def test_a_limit_whose_metric_is_missing_does_not_hold() -> None:
     found = searched(lambda scenario, _: Round(metrics={"produce.throughput": float(scenario.rate), "errors": 0.0}))  # type: ignore[arg-type]
     (problem,) = found.problems
-    assert "produce.latency.p99 was not measured" in problem
+    assert "produce.latency.p99 was not measured" in problem.text
 
 
 def test_aborted_transactions_are_no_backlog() -> None:
@@ -263,7 +270,7 @@ def test_a_step_that_other_programs_have_disturbed_counts_for_nothing_unless_it_
         one = queue(scenario, step)
         if len(queue.asked) not in busy or one.metrics["produce.throughput"] < 8_100:
             return one
-        return Round(metrics={**one.metrics, "produce.latency.p99": 0.4}, warnings=(f"{BUSY}: other programs",))
+        return Round(metrics={**one.metrics, "produce.latency.p99": 0.4}, busy_warning="other programs")
 
     found = searched(measure)
     assert found.metrics["capacity"] == pytest.approx(expected, rel=0.03)

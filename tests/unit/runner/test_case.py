@@ -80,8 +80,7 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         case_of(tmp_path, payload="file:orders")
     assert str(caught.value) == (
-        f"kafka_scenario: payload: the file of samples {str(tmp_path / 'orders')!r} is empty; "
-        "write one sample or more to it"
+        f"kafka_scenario: payload: the file of samples {str(tmp_path / 'orders')!r} is empty; write at least one sample"
     )
 
 
@@ -97,7 +96,7 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
         (
             "reordered == 0",
             {"topic": "in", "output_topic": "out", "consumers": 1},
-            "an application may hand records to other partitions; leave output_topic or the limit out",
+            "an application may move records to other partitions; leave out output_topic or the threshold",
         ),
     ],
 )
@@ -151,18 +150,19 @@ def test_a_test_is_one_search_unless_more_are_asked_for(
 @pytest.mark.parametrize(
     ("limits", "changes", "text"),
     [
-        ([], {}, "name at least one limit, for example 'produce.latency.p99 <= 20 ms'"),
+        ([], {}, "name at least one threshold, for example 'produce.latency.p99 <= 20 ms'"),
         (
             ["capacity >= 5 records/s"],
             {},
-            "limit 'capacity >= 5 records/s': each rate is held against absolute limits on what it gives, for example "
-            "'produce.latency.p99 <= 20 ms'; limits on the capacity itself are for kafka_threshold(...)",
+            "threshold 'capacity >= 5 records/s': a search takes absolute thresholds on metrics of each rate, for "
+            "example 'produce.latency.p99 <= 20 ms'; thresholds on the capacity itself belong to kafka_threshold(...)",
         ),
         (
             ["produce.latency.p99 <= baseline + 5%"],
             {},
-            "limit 'produce.latency.p99 <= baseline + 5%': each rate is held against absolute limits on what it gives, "
-            "for example 'produce.latency.p99 <= 20 ms'; limits on the capacity itself are for kafka_threshold(...)",
+            "threshold 'produce.latency.p99 <= baseline + 5%': a search takes absolute thresholds on metrics of each "
+            "rate, for example 'produce.latency.p99 <= 20 ms'; thresholds on the capacity itself belong to "
+            "kafka_threshold(...)",
         ),
         (
             ["lag.end <= 1000"],
@@ -192,8 +192,8 @@ def test_a_plain_call_cannot_keep_a_limit_on_the_capacity(tmp_path: Path) -> Non
     with pytest.raises(ScenarioError) as caught:
         case_of(tmp_path, "capacity >= 5k records/s").without_search()
     assert str(caught.value) == (
-        "threshold 'capacity >= 5k records/s': kafka_perf() holds one rate; capacity is what kafka_perf.capacity(...) "
-        "searches for"
+        "threshold 'capacity >= 5k records/s': kafka_perf() holds one rate; call kafka_perf.capacity(...) to "
+        "measure capacity"
     )
 
 

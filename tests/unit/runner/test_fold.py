@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
@@ -16,6 +18,7 @@ from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 START_NS = 50 * NS_PER_S
+BROKER_ENDED = Problem(ProblemKind.CLUSTER_ERROR, "the broker ended")
 MS = 1_000_000
 
 PACED = Scenario.of({"rate": 100, "duration": 10})
@@ -76,7 +79,7 @@ def test_one_producer_gives_exact_figures() -> None:
     """Every figure by hand, in base units."""
     done = fold(report(produced()), PACED)
 
-    assert done.problems == done.warnings == ()
+    assert (done.problems, done.warnings) == ((), ())
     assert list(done.metrics) == list(PACED.metrics())
     assert done.metrics == pytest.approx(
         {
@@ -149,7 +152,7 @@ def test_a_backlog_is_timed_from_the_drain() -> None:
 
 def test_a_backlog_that_was_never_drained_has_no_rate() -> None:
     """The round ended before: no figure is better than one from another instant."""
-    done = fold(report(produced(), consumed(), consumed(), drain_ns=None, problems=["the broker ended"]), BACKLOG)
+    done = fold(report(produced(), consumed(), consumed(), drain_ns=None, problems=[BROKER_ENDED]), BACKLOG)
 
     assert {"consume.throughput", "consume.bandwidth"}.isdisjoint(done.metrics)
 
@@ -169,20 +172,22 @@ def test_what_an_audit_found_counts_more_than_offsets() -> None:
     done = fold(report(produced(unknown=5, disordered=7), audit=found), PACED)
 
     assert [done.metrics[name] for name in ("lost", "duplicated", "reordered")] == [2, 3, 4]
-    assert done.problems == ("records lost: 2 records were acknowledged and are not in the log",)
+    assert done.problems == (
+        Problem(ProblemKind.RECORDS_LOST, "records lost: 2 records were acknowledged and are not in the log"),
+    )
     assert done.warnings == ()
 
 
 def test_without_an_audit_counts_stand_and_the_reason_is_told() -> None:
     """Could not look is not all well."""
-    reason = "25000000 records are too many to be looked at one by one"
+    reason = "25000000 records are too many for an audit"
     done = fold(report(produced(disordered=7), log_growth={0: 500, 1: 503}, audit=reason), PACED)
 
     assert [done.metrics[name] for name in ("lost", "duplicated", "reordered")] == [0, 3, 7]
     assert done.problems == ()
     assert done.warnings == (
-        f"{reason}: lost and duplicated records are known by counts alone, and may hide each other; reordered ones by "
-        "their acknowledgements",
+        f"{reason}: lost and duplicated records are known from counts only, and may cancel each other out; reordered "
+        "records are known from their acknowledgements",
     )
 
 
@@ -231,7 +236,7 @@ def test_lost_and_duplicated_come_from_comparing_offsets(
 
     assert (done.metrics["lost"], done.metrics["duplicated"]) == (lost, duplicated)
     text = f"records lost: {lost} records were acknowledged and are not in the log"
-    assert done.problems == ((text,) if lost else ())
+    assert done.problems == ((Problem(ProblemKind.RECORDS_LOST, text),) if lost else ())
 
 
 def test_without_offsets_nothing_is_said_of_losses() -> None:
@@ -246,8 +251,9 @@ def test_a_generator_that_held_records_back_makes_the_round_invalid() -> None:
     held = "11 of 1000 records were sent late although the cluster had room for them"
 
     assert fold(report(produced(late=10)), PACED).problems == ()  # 1 % is tolerated
-    assert fold(report(produced(late=11)), PACED).problems == (f"generator too slow: {held}{advice}",)
-    assert fold(report(produced(behind=11)), PACED).problems == (f"generator too slow: {held}{advice}",)
+    slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, f"generator too slow: {held}{advice}")
+    assert fold(report(produced(late=11)), PACED).problems == (slow,)
+    assert fold(report(produced(behind=11)), PACED).problems == (slow,)
 
 
 def test_a_generator_without_the_cores_for_the_rate_makes_the_round_invalid() -> None:
@@ -256,7 +262,8 @@ def test_a_generator_without_the_cores_for_the_rate_makes_the_round_invalid() ->
     done = fold(report(overdue, cpu_s=10.0, busy_ratio=1.0, log_growth=None), PACED)
 
     (problem,) = done.problems
-    assert problem == (
+    assert problem.kind is ProblemKind.GENERATOR_TOO_SLOW
+    assert problem.text == (
         "generator too slow: 600 of 1000 records were not sent in the window, and a worker would need 200% of a core "
         "to send them in time; use more producers, larger records or a lower rate, or give the machine more cores"
     )
@@ -285,13 +292,17 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
     done = fold(report(refused, log_growth={0: 0, 1: 0}), PACED)
 
     reasons = "MessageSizeTooLargeError (5 records), no answer (2 records)"
-    assert done.problems == (f"no record of the window was acknowledged: {reasons}",)
+    assert done.problems == (
+        Problem(ProblemKind.NOTHING_ACKNOWLEDGED, f"no record of the window was acknowledged: {reasons}"),
+    )
     assert done.warnings == (f"7 records failed: {reasons}",)
     assert done.metrics == {"errors": 7, "lost": 0, "duplicated": 0, "reordered": 0}
 
 
-NOTHING_CAME_OUT = (
-    "nothing came out of 'out': see that the application runs, and that it passes the header 'kafkaperf-tag' on"
+NO_OUTPUT = Problem(
+    ProblemKind.NO_OUTPUT,
+    "no record came out of 'out': check that the application runs, and that it copies the header 'kafkaperf-tag' to "
+    "each record that it writes",
 )
 
 
@@ -299,11 +310,11 @@ NOTHING_CAME_OUT = (
     ("acknowledged", "received", "problems"),
     [
         (1000, 999, []),
-        (1000, 0, [NOTHING_CAME_OUT]),
-        (0, 0, ["no record of the window was acknowledged"]),
+        (1000, 0, [NO_OUTPUT]),
+        (0, 0, [Problem(ProblemKind.NOTHING_ACKNOWLEDGED, "no record of the window was acknowledged")]),
     ],
 )
-def test_an_application_may_drop_records_but_not_all(acknowledged: int, received: int, problems: list[str]) -> None:
+def test_an_application_may_drop_records_but_not_all(acknowledged: int, received: int, problems: list[Problem]) -> None:
     """Where nothing came out nothing was measured; where nothing went in that is why."""
     scenario = Scenario.of({"rate": 100, "duration": 10, "consumers": 1, "topic": "in", "output_topic": "out"})
     found = Audit(lost=acknowledged - received, duplicated=0, reordered=0)
@@ -319,7 +330,10 @@ def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
     done = fold(report(produced(sent=600, acknowledged=600, missing=400), log_growth=None), UNPACED)
 
     assert done.problems == (
-        "load not reached: 400 of 1000 records were not sent within 3600 s; use fewer records, or a duration",
+        Problem(
+            ProblemKind.LOAD_NOT_REACHED,
+            "load not reached: 400 of 1000 records were not sent within 3600 s; use fewer records, or a duration",
+        ),
     )
 
 
@@ -328,7 +342,9 @@ def test_a_generator_at_its_limit_is_a_warning_in_closed_loop() -> None:
     done = fold(report(produced(), busy_ratio=0.99), UNPACED)
 
     assert done.problems == ()
-    assert done.warnings == ("a worker had no idle moment (99% busy): the generator may be the limit, not the cluster",)
+    assert done.warnings == (
+        "a worker had no idle time (99% busy): the generator may be the bottleneck, not the cluster",
+    )
 
 
 @pytest.mark.parametrize(
@@ -344,7 +360,8 @@ def test_records_that_no_consumer_got_make_the_round_invalid(parts: tuple[Consum
     done = fold(report(produced(), *parts), READ)
 
     (problem,) = done.problems
-    assert problem == (
+    assert problem.kind is ProblemKind.RECORDS_UNREAD
+    assert problem.text == (
         "records unread: 3 records in the log were not received by the consumers in time; end-to-end figures would "
         "leave out the slowest"
     )
@@ -358,7 +375,7 @@ def test_records_of_aborted_transactions_are_read_by_whoever_reads_all(isolation
     parts: list[Produced | Consumed] = [produced(acknowledged=800, aborted=200), consumed(received=800)]
     problems = fold(report(*parts), scenario).problems
 
-    assert [problem.split(" in ")[0] for problem in problems] == (
+    assert [problem.text.split(" in ")[0] for problem in problems] == (
         [f"records unread: {unread} records"] if unread else []
     )
 
@@ -366,18 +383,19 @@ def test_records_of_aborted_transactions_are_read_by_whoever_reads_all(isolation
 def test_a_round_that_broke_tells_why_and_nothing_that_follows_from_it() -> None:
     """One reason, not all its consequences."""
     unfinished = produced(sent=300, acknowledged=200, missing=700, failed=100, unknown=100, failures={"no answer": 100})
-    broken = report(unfinished, consumed(received=3, unread=9), problems=["the broker ended"], log_growth=None)
+    broken = report(unfinished, consumed(received=3, unread=9), problems=[BROKER_ENDED], log_growth=None)
 
     done = fold(broken, READ)
-    assert done.problems == ("the broker ended",)
+    assert done.problems == (BROKER_ENDED,)
     assert done.metrics["errors"] == 100
 
 
 def test_a_round_that_never_began_has_its_reason_and_no_errors_of_records() -> None:
     """Nothing was sent."""
-    done = fold(LoadReport(workers=(), start_ns=None, problems=["no connection"], broken=True), PACED)
+    done = fold(LoadReport.failed(ProblemKind.WORKER_FAILED, LoadError("no connection")), PACED)
 
-    assert (dict(done.metrics), done.problems, done.warnings) == ({"errors": 0.0}, ("no connection",), ())
+    why = Problem(ProblemKind.WORKER_FAILED, "no connection")
+    assert (dict(done.metrics), done.problems, done.warnings) == ({"errors": 0.0}, (why,), ())
     assert done.series == {}
 
 

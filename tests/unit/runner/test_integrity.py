@@ -12,8 +12,10 @@ import pytest
 from pytest_kafkaperf.clusters.client.admin import TopicGoneError
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import Audit, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner import integrity
+from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.audit import AuditTask
     from pytest_kafkaperf.load.controller import WorkerPool
 
+TOPICS = ("run-1", "shared")
+"""A load's own topic, and one that others write to."""
+UNREAD = Problem(ProblemKind.RECORDS_UNREAD, "records were not read")
 FOUND = Audit(lost=1, duplicated=2, reordered=3)
 CLUSTER = Cluster(
     bootstrap_servers="broker:9092",
@@ -44,11 +49,12 @@ class Log:
     asked: int = 0
 
     def is_gone(self, topic: str) -> bool:
-        assert topic == "topic"
+        assert topic in TOPICS
         return self.gone
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        assert (topic, partitions) == ("topic", 2)
+        assert topic in TOPICS
+        assert partitions == 2
         answer = self.ends[min(self.asked, len(self.ends) - 1)]
         self.asked += 1
         if isinstance(answer, ClusterError):
@@ -62,8 +68,8 @@ class Auditor:
 
     asked: list[dict[int, tuple[int, int]]] = field(default_factory=list)
 
-    def __call__(self, _: LoadReport, offsets: Any) -> Audit | str:
-        self.asked.append(dict(offsets))
+    def audit(self, task: AuditTask) -> Audit | str:
+        self.asked.append(dict(task.offsets))
         return FOUND
 
 
@@ -74,8 +80,16 @@ def report(**changes: Any) -> LoadReport:
 
 
 def checked(log: Log, auditor: Auditor, load: LoadReport, **fields: Any) -> LoadReport:
-    scenario = Scenario.of({"partitions": 2} | fields)
-    return integrity.checked(cast("Admin", log), "topic", scenario, lambda: load, auditor)
+    return compared(log, auditor, load, Scenario.of({"partitions": 2} | fields))
+
+
+def compared(log: Log, pool: Auditor | Audits | Pool, load: LoadReport, scenario: Scenario) -> LoadReport:
+    """Compare the log before a load and after it."""
+    context = RoundContext(
+        cluster=CLUSTER, admin=cast("Admin", log), scenario=scenario, run="run", number=1, read_partitions=2
+    )
+    before = log.end_offsets(context.topic, 2)
+    return integrity.verified(load, context, cast("WorkerPool", pool), before)
 
 
 def test_the_log_grows_by_what_was_acknowledged_and_nobody_looks_into_it() -> None:
@@ -132,26 +146,24 @@ def test_nothing_is_compared_with_acks_0() -> None:
     assert log.asked == 1
 
 
-def test_a_cluster_that_is_lost_ends_the_run_before_a_round_and_not_after_it() -> None:
-    """What was measured stands; what cannot be compared is left out."""
+def test_a_cluster_that_is_lost_after_a_load_leaves_its_figures() -> None:
+    """The report keeps what was measured, and leaves out the comparison with the log."""
     lost = ClusterError("could not read the end offsets")
-    before = checked(Log([lost]), Auditor(), report())
     after = checked(Log([(0, 0), lost]), Auditor(), report())
 
-    assert (before.broken, before.problems, before.workers) == (True, (str(lost),), ())
     assert (after.broken, after.log_growth, after.audit, after.acknowledged()) == (False, None, None, {0: 30, 1: 30})
 
 
 def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
     """Nobody would find it in what clients say of it; its records are nowhere to be compared with."""
     told = checked(Log([(0, 0), TopicGoneError("no such topic")]), Auditor(), report())
-    unread = dataclasses.replace(report(), problems=("records were not read",))
+    unread = dataclasses.replace(report(), problems=(UNREAD,))
     told_first = checked(Log([(0, 0)], gone=True), Auditor(), unread)
 
     assert told.broken
-    assert told.problems == ("topic 'topic' is gone: somebody has deleted it while load ran",)
+    assert told.problems == (Problem(ProblemKind.CLUSTER_ERROR, "topic 'run-1' was deleted while load ran"),)
     assert told_first.broken
-    assert told_first.problems == (*told.problems, "records were not read")
+    assert told_first.problems == (*told.problems, UNREAD)
 
 
 @dataclass(slots=True)
@@ -161,15 +173,14 @@ class Audits:
     findings: list[Audit | str]
     asked: list[dict[int, tuple[int, int]]] = field(default_factory=list)
 
-    def __call__(self, _: LoadReport, offsets: Any) -> Audit | str:
-        self.asked.append(dict(offsets))
+    def audit(self, task: AuditTask) -> Audit | str:
+        self.asked.append(dict(task.offsets))
         return self.findings[min(len(self.asked), len(self.findings)) - 1]
 
 
 def shared(log: Log, audits: Audits, load: LoadReport, **fields: Any) -> LoadReport:
     """On a topic that others write to."""
-    scenario = Scenario.of({"topic": "topic"} | fields).model_copy(update={"partitions": 2})
-    return integrity.checked(cast("Admin", log), "topic", scenario, lambda: load, audits)
+    return compared(log, audits, load, Scenario.of({"topic": "shared"} | fields).model_copy(update={"partitions": 2}))
 
 
 CLEAN = Audit(lost=0, duplicated=0, reordered=0)
@@ -223,10 +234,9 @@ class Pool:
         return FOUND
 
 
-def audited(pool: Pool, load: LoadReport, offsets: dict[int, tuple[int, int]]) -> Audit | str:
-    scenario = Scenario.of({"partitions": 2})
-    auditors = cast("WorkerPool", pool)
-    return integrity.run_audit(load, offsets, pool=auditors, cluster=CLUSTER, topic="topic", scenario=scenario)
+def audited(pool: Pool, load: LoadReport, ends: tuple[int, int]) -> Audit | str | None:
+    """Audit a log that ends there, and that began at 100 and 7."""
+    return compared(Log([(100, 7), ends]), pool, load, Scenario.of({"partitions": 2})).audit
 
 
 def test_an_audit_knows_what_was_acknowledged_and_what_failed() -> None:
@@ -234,7 +244,7 @@ def test_an_audit_knows_what_was_acknowledged_and_what_failed() -> None:
     pool = Pool()
     load = report(producer=3, unknown=3, unknown_indexes=[np.array([4, 5]), np.array([9])])
 
-    assert audited(pool, load, {0: (100, 131), 1: (7, 38)}) == FOUND
+    assert audited(pool, load, (131, 38)) == FOUND
     assert pool.task is not None
     assert [(producer, indexes.tolist()) for producer, indexes in pool.task.failed] == [(3, [4, 5]), (3, [9])]
     assert (pool.task.acknowledged, pool.task.offsets) == (60, {0: (100, 131), 1: (7, 38)})
@@ -245,13 +255,13 @@ def test_an_audit_knows_what_was_acknowledged_and_what_failed() -> None:
 @pytest.mark.parametrize(
     ("unknown", "end", "reason"),
     [
-        (0, 20_000_000, "20000001 records are too many to be looked at one by one"),
-        (1 << 21, 30, "2097152 records of unknown fate are too many to be looked for one by one"),
+        (0, 20_000_100, "20000001 records are too many for an audit"),
+        (1 << 21, 130, "2097152 records without an acknowledgement or an error are too many for an audit"),
     ],
 )
 def test_too_many_records_are_not_looked_at(unknown: int, end: int, reason: str) -> None:
     """They would fill the memory of the worker: the reason goes into the report."""
     pool = Pool()
 
-    assert audited(pool, report(unknown=unknown), {0: (5, end + 5), 1: (0, 1)}) == reason
+    assert audited(pool, report(unknown=unknown), (end, 8)) == reason
     assert pool.task is None

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
@@ -38,7 +39,7 @@ def case_of(*, reference: str | None = None, **fields: Any) -> Case:
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
 
 
-def session_of(rounds: int, *problems: str) -> MeasuredSession:
+def session_of(rounds: int, *problems: Problem) -> MeasuredSession:
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(Round(metrics={}),) * rounds, problems=problems)
 
 
@@ -49,12 +50,17 @@ def run(cases: Sequence[Case], *, left_s: float, round_s: float, setup_s: float 
     for number, case in enumerate(cases):
         clock.now_s += setup_s
         budget = CaseBudget(case, cases[number + 1 :], left_s=left_s - (clock.now_s - 1000.0), clock=clock)
-        rounds = 0
-        while budget.obstacle is None and budget.goes_on():
-            clock.now_s += round_s
-            rounds += 1
-        ran.append(rounds)
+        ran.append(0 if budget.obstacle is not None else first_session(budget, clock, case, round_s=round_s))
     return ran, clock.now_s - 1000.0
+
+
+def first_session(budget: CaseBudget, clock: Clock, case: Case, *, round_s: float) -> int:
+    """Rounds of the first session if each takes so long."""
+    done = []
+    for number in budget.limited(range(case.scenario.rounds), fresh=False):
+        clock.now_s += round_s
+        done.append(number)
+    return len(done)
 
 
 TESTS = st.lists(st.builds(case_of, rounds=st.integers(1, 9), duration=st.floats(0.5, 30)), min_size=1, max_size=5)
@@ -87,11 +93,7 @@ def test_the_share_follows_the_declared_load() -> None:
     clock = Clock()
     budget = CaseBudget(short, [long], left_s=100, clock=clock)
     assert budget.obstacle is None
-    rounds = 0
-    while budget.goes_on():
-        clock.now_s += 3.8
-        rounds += 1
-    assert rounds == 4  # of 17 s, where half of the time would do for 8
+    assert first_session(budget, clock, short, round_s=3.8) == 4  # of 17 s, where half of the time would do for 8
 
 
 def test_rounds_that_are_longer_than_declared_end_the_test_within_its_share() -> None:
@@ -110,7 +112,7 @@ def test_the_first_three_rounds_may_take_the_time_of_others() -> None:
 def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
     """A test that cannot be decided starts no cluster."""
     assert CaseBudget(case_of(), [], left_s=20).obstacle == (
-        "not run: 3 rounds would take 25.4 s, and 20 s of the time budget were left; raise --kafka-time-budget, or run "
+        "not run: 3 rounds need 25.4 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
         "fewer tests"
     )
     assert CaseBudget(case_of(rounds=1), [], left_s=20).obstacle is None
@@ -146,26 +148,25 @@ def test_a_search_takes_its_steps() -> None:
 def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
     """A suspect comes first: as long as each later test keeps the time of its first three rounds."""
     clock = Clock()
-    budget = CaseBudget(case_of(rounds=3), [case_of(rounds=9)], left_s=100, clock=clock)
-    while budget.goes_on():
-        clock.now_s += 8
-    assert (budget.refuses_session(3), budget.has_time()) == (None, True)
+    case = case_of(rounds=3)
+    budget = CaseBudget(case, [case_of(rounds=9)], left_s=100, clock=clock)
+    assert first_session(budget, clock, case, round_s=8) == 3
+    assert budget.refuses_session(3) is None
     clock.now_s += 30
     assert budget.refuses_session(3) == (
-        "another fresh session would take 26 s, and 22.6 s of the time budget were left for it; raise "
-        "--kafka-time-budget"
+        "another fresh session needs 26 s, and 22.6 s of the time budget are left for it; raise --kafka-time-budget"
     )
-    assert budget.has_time()
+    assert list(budget.limited(range(3), fresh=True)) == [0, 1, 2]
     clock.now_s += 40
-    assert not budget.has_time()
+    assert list(budget.limited(range(3), fresh=True)) == []
 
 
 def test_what_was_left_out_is_told() -> None:
     """Figures of fewer rounds than declared make no baseline."""
     budget = CaseBudget(case_of(rounds=5), [], left_s=60)
-    assert [budget.cut(session_of(rounds)) for rounds in (5, 4)] == [None, "cut to 4 of 5 rounds by the time budget"]
-    assert budget.cut(session_of(2, "round 2: no connection")) is None
+    assert [budget.cut(session_of(rounds)) for rounds in (5, 4)] == [None, "the time budget allowed 4 of 5 rounds"]
+    assert budget.cut(session_of(2, Problem(ProblemKind.WORKER_FAILED, "round 2: no connection"))) is None
     assert [budget.undecided(session_of(rounds)) for rounds in (3, 1)] == [
         None,
-        "1 round ran in the time budget, and 3 can decide; raise --kafka-time-budget",
+        "the time budget allowed 1 round, and a decision needs 3; raise --kafka-time-budget",
     ]

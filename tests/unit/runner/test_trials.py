@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.result import MOST_SPOILT, MeasuredSession, judged, problems_of, warnings_of
-from pytest_kafkaperf.runner.validity import TOO_SLOW
 
 
-def session(*problems: str) -> MeasuredSession:
+def session(*problems: Problem) -> MeasuredSession:
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=(), problems=problems)
 
 
 SOUND = session()
-SPOILT = session(f"round 2: {TOO_SLOW}: 296 of 6000 records were sent late")
-LOST = session("round 1: 5 records were lost", f"round 2: {TOO_SLOW}: so what")
+SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "round 2: generator too slow: 296 of 6000 records were sent late")
+SPOILT = session(SLOW)
+LOST = session(Problem(ProblemKind.RECORDS_LOST, "round 1: 5 records were lost"), SLOW)
 
 
 def test_a_further_session_that_the_machine_has_spoilt_does_not_count_and_is_told() -> None:
@@ -28,8 +29,8 @@ def test_a_further_session_that_the_machine_has_spoilt_does_not_count_and_is_tol
 def test_what_the_cluster_has_done_always_counts() -> None:
     """A record that is lost is lost, whatever else was wrong."""
     assert problems_of([SOUND, LOST]) == (
-        "session 2: round 1: 5 records were lost",
-        f"session 2: round 2: {TOO_SLOW}: so what",
+        Problem(ProblemKind.RECORDS_LOST, "session 2: round 1: 5 records were lost"),
+        Problem(ProblemKind.GENERATOR_TOO_SLOW, f"session 2: {SLOW}"),
     )
 
 

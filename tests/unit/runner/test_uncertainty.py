@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import describe_uncertainty, open_limits, uncertainty_s
+from pytest_kafkaperf.runner.validity import clock_problems, describe_uncertainty, uncertainty_s
 from pytest_kafkaperf.scenario.threshold import limit_value, parse_threshold
 
 
@@ -24,7 +25,7 @@ def test_the_least_exact_round_counts(rounds: list[Round], seconds: float | None
 def test_it_is_told_with_the_figures() -> None:
     """Whoever reads them must not take more from them than there is."""
     assert describe_uncertainty(0.000397) == (
-        "end-to-end latency is between machines whose clocks are known to ±397 µs"
+        "end-to-end latency was measured between machines whose clocks are known to ±397 µs"
     )
 
 
@@ -50,15 +51,18 @@ def test_a_limit_that_is_finer_than_the_clocks_cannot_be_judged(
     """Whether it holds would be a matter of clocks, not of Kafka."""
     threshold = parse_threshold(expression)
     value = limit_value(threshold.limit, baseline_s)
-    assert bool(open_limits([threshold], [value], 0.0004)) == is_open
-    assert open_limits([threshold], [value], None) == []
+    assert bool(clock_problems([threshold], [value], 0.0004)) == is_open
+    assert clock_problems([threshold], [value], None) == []
 
 
 def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
     """The load is not to blame."""
     threshold = parse_threshold("e2e.latency.p99 <= 0.3 ms")
-    assert open_limits([threshold], [0.0003], 0.0004) == [
-        "threshold 'e2e.latency.p99 <= 0.3 ms': the limit is 300 µs, and the clocks of the machines that send and "
-        "receive are known to ±400 µs only; loosen the limit, bring the machines and the Dask scheduler into one "
-        "network, or let one machine send and receive"
+    assert clock_problems([threshold], [0.0003], 0.0004) == [
+        Problem(
+            ProblemKind.CLOCK_UNCERTAIN,
+            "threshold 'e2e.latency.p99 <= 0.3 ms': the threshold is 300 µs, and the clocks of the machines that send "
+            "and receive are known to ±400 µs only; raise the threshold, move the machines and the Dask scheduler into "
+            "one network, or let one machine send and receive",
+        )
     ]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.reports.failure import failure_text
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -416,7 +417,10 @@ def _outcomes(*outcomes: Verdict) -> list[tuple[str, float]]:
     return [cases[outcome] for outcome in outcomes]
 
 
-def _judge_all(*outcomes: Verdict, problems: Sequence[str] = (), gate_baseline: bool = True) -> Judgement:
+BROKER_LOST = Problem(ProblemKind.CLUSTER_ERROR, "broker lost")
+
+
+def _judge_all(*outcomes: Verdict, problems: Sequence[Problem] = (), gate_baseline: bool = True) -> Judgement:
     cases = _outcomes(*outcomes)
     thresholds = [parse_threshold(expression) for expression, _ in cases]
     values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, cases, strict=True)}
@@ -446,8 +450,8 @@ def test_the_worst_limit_is_the_verdict_of_the_test() -> None:
 
 def test_problems_make_the_run_invalid_and_the_limits_are_still_shown() -> None:
     """Figures of a run that cannot be trusted still help to find out why."""
-    judgement = _judge_all(Verdict.PASSED, Verdict.VIOLATED, problems=["broker lost"])
-    assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, ("broker lost",))
+    judgement = _judge_all(Verdict.PASSED, Verdict.VIOLATED, problems=[BROKER_LOST])
+    assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (BROKER_LOST,))
     assert [check.outcome for check in judgement.checks] == [Verdict.PASSED, Verdict.VIOLATED]
 
 
@@ -455,7 +459,7 @@ def test_a_test_without_limits_passes_unless_it_is_invalid() -> None:
     """Limits are optional; a trustworthy run is not."""
     verdicts = [
         judge(thresholds=[], session=Measured(rounds=[{}]), baseline=_NO_BASELINE, problems=problems).verdict
-        for problems in ([], ["broker lost"])
+        for problems in ([], [BROKER_LOST])
     ]
     assert verdicts == [Verdict.PASSED, Verdict.INVALID]
 
@@ -613,8 +617,11 @@ def test_a_figure_close_to_its_limit_is_shown_with_more_digits() -> None:
 def test_the_problems_of_an_invalid_run_come_first() -> None:
     """Broken limits of a run that cannot be trusted are hints at best."""
     problems = [
-        "round 1: generator too slow: 1500 of 50000 records were sent more than 100 ms after they could have been",
-        "broker lost",
+        Problem(
+            ProblemKind.GENERATOR_TOO_SLOW,
+            "round 1: generator too slow: 1500 of 50000 records were sent more than 100 ms after they could have been",
+        ),
+        BROKER_LOST,
     ]
     text = failure_text([_judge("lost == 0", [2.0])], problems)
     assert (
@@ -633,7 +640,7 @@ INVALID: the run cannot be trusted
 
 def test_an_invalid_run_without_broken_limits_tells_its_problems_only() -> None:
     """There is nothing to say of the limits."""
-    text = failure_text([_judge("lost == 0", [0.0])], ["broker lost"])
+    text = failure_text([_judge("lost == 0", [0.0])], [BROKER_LOST])
     assert text == "INVALID: the run cannot be trusted\n    broker lost"
 
 
@@ -663,4 +670,5 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Ver
     )
     assert judgement.verdict is verdict
     told = "capacity >= 50k records/s: capacity is a lower bound here, and may keep the limit; see the warnings"
-    assert judgement.problems == ((told,) if verdict is Verdict.INVALID else ())
+    problem = Problem(ProblemKind.CAPACITY_LOWER_BOUND, told)
+    assert judgement.problems == ((problem,) if verdict is Verdict.INVALID else ())

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
@@ -152,7 +153,7 @@ def test_of_a_run_that_cannot_be_trusted_fresh_sessions_are_not_judged() -> None
         session=Measured(rounds=session(1.3)),
         baseline=BASELINE,
         fresh=[Measured(rounds=session(1.0))] * 3,
-        problems=["broker lost"],
+        problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
     assert [(check.outcome, check.rerun) for check in judgement.checks] == [(Verdict.INCONCLUSIVE, False)]

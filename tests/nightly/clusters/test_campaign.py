@@ -10,7 +10,6 @@ import json
 import os
 import queue
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,17 +20,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import psutil
 import pytest
-from testcontainers.core.docker_client import DockerClient
 
-from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.docker.daemon import look
 from pytest_kafkaperf.clusters.local import distribution
-from pytest_kafkaperf.clusters.local.process import Process
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.signals import without_interrupt
-from tests.support.ground import LABEL, SETTLE_TIMEOUT_S, Ground, labelled
+from tests.support.ground import SETTLE_TIMEOUT_S, Ground
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,9 +239,6 @@ def ground(kafka: distribution.Distribution, tmp_path: Path) -> Iterator[Ground]
         yield Ground.make(tmp_path, kafka, others.bootstrap_servers)
 
 
-@pytest.mark.broker
-@pytest.mark.slow
-@pytest.mark.extended
 @pytest.mark.timeout(max(300, COUNT * 60))
 def test_nothing_is_left_whatever_happens_whenever(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
     """Months of runs on one machine: what goes wrong in one must cost the next one nothing."""
@@ -261,66 +252,6 @@ def test_nothing_is_left_whatever_happens_whenever(ground: Ground, capsys: pytes
             print("\n".join([told, *left]), flush=True)  # noqa: T201 - a campaign takes minutes
         found += [told, *left] if left else []
     assert found == [], "\n".join(found)
-
-
-def test_a_broker_that_its_session_does_not_know_of_goes_with_the_run_folder(tmp_path: Path) -> None:
-    """Ctrl-C can come when the process is there and its number has not been kept yet."""
-    with run_folder(tmp_path / "runs") as folder:
-        wait = [sys.executable, "-c", "import sys; sys.stdin.read()", str(folder / "broker-1" / PROPERTIES)]
-        unknown = subprocess.Popen(wait, stdin=subprocess.PIPE)
-    with unknown:
-        assert unknown.wait(SETTLE_TIMEOUT_S) == -signal.SIGKILL
-    assert [each.name for each in (tmp_path / "runs").iterdir() if each.name != ".lock"] == []
-
-
-def test_a_second_ctrl_c_does_not_break_off_the_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Users press it again when nothing seems to happen."""
-    remove = shutil.rmtree
-
-    def interrupted(*args: Any, **given: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-        remove(*args, **given)
-
-    with pytest.raises(KeyboardInterrupt), run_folder(tmp_path / "runs"):  # noqa: PT012 - the body is the point
-        monkeypatch.setattr(shutil, "rmtree", interrupted)
-        signal.raise_signal(signal.SIGINT)
-    assert [each.name for each in (tmp_path / "runs").iterdir() if each.name != ".lock"] == []
-
-
-def test_ctrl_c_that_was_held_back_comes_afterwards() -> None:
-    """It is late, not lost; and whoever handled it before handles it again."""
-    handler = signal.getsignal(signal.SIGINT)
-    done = []
-    with pytest.raises(KeyboardInterrupt), without_interrupt():  # noqa: PT012 - as above
-        signal.raise_signal(signal.SIGINT)
-        done.append("all")
-    assert done == ["all"]
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_a_broker_that_was_removed_is_not_started_again(tmp_path: Path) -> None:
-    """A test's `start_broker` runs in a thread of its own, which Ctrl-C does not reach."""
-    broker = Process(1, [sys.executable, "-c", ""], folder=tmp_path)
-    broker.remove()
-    with pytest.raises(ClusterError) as raised:
-        broker.start()
-    assert str(raised.value) == "broker 1 cannot be started: its cluster is removed"
-    assert broker.pid is None
-
-
-@pytest.mark.broker
-@pytest.mark.docker
-@pytest.mark.slow
-def test_a_container_that_its_session_does_not_know_of_goes_with_the_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C can come when the daemon has made it and the answer is on its way."""
-    monkeypatch.setenv(distribution.CACHE_VARIABLE, str(tmp_path))
-    with provision(ClusterSpec(heap="300m"), target="docker"), contextlib.closing(DockerClient().client) as client:
-        (known,) = (each for each in labelled(tmp_path) if hasattr(each, "kill"))
-        client.containers.create(known.image, "true", labels={LABEL: known.labels[LABEL]})
-        assert len(labelled(tmp_path)) == 3  # both, and the network
-    assert labelled(tmp_path) == []
 
 
 def live_through(case: Case, ground: Ground) -> list[str]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
+from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round, StepOutcome
-from pytest_kafkaperf.runner.rounds import Compound, run_scenario
-from pytest_kafkaperf.runner.warmup import preheat
+from pytest_kafkaperf.runner.rounds import Side
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests.support.quotas import quota
-
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+from tests.support.rounds import run_scenario
 
 QUOTA_BYTES = 20_000_000
 RECORD_BYTES = 1024
@@ -34,17 +33,15 @@ def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, 
     """One search."""
     scenario = Scenario.of({"record_size": RECORD_BYTES, "duration": 3, "warmup": 1, "rounds": 1} | fields)
     plan = SearchPlan(limits=tuple(map(parse_threshold, limits)), low=low, high=high)
-    compound = Compound(make=functools.partial(find_capacity, plan, scenario), most=MOST_STEPS)
-    (only,) = run_scenario(scenario, cluster, compound=compound)
+    (only,) = run_scenario(scenario, cluster, plan=plan)
     return only
 
 
-@pytest.mark.extended
 @pytest.mark.timeout(900)
 def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
     """Within 5 %, although it counts more bytes than those of values, and latency rises near to it."""
     scenario = Scenario.of({"record_size": RECORD_BYTES})
-    preheat(scenario, limited, duration_s=5.0, on_progress=lambda *_: None)
+    Side(scenario, limited).warm_up(duration_s=5.0, allocation=WorkerAllocation(), label="")
     with quota(limited, producer_byte_rate=QUOTA_BYTES):
         found = search(limited, ["produce.latency.p99 <= 50 ms", "errors == 0"], low=8_000, high=500_000)
     assert found.problems == ()
@@ -52,13 +49,13 @@ def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
     assert not found.at_least
 
 
-@pytest.mark.extended
 def test_what_consumers_cannot_keep_up_with_is_no_capacity(limited: Cluster) -> None:
     """Producers are acknowledged at twice what consumers get; the search says who fell behind."""
     with quota(limited, consumer_byte_rate=QUOTA_BYTES // 4):
         found = search(limited, ["errors == 0", "lag.end <= 5000"], low=10_000, high=20_000, consumers=1)
     (problem,) = found.problems
-    assert problem.startswith("no rate held its limits: at the lowest rate, 10k records/s")
+    assert problem.kind is ProblemKind.CAPACITY_NOT_FOUND
+    assert problem.text.startswith("no rate held the thresholds: at the lowest rate, 10k records/s")
     told = [
         step for step in found.steps if step.outcome is not StepOutcome.DISTURBED
     ]  # others may use the machine, too

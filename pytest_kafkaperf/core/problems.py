@@ -1,0 +1,51 @@
+"""Problems: the reasons why a measurement cannot be trusted, each with a kind for programs and a text for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ProblemKind(StrEnum):
+    """Kinds of problems, as the JSON report names them (`problem_kinds`)."""
+
+    GENERATOR_TOO_SLOW = "generator_too_slow"
+    """The machine left the workers too little time to make the load."""
+    LOAD_NOT_REACHED = "load_not_reached"
+    """The workers did not send all records of a closed loop within an hour."""
+    NOTHING_ACKNOWLEDGED = "nothing_acknowledged"
+    """The cluster acknowledged no record of the window."""
+    RECORDS_LOST = "records_lost"
+    """The cluster acknowledged records that are not in the log."""
+    RECORDS_UNREAD = "records_unread"
+    """The consumers did not receive all records in time."""
+    NO_OUTPUT = "no_output"
+    """The application wrote no record to its output topic."""
+    CLUSTER_ERROR = "cluster_error"
+    """The Kafka cluster or the Dask cluster is not reachable, refused a request, or was lost."""
+    WORKER_FAILED = "worker_failed"
+    """A worker could not start its part of the load, failed, was killed, or did not finish in time."""
+    ACTION_FAILED = "action_failed"
+    """An action of `kafka_perf.at(...)` raised an exception or did not run before the round ended."""
+    CAPACITY_NOT_FOUND = "capacity_not_found"
+    """A search for the capacity found no rate that holds its thresholds."""
+    CAPACITY_LOWER_BOUND = "capacity_lower_bound"
+    """A search for the capacity found only a lower bound, which does not decide a threshold."""
+    CLOCK_UNCERTAIN = "clock_uncertain"
+    """A threshold on end-to-end latency is below the uncertainty of the clocks of the machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason why a round, a session or a test is INVALID."""
+
+    kind: ProblemKind
+    text: str
+
+    def __str__(self) -> str:
+        """Return the text alone."""
+        return self.text
+
+    def within(self, place: str) -> Problem:
+        """Return the same problem with the place where it occurred before its text: `round 2: ...`."""
+        return Problem(self.kind, f"{place}: {self.text}")

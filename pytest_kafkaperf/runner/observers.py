@@ -1,0 +1,89 @@
+"""Observers of a load: they follow its progress while it runs, and add what they saw to its report."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.load.messages import LoadReport
+
+
+class Observer:
+    """Sees one load from before its first record until after its last; does nothing unless a method is overridden."""
+
+    def __enter__(self) -> Self:
+        """Begin, before the load starts."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End, after the load."""
+
+    def follow(self, progress: Progress) -> None:
+        """Take note of the load's progress; called several times a second.
+
+        Raises:
+            ClusterLostError: the load cannot go on.
+
+        """
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Return the report with what was observed; called after the observer has ended."""
+        return report
+
+
+@contextlib.contextmanager
+def observing(observers: Sequence[Observer]) -> Iterator[Callable[[Progress], None]]:
+    """Let all observers see a load; give the function that takes its progress."""
+
+    def follow(progress: Progress) -> None:
+        for observer in observers:
+            observer.follow(progress)
+
+    with contextlib.ExitStack() as stack:
+        for observer in observers:
+            stack.enter_context(observer)
+        yield follow
+
+
+class ProgressObserver(Observer):
+    """Passes the progress on, for the terminal."""
+
+    def __init__(self, on_progress: Callable[[Progress], None], *, step: str) -> None:
+        """`step` names the step of a capacity search; it is empty otherwise."""
+        self._on_progress = on_progress
+        self._step = step
+
+    def follow(self, progress: Progress) -> None:
+        """Pass it on, with the step."""
+        self._on_progress(dataclasses.replace(progress, step=self._step))
+
+
+class BrokerObserver(BrokerWatcher[str | int], Observer):
+    """Samples the CPU, memory, network and JMX metrics of the brokers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster.probes)
+        self._cluster = cluster
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the samples, what could not be sampled, and what the test did to brokers."""
+        actions = self._cluster.actions
+        gaps = not actions  # a broker that the test stops leaves gaps
+        return dataclasses.replace(report, samples=self.samples(), unread=self.unread(gaps=gaps), actions=actions)
+
+
+class TopicObserver(TopicWatcher, Observer):
+    """Watches the leaders and in-sync replicas of the topic, and ends the load if somebody deletes the topic."""
+
+    def follow(self, progress: Progress) -> None:  # noqa: ARG002 - the topic alone counts
+        """Raise ClusterLostError if the topic existed and is gone."""
+        self.check()
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the states of the topic's partitions."""
+        return dataclasses.replace(report, states=self.states)

@@ -1,0 +1,38 @@
+"""The examples that the shorter run leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.examples import run_experiment
+from tests.support.project import Project, copied_example
+
+
+@pytest.fixture
+def quickstart(tmp_path: Path) -> Project:
+    return copied_example("quickstart", tmp_path)
+
+
+def test_the_quickstart_passes_on_a_broker_that_starts_by_itself(quickstart: Project) -> None:
+    """No Docker, no Java, nothing to configure."""
+    run = quickstart.run("--kafka-cluster=local")
+    assert run.status == pytest.ExitCode.OK, run.out
+    assert list(run.verdicts) == ["test_producer_sla", "test_end_to_end_sla", "test_throughput_guard"]
+    assert run.verdicts["test_producer_sla"] == run.verdicts["test_end_to_end_sla"] == "PASSED"
+    assert {test["cluster"]["provider"] for test in run.report["tests"]} == {"local"}
+
+
+@pytest.mark.parametrize(
+    "nodeid",
+    [
+        "test_placement.py",
+        "test_socket_buffers.py::test_socket_buffers[16-1 KiB]",
+        "test_consumers.py::test_consumers[2]",
+        "test_failover.py",
+    ],
+)
+def test_an_experiment_runs(tmp_path: Path, nodeid: str) -> None:
+    """Properties of a topic and of a broker, a backlog, and a failover."""
+    run_experiment(nodeid, tmp_path)

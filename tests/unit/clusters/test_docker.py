@@ -1,0 +1,131 @@
+"""Images, properties and daemons: how a broker in a container is named and told what to be."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.docker.client import image_of, variable, version_of
+from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.errors import ClusterError
+
+
+@pytest.mark.parametrize(
+    ("fields", "image"),
+    [
+        ({}, f"apache/kafka:{DEFAULT_VERSION}"),
+        ({"version": "4.1.0"}, "apache/kafka:4.1.0"),
+        ({"image": "mirror.example:5000/kafka", "version": "4.1.0"}, "mirror.example:5000/kafka:4.1.0"),
+        ({"image": "confluentinc/cp-kafka:8.0.0", "version": "4.1.0"}, "confluentinc/cp-kafka:8.0.0"),
+        ({"image": "apache/kafka@sha256:00ff"}, "apache/kafka@sha256:00ff"),
+    ],
+)
+def test_the_version_is_the_tag_of_an_image_that_has_none(fields: dict[str, Any], image: str) -> None:
+    """A tag that somebody wrote is what they want."""
+    assert image_of(ClusterSpec.of(fields)) == image
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("apache/kafka:4.1.0", "4.1.0"),
+        ("mirror.example:5000/kafka:4.2.0-rc1", "4.2.0-rc1"),
+        ("apache/kafka:latest", "unknown"),
+        ("apache/kafka@sha256:00ff", "unknown"),
+        ("apache/kafka:4.1.0@sha256:00ff", "4.1.0"),
+        ("127.0.0.1:5.0/kafka", "unknown"),
+    ],
+)
+def test_the_tag_of_an_image_is_kafkas_version_where_it_is_one(image: str, version: str) -> None:
+    """Nobody asks the brokers."""
+    assert version_of(image) == version
+
+
+@pytest.mark.parametrize(
+    ("name", "apache", "confluent"),
+    [
+        ("log.dirs", "KAFKA_LOG_DIRS", "KAFKA_LOG_DIRS"),
+        ("a_b.c", "KAFKA_A__B_C", "KAFKA_A___B_C"),
+        ("x.scram-sha-512.y", "KAFKA_X_SCRAM___SHA___512_Y", "KAFKA_X_SCRAM__SHA__512_Y"),
+    ],
+)
+def test_a_property_is_spelt_as_the_image_reads_it(name: str, apache: str, confluent: str) -> None:
+    """The two families of images disagree about dashes and underscores."""
+    assert variable(name, confluent=False) == apache
+    assert variable(name, confluent=True) == confluent
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("unix:///nowhere/docker.sock", "FileNotFoundError: [Errno 2] No such file or directory"),
+        ("tcp://10.1.2.3:2375", "it is on another machine, but test brokers listen on loopback only"),
+        ("ssh://host", "it is on another machine, but test brokers listen on loopback only"),
+    ],
+)
+def test_a_daemon_that_cannot_be_used_is_told_with_the_reason_and_what_to_do(
+    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is started."""
+    monkeypatch.setenv("DOCKER_HOST", address)
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="docker"):
+        pass
+    assert str(raised.value) == (
+        f"cannot use the Docker daemon at {address}: {reason}. Start it, set DOCKER_HOST to another one, or use "
+        "--kafka-cluster=local, which needs no Docker"
+    )
+
+
+def test_a_daemon_that_does_not_answer_is_given_up_within_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run by `auto` waits for it."""
+    path = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(path))
+        silent.listen()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        found = look()
+    assert found == (f"unix://{path}", "TimeoutError: timed out")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (
+            b"HTTP/1.1 500 Internal Server Error\r\n\r\n",
+            "HTTPError: 500 Server Error: Internal Server Error for url: http+docker://localhost/version",
+        ),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>", "JSONDecodeError: Expecting value: line 1 column 1 (char 0)"),
+        (b"", "RemoteDisconnected: Remote end closed connection without response"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "BadStatusLine: SSH-2.0-OpenSSH_9.2\r\n"),
+    ],
+)
+def test_what_answers_and_is_no_daemon_is_not_used(
+    answer: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something else may listen there."""
+    path = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        found = look()
+        thread.join(10)
+    assert found == (f"unix://{path}", reason)

@@ -1,0 +1,65 @@
+"""Ctrl-C at the wrong moment: it is neither lost nor does it leave anything behind."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
+from pytest_kafkaperf.clusters.local.process import Process
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.signals import without_interrupt
+from tests.support.ground import SETTLE_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_broker_that_its_session_does_not_know_of_goes_with_the_run_folder(tmp_path: Path) -> None:
+    """Ctrl-C can come when the process is there and its number has not been kept yet."""
+    with run_folder(tmp_path / "runs") as folder:
+        wait = [sys.executable, "-c", "import sys; sys.stdin.read()", str(folder / "broker-1" / PROPERTIES)]
+        unknown = subprocess.Popen(wait, stdin=subprocess.PIPE)
+    with unknown:
+        assert unknown.wait(SETTLE_TIMEOUT_S) == -signal.SIGKILL
+    assert [each.name for each in (tmp_path / "runs").iterdir() if each.name != ".lock"] == []
+
+
+def test_a_second_ctrl_c_does_not_break_off_the_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users press it again when nothing seems to happen."""
+    remove = shutil.rmtree
+
+    def interrupted(*args: Any, **given: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        remove(*args, **given)
+
+    with pytest.raises(KeyboardInterrupt), run_folder(tmp_path / "runs"):  # noqa: PT012 - the body is the point
+        monkeypatch.setattr(shutil, "rmtree", interrupted)
+        signal.raise_signal(signal.SIGINT)
+    assert [each.name for each in (tmp_path / "runs").iterdir() if each.name != ".lock"] == []
+
+
+def test_ctrl_c_that_was_held_back_comes_afterwards() -> None:
+    """It is late, not lost; and whoever handled it before handles it again."""
+    handler = signal.getsignal(signal.SIGINT)
+    done = []
+    with pytest.raises(KeyboardInterrupt), without_interrupt():  # noqa: PT012 - as above
+        signal.raise_signal(signal.SIGINT)
+        done.append("all")
+    assert done == ["all"]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_broker_that_was_removed_is_not_started_again(tmp_path: Path) -> None:
+    """A test's `start_broker` runs in a thread of its own, which Ctrl-C does not reach."""
+    broker = Process(1, [sys.executable, "-c", ""], folder=tmp_path)
+    broker.remove()
+    with pytest.raises(ClusterError) as raised:
+        broker.start()
+    assert str(raised.value) == "broker 1 cannot be started: its cluster was removed"
+    assert broker.pid is None

@@ -1,0 +1,53 @@
+"""Tests are repeated only when the load generator was too slow."""
+
+from __future__ import annotations
+
+import pytest
+
+TESTS = """
+import json, pathlib
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.runner.round import Round
+from tests.support.repeats import note_report, note_rounds
+
+TOO_SLOW = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 10 of 500 records were sent late")
+
+def fails_until(run, name):
+    path = pathlib.Path(name)
+    path.write_text(path.read_text() + "x" if path.exists() else "x")
+    assert len(path.read_text()) >= run
+
+def test_slow_round():
+    note_rounds([Round(metrics={}, problems=(TOO_SLOW,))])
+    fails_until(3, "round")
+
+def test_slow_report():
+    sessions = [{"rounds": [{"problems": [TOO_SLOW.text], "problem_kinds": [TOO_SLOW.kind]}]}]
+    pathlib.Path("report.json").write_text(json.dumps({"tests": [{"further_sessions": sessions}]}))
+    note_report(pathlib.Path("report.json"))
+    fails_until(2, "report")
+
+def test_too_often():
+    note_rounds([Round(metrics={}, problems=(TOO_SLOW,))])
+    fails_until(4, "often")
+
+def test_other_problem():
+    note_rounds([Round(metrics={}, problems=(Problem(ProblemKind.CLUSTER_ERROR, "generator too slow: no"),))])
+    fails_until(2, "other")
+
+def test_after_a_slow_one():
+    fails_until(2, "after")
+
+def test_passes():
+    note_rounds([Round(metrics={}, problems=(TOO_SLOW,))])
+"""
+
+
+def test_a_failure_counts_unless_the_generator_was_too_slow(pytester: pytest.Pytester) -> None:
+    """A blind repeat would hide a fault that shows now and then."""
+    pytester.makepyfile(TESTS)
+    run = pytester.runpytest_subprocess("-p", "tests.support.repeats", "-p", "no:cacheprovider", "-v")
+    run.assert_outcomes(passed=3, failed=3)
+    again = [line.split("::")[1].split()[0] for line in run.outlines if "RERUN" in line and "::" in line]
+    assert again == ["test_slow_round"] * 2 + ["test_slow_report"] + ["test_too_often"] * 2
+    run.stdout.fnmatch_lines(["*GeneratorTooSlowError: generator too slow: 10 of 500*"])

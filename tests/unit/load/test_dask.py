@@ -1,0 +1,53 @@
+"""Versions and addresses of Dask workers that cannot be used."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sysconfig
+from importlib.metadata import version
+
+import pytest
+
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.dask.clocks import Reading
+from pytest_kafkaperf.load.dask.workers import _difference, _refuse_loopback
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "problem"),
+    [
+        ("Python", sysconfig.get_python_version(), None),
+        ("Python", "3.9", f"X has Python 3.9, here it is {sysconfig.get_python_version()}: install the same on both"),
+        ("aiokafka", version("aiokafka"), None),
+        ("aiokafka", "0.1.2", f"X has aiokafka 0.1.2, here it is {version('aiokafka')}: install the same on both"),
+        (
+            "pytest-kafkaperf",
+            None,
+            "X has no pytest-kafkaperf: install it there, with "
+            f"'pip install pytest-kafkaperf[dask]=={version('pytest-kafkaperf')}'",
+        ),
+    ],
+)
+def test_versions_that_differ_are_named(name: str, version: str | None, problem: str | None) -> None:
+    """Figures of two programs are no measurement; corrections of Python make no difference."""
+    assert _difference("X", name, version) == problem
+
+
+@pytest.mark.parametrize(
+    ("servers", "refused"),
+    [
+        ("127.0.0.1:9092", True),
+        ("localhost:9092,[::1]:9093", True),
+        ("127.0.0.1:9092,broker:9092", False),
+        ("broker:9092", False),
+        ("10.0.0.1:9092", False),
+    ],
+)
+def test_brokers_on_loopback_are_no_use_to_other_machines(servers: str, *, refused: bool) -> None:
+    """A timeout after 20 s would not say why."""
+    away = [Reading(name="x", host="another-machine", offset_ns=0, uncertainty_ns=0)]
+    here = [Reading(name="x", host=socket.gethostname(), offset_ns=0, uncertainty_ns=0)]
+    _refuse_loopback(servers, here)
+    with pytest.raises(LoadError, match="another-machine") if refused else contextlib.nullcontext():
+        _refuse_loopback(servers, [*here, *away])

@@ -1,0 +1,124 @@
+"""The controller's side: how workers are started, and how long they may take."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.core.signals import interrupt_blocked
+from pytest_kafkaperf.load.controller import WorkerPool
+from pytest_kafkaperf.load.processes import _without_main
+from pytest_kafkaperf.load.schedule import window_s
+from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
+from pytest_kafkaperf.load.worker import _share, longest_s, settle_timeout_s
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.audit_task import UNREADABLE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_main_module_is_back_afterwards() -> None:
+    """Pickle and pytest look things up in it."""
+    main = sys.modules["__main__"]
+    with _without_main():
+        assert sys.modules["__main__"] is not main
+        assert not hasattr(sys.modules["__main__"], "__file__")
+    assert sys.modules["__main__"] is main
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks on Windows")
+def test_ctrl_c_while_workers_are_spawned_comes_a_moment_later() -> None:
+    """It is held back, not lost."""
+    reached = []
+
+    def interrupted() -> None:
+        with interrupt_blocked():
+            signal.raise_signal(signal.SIGINT)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_a_pool_works_inside_its_block_only(tmp_path: Path) -> None:
+    """A constructor allocates nothing."""
+    counters = SharedCounters.create(tmp_path / "board", 1)
+    with pytest.raises(RuntimeError, match="outside its `with` block"):
+        WorkerPool(1).run([], counters, check=lambda: None, progress=lambda _: None)
+    with pytest.raises(RuntimeError, match="outside its `with` block"):
+        WorkerPool(1).audit(UNREADABLE)
+
+
+def test_an_audit_that_cannot_read_the_log_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    """The round goes on without it: counts are known all the same. Nothing else is said."""
+    with WorkerPool(1) as pool:
+        reason = pool.audit(UNREADABLE)
+
+    assert isinstance(reason, str)
+    assert reason.startswith("the log could not be read: KafkaConnectionError(")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_boards_of_a_pool_are_one_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of the last round may still write on theirs; none is left behind."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with WorkerPool(2) as pool:
+        first, second = pool.counters(groups=3), pool.counters(groups=3)
+        assert first.path != second.path
+        with first, second:
+            first.write(1, Counter.RECEIVED + 2, 5)
+            assert (first.received(), second.received()) == ([0, 0, 5], [0, 0, 0])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "bound_s"),
+    [
+        ({"duration": 5}, 20),
+        ({"duration": 600}, 1200),
+        ({"records": 100_000, "rate": 100}, 2000),
+        ({"records": 100_000}, 3600),
+        ({"rate": "100 -> 900 records/s over 30 s"}, 60),
+        ({"rate": "100 -> 900 records/s over 30 s", "records": 24_000}, 80),
+    ],
+)
+def test_sending_is_bounded_by_what_was_asked_for(fields: dict[str, Any], bound_s: float) -> None:
+    """A slow cluster gets time to catch up; a long round is not cut off."""
+    assert longest_s(Scenario.of(fields)) == bound_s
+
+
+@pytest.mark.parametrize(
+    ("fields", "bound_s"), [({}, 35), ({"producer_config": {"request_timeout_ms": 2000}}, 7)], ids=str
+)
+def test_settling_takes_no_longer_than_a_request_may(fields: dict[str, Any], bound_s: float) -> None:
+    """After that no answer will come: the client itself has given up."""
+    assert settle_timeout_s(Scenario.of(fields)) == bound_s
+
+
+@pytest.mark.parametrize(
+    ("fields", "length_s"),
+    [({"duration": 5}, 5), ({"records": 900, "rate": 100}, 9), ({"records": 900}, None), ({}, 5)],
+    ids=str,
+)
+def test_the_window_is_as_long_as_was_asked_for(fields: dict[str, Any], length_s: float | None) -> None:
+    """A closed loop of so many records ends with the last of them, whenever that is."""
+    assert window_s(Scenario.of(fields)) == length_s
+
+
+@given(records=st.integers(1, 10**12), producers=st.integers(1, 1000))
+def test_records_are_shared_out_to_the_last(records: int, producers: int) -> None:
+    """The first producers make one more where they do not divide."""
+    shares = [_share(records, number, producers) for number in range(producers)]
+
+    assert sum(shares) == records
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] - shares[-1] <= 1
