@@ -85,8 +85,8 @@ def test_all_problems_of_a_file_are_told_at_once(run_pytest: RunPytest) -> None:
     assert found == ["test_perf.py::test_one"] * 3 + ["test_perf.py::TestMore::test_two"]
 
 
-def test_a_parametrised_value_is_checked_too(run_pytest: RunPytest) -> None:
-    """The name of the parameter set tells which value it was."""
+def test_parametrised_values_are_also_checked(run_pytest: RunPytest) -> None:
+    """The name of the parameter set identifies the value."""
     _, out = run_pytest(
         "@pytest.mark.parametrize('record_size', ['100 B', '1 Kib'])\n"
         "def test_sizes(kafka_perf, record_size):\n    kafka_perf()"
@@ -94,8 +94,8 @@ def test_a_parametrised_value_is_checked_too(run_pytest: RunPytest) -> None:
     assert "test_perf.py::test_sizes[1 Kib]: kafka_scenario: record_size" in out
 
 
-def test_tests_without_load_are_left_alone(run_pytest: RunPytest) -> None:
-    """Markers on a whole module must not break the tests in it that make no load."""
+def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> None:
+    """A marker for a whole module must not break the tests in it that make no load."""
     status, _ = run_pytest("pytestmark = pytest.mark.kafka_scenario(acs=1)\ndef test_other(): ...")
     assert status == pytest.ExitCode.OK
 
@@ -132,8 +132,8 @@ def test_an_invalid_option_is_an_error(run_pytest: RunPytest, option: str, text:
 
 def test_options_of_external_clusters_are_errors_with_auto(run_pytest: RunPytest) -> None:
     """`auto` always starts brokers: there is no need to look for Docker first."""
-    options = ("--kafka-cluster=auto", "--kafka-client-config=client.properties")
-    status, out = run_pytest("def test_orders(kafka_perf):\n    kafka_perf()", *options)
+    tests = "def test_orders(kafka_perf):\n    kafka_perf()"
+    status, out = run_pytest(tests, "--kafka-cluster=auto", "--kafka-client-config=client.properties")
     assert status == pytest.ExitCode.INTERRUPTED
     assert "--kafka-cluster=HOST:PORT" in out
 

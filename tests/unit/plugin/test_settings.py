@@ -61,7 +61,7 @@ def test_a_reference_is_a_provider_or_a_list_of_servers(text: str, reference: Re
         ("local:4", "a Kafka version has three numbers, such as local:4.0.0"),
         (
             "docker:9092",
-            "'9092' is not an image, such as docker:apache/kafka:4.0.0; a server that is called docker is named by its "
+            "'9092' is not an image, such as docker:apache/kafka:4.0.0; for a server called docker, give its IP "
             "address",
         ),
         (
