@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
 from pytest_kafkaperf.core.units import Unit
-from pytest_kafkaperf.plugin.cli import _parser
+from pytest_kafkaperf.plugin.cli import make_parser
 from pytest_kafkaperf.plugin.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
 from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.scenario.fields import format_field
@@ -48,7 +48,7 @@ _BLOCK = re.compile(
 )
 _LINK = re.compile(r"(?P<before>\]\()(?P<up>(?:\.\./)+)(?P<path>[^)#\s]+)")
 
-_TEXTS = {
+TEXTS = {
     "duration": "time",
     "linger": "time",
     "warmup": "time",
@@ -71,7 +71,7 @@ _TYPES = {
     Any: "anything",
     JsonValue: "anything",
 }
-_WHERE = {
+CONDITIONS = {
     "produce.delay": "with a `rate`",
     "consume": "with `consumers`",
     "e2e": "with `consumers`, `consume='live'`",
@@ -191,7 +191,7 @@ def _fields(model: type[BaseModel]) -> str:
 
 def _kind(name: str, one: FieldInfo) -> str:
     bounds = _bounds(name, [*one.metadata, *_metadata(one.annotation)])
-    kind = _TEXTS.get(name) or _of_type(one.annotation).removesuffix(" or `null`")
+    kind = TEXTS.get(name) or _of_type(one.annotation).removesuffix(" or `null`")
     return f"{kind}{f', {bounds}' if bounds else ''}"
 
 
@@ -225,7 +225,7 @@ def _metadata(annotation: Any) -> list[Any]:
 def _bounds(name: str, metadata: Iterable[Any]) -> str:
     signs = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "below {}"}
     found = [
-        text.format(format_field(name, value) if _TEXTS.get(name) in ("size", "time") else f"{value:,}")
+        text.format(format_field(name, value) if TEXTS.get(name) in ("size", "time") else f"{value:,}")
         for one in metadata
         for sign, text in signs.items()
         if (value := getattr(one, sign, None)) is not None
@@ -263,19 +263,20 @@ def _metric_rows() -> Iterable[Sequence[str]]:
 def _metric_row(one: Metric, name: str, meaning: str) -> Sequence[str]:
     how = "; summed over the rounds" if one.summed else ""
     zero = "; absolute limits only" if one.can_be_zero else ""
-    return f"`{name}`", _unit(one.unit), one.better, _where(one.name), f"{meaning}{how}{zero}"
+    return f"`{name}`", _unit(one.unit), one.better, condition_of(one.name), f"{meaning}{how}{zero}"
 
 
 def _unit(unit: Unit) -> str:
     return f"`{unit}`"
 
 
-def _where(name: str) -> str:
+def condition_of(name: str) -> str:
+    """Return the words for when a metric is measured."""
     if name in HOST_METRICS:
         return "brokers that the session starts"
     if name in JMX_METRICS:
         return "`--kafka-jmx`, or `--kafka-metrics-url`"
-    return next((text for start, text in _WHERE.items() if name == start or name.startswith(f"{start}.")), "always")
+    return next((text for start, text in CONDITIONS.items() if name == start or name.startswith(f"{start}.")), "always")
 
 
 def _verdicts() -> str:
@@ -308,7 +309,7 @@ def _model(model: type[BaseModel]) -> str:
 
 
 def _command() -> str:
-    (commands,) = [one for one in _parser()._actions if isinstance(one, argparse._SubParsersAction)]
+    (commands,) = [one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction)]
     texts = {one.dest: one.help or "" for one in commands._choices_actions}
     return "\n".join(_of_command(name, parser, texts[name]) for name, parser in commands.choices.items())
 

@@ -49,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status."""
     try:
-        given = _parser().parse_args(arguments)
+        given = make_parser().parse_args(arguments)
         printed: _Printed = given.run(given, Paper.here())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
@@ -75,7 +75,8 @@ _Printed = tuple[list[str], int]
 """Lines, and the exit status."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
     parser = _Parser(prog="kafkaperf", description="Baselines and reports of pytest-kafkaperf.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 

@@ -163,7 +163,7 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_TIMEOUT_S), path.open("ab+", 0) as file:
-            _write(file, content if _ends_whole(file) or not content else b"\n" + content)
+            write_all(file, content if _ends_whole(file) or not content else b"\n" + content)
     except Timeout as error:
         raise UsageError(
             f"--kafka-history={path}: cannot add to the history: others have held {error.lock_file} for "
@@ -187,7 +187,7 @@ def _ends_whole(file: BinaryIO) -> bool:
     return file.read(1) == b"\n"
 
 
-def _write(file: BinaryIO, content: bytes) -> None:
+def write_all(file: BinaryIO, content: bytes) -> None:
     """To the end, wherever the file was read (O_APPEND); a disk that fills up may take a part only."""
     rest = memoryview(content)
     while rest:

@@ -242,7 +242,9 @@ def _running(
         if number == 1:
             _check(scenario, cluster, topic, run)
         counters = pool.counters(groups=scenario.consumer_groups)
-        assignments = _assign(divided, scenario, cluster, topic, counters, run=run, seed=number, read=read_partitions)
+        assignments = assign_load(
+            divided, scenario, cluster, topic, counters, run=run, seed=number, read=read_partitions
+        )
         alone = functools.partial(pool.run, assignments, counters, check=cluster.check)
         watched = functools.partial(_watched, alone, cluster, topic, actions, on_progress)
         audit = functools.partial(run_audit, pool=pool, cluster=cluster, topic=topic, scenario=scenario)
@@ -349,7 +351,7 @@ def _watched(
     )
 
 
-def _assign(
+def assign_load(
     divided: list[tuple[tuple[int, ...], tuple[int, ...]]],
     scenario: Scenario,
     cluster: Cluster,
@@ -360,6 +362,7 @@ def _assign(
     seed: int,
     read: int,
 ) -> list[Assignment]:
+    """Make the assignment of each worker for a round."""
     group = round_name(run, seed)
     return [
         Assignment(

@@ -205,7 +205,8 @@ RunPytest = Callable[..., tuple[int, str]]
 def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
     """Run pytest on one file of tests, in this process; gives its status and output."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("CI", raising=False)
+    for variable in ("CI", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(variable, raising=False)
     pytester.makeini("[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\n")
 
     def run(tests: str, *arguments: str) -> tuple[int, str]:

@@ -113,13 +113,13 @@ def test_a_worker_killed_between_two_rounds_is_told_too(broker: Cluster) -> None
 
 def break_last_worker(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Give the last worker of the first round an assignment that no scenario makes."""
-    assign = rounds._assign
+    assign = rounds.assign_load
 
     def assigned(*arguments: Any, seed: int, **named: Any) -> list[Assignment]:
         *others, last = assign(*arguments, seed=seed, **named)
         return [*others, dataclasses.replace(last, **changes) if seed == 1 else last]
 
-    monkeypatch.setattr(rounds, "_assign", assigned)
+    monkeypatch.setattr(rounds, "assign_load", assigned)
 
 
 def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_traceback(

@@ -157,7 +157,7 @@ def test_a_disk_that_takes_a_part_only_gets_the_rest(monkeypatch: pytest.MonkeyP
             return min(3, len(content))
 
     slow = Slow()
-    writing._write(slow, b"0123456789")  # type: ignore[arg-type]
+    writing.write_all(slow, b"0123456789")  # type: ignore[arg-type]
     assert slow.written == b"0123456789"
 
 
