@@ -16,8 +16,7 @@ from pytest_kafkaperf.reports.latency_curve import stick_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import render_stick, render_table
 from tests.support.browser import Browser
-from tests.support.plain_results import endings, session
-from tests.support.results import capacity
+from tests.support.results import capacity, endings, session
 
 pytestmark = pytest.mark.pages
 

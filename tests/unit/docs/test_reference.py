@@ -22,7 +22,7 @@ from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from tests.support import results
-from tests.support.plain_results import ending
+from tests.support.results import ending
 
 ROOT = Path(__file__).parents[3]
 FILES = ROOT / "docs" / "reference" / "files.md"
