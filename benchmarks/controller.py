@@ -253,10 +253,10 @@ def _latencies_ns(source: np.random.Generator, level_ns: float) -> npt.NDArray[n
 
 
 def _records(size: int) -> list[BaselineRecord]:
-    from tests.support.results import CREATED, Behaviour, session  # noqa: PLC0415 - the path is set by now
+    from tests.support.results import CREATED, Behaviour, drawn_session  # noqa: PLC0415 - the path is set by then
 
     scenario = Scenario.of({"rate": 5000, "duration": 10, "consumers": 1})
-    measured = [session(Behaviour(jmx=True), scenario, number) for number in range(_SESSIONS)]
+    measured = [drawn_session(Behaviour(jmx=True), scenario, number) for number in range(_SESSIONS)]
     one = {
         "schema": 1,
         "nodeid": "",

@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
 from pytest_kafkaperf.core.units import Unit
-from pytest_kafkaperf.plugin.cli import _parser
+from pytest_kafkaperf.plugin.cli import make_parser
 from pytest_kafkaperf.plugin.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
 from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.scenario.fields import FIELD_UNITS, format_field
@@ -57,7 +57,7 @@ _BLOCK = re.compile(
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _LINK = re.compile(r"(?P<before>\]\()(?P<up>(?:\.\./)+)(?P<path>[^)#\s]+)")
 
-_TEXTS = {
+TEXTS = {
     "record_size": "size, or a mapping of sizes to shares",
     "rate": "rate, a ramp or steps",
     "correlate": "function",
@@ -76,7 +76,7 @@ _TYPES = {
     Any: "anything",
     JsonValue: "anything",
 }
-_WHERE = {
+CONDITIONS = {
     "produce.delay": "with a `rate`",
     "consume": "with `consumers`",
     "e2e": "with `consumers`, `consume='live'`",
@@ -197,7 +197,7 @@ def _fields(model: type[BaseModel]) -> str:
 def _kind(name: str, one: FieldInfo) -> str:
     bounds = _bounds(name, [*one.metadata, *_metadata(one.annotation)])
     by_unit = _QUANTITIES.get(FIELD_UNITS[name]) if name in FIELD_UNITS else None
-    kind = _TEXTS.get(name) or by_unit or _of_type(one.annotation).removesuffix(" or `null`")
+    kind = TEXTS.get(name) or by_unit or _of_type(one.annotation).removesuffix(" or `null`")
     return f"{kind}{f', {bounds}' if bounds else ''}"
 
 
@@ -269,19 +269,20 @@ def _metric_rows() -> Iterable[Sequence[str]]:
 def _metric_row(one: Metric, name: str, meaning: str) -> Sequence[str]:
     how = "; summed over the rounds" if one.summed else ""
     zero = "; absolute thresholds only" if one.can_be_zero else ""
-    return f"`{name}`", _unit(one.unit), one.better, _where(one.name), f"{meaning}{how}{zero}"
+    return f"`{name}`", _unit(one.unit), one.better, condition_of(one.name), f"{meaning}{how}{zero}"
 
 
 def _unit(unit: Unit) -> str:
     return f"`{unit}`"
 
 
-def _where(name: str) -> str:
+def condition_of(name: str) -> str:
+    """Return the words for when a metric is measured."""
     if name in HOST_METRICS:
         return "brokers that the session starts"
     if name in JMX_METRICS:
         return "`--kafka-jmx`, or `--kafka-metrics-url`"
-    return next((text for start, text in _WHERE.items() if name == start or name.startswith(f"{start}.")), "always")
+    return next((text for start, text in CONDITIONS.items() if name == start or name.startswith(f"{start}.")), "always")
 
 
 def _verdicts() -> str:
@@ -314,7 +315,7 @@ def _model(model: type[BaseModel]) -> str:
 
 
 def _command() -> str:
-    (commands,) = [one for one in _parser()._actions if isinstance(one, argparse._SubParsersAction)]
+    (commands,) = [one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction)]
     texts = {one.dest: one.help or "" for one in commands._choices_actions}
     return "\n".join(_of_command(name, parser, texts[name]) for name, parser in commands.choices.items())
 

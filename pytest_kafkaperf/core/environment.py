@@ -69,10 +69,10 @@ def this_machine() -> Machine:
         system=platform.system() or os.name,
         architecture=platform.machine() or "unknown-architecture",
         kernel=platform.release(),
-        cpu=_cpu_model(Path("/proc/cpuinfo")) or platform.processor() or None,
-        cores=_usable_cores(Path("/sys/fs/cgroup/cpu.max")),
+        cpu=read_cpu_model(Path("/proc/cpuinfo")) or platform.processor() or None,
+        cores=usable_cores(Path("/sys/fs/cgroup/cpu.max")),
         memory_bytes=_memory_bytes(),
-        governor=_governor(Path("/sys/devices/system/cpu")),
+        governor=read_governor(Path("/sys/devices/system/cpu")),
     )
 
 
@@ -173,7 +173,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu_model(cpuinfo: Path) -> str | None:
+def read_cpu_model(cpuinfo: Path) -> str | None:
     """Return the CPU model that Linux reports; ARM kernels report none."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
@@ -183,7 +183,8 @@ def _cpu_model(cpuinfo: Path) -> str | None:
     return found.partition(":")[2].strip() or None
 
 
-def _usable_cores(cpu_max: Path) -> int:
+def usable_cores(cpu_max: Path) -> int:
+    """Return the number of cores that this process may use, with the quota of its control group."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = cpu_max.read_text(encoding="ascii").split()
@@ -193,7 +194,7 @@ def _usable_cores(cpu_max: Path) -> int:
     return max(1, min(cores, limit))
 
 
-def _governor(cpus: Path) -> str | None:
+def read_governor(cpus: Path) -> str | None:
     """Return the distinct governors of all cores; most virtual machines have none."""
     found = set()
     for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"):

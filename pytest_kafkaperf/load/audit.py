@@ -133,7 +133,7 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
             while [where for where, end in ends.items() if await client.position(where) < end]:
                 for where, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
                     found[where.partition] += [
-                        _named(batch, every=every)
+                        named_records(batch, every=every)
                         for batch in batches
                         if own is None or own.holds(batch, start_ns=start_ns, now_ns=end_ns, every=every)
                     ]
@@ -143,7 +143,7 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
     return [(np.concatenate(producers), np.concatenate(indexes)) for producers, indexes in joined]
 
 
-def _named(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
+def named_records(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
     """Producers and indexes of a batch's records: from each of their tags, or from the first one's."""
     if len(batch.tags) < batch.count:
         raise LoadError(f"the log holds records of less than {TAG_BYTES} B, which carry no tag")

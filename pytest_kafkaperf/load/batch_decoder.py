@@ -112,10 +112,10 @@ class FetchedBatch(NamedTuple):
         """
         if self.is_control_batch:
             return None
-        plain = self._plain()
+        plain = self.uncompressed()
         if tag_of is not None:
             return _one_by_one(plain, fetch_offset, tag_of)
-        uniform = _uniform(plain, self.record_count)
+        uniform = uniform_tags(plain, self.record_count)
         if uniform is None:
             return _one_by_one(plain, fetch_offset)
         tags, record_bytes = uniform
@@ -125,7 +125,8 @@ class FetchedBatch(NamedTuple):
             return None
         return ReceivedBatch(self.base_offset + skipped, count, tags[skipped:], count * record_bytes)
 
-    def _plain(self) -> memoryview:
+    def uncompressed(self) -> memoryview:
+        """Return the records without compression."""
         used = self.attributes & _CODEC_BITS
         if not used:
             return self.encoded
@@ -222,7 +223,7 @@ def _one_by_one(
     )
 
 
-def _uniform(plain: memoryview, count: int) -> tuple[Tags, int] | None:
+def uniform_tags(plain: memoryview, count: int) -> tuple[Tags, int] | None:
     """The fast way: every record's tag, and the bytes of key and value of each. None where records differ in layout.
 
     Offsets are among what is compared: those of a uniform batch have no gaps.
@@ -235,7 +236,7 @@ def _uniform(plain: memoryview, count: int) -> tuple[Tags, int] | None:
     # Later records are longer by at most three bytes: it is not worth more work when the sum is not like that.
     if not 0 <= len(plain) - _HEADER.size - count * (after_length - _HEADER.size + first_bytes) <= 3 * count:
         return None
-    spans, tail_bytes = _layout(key_bytes, value_bytes, first_bytes, (count - 1).bit_length())
+    spans, tail_bytes = record_layout(key_bytes, value_bytes, first_bytes, (count - 1).bit_length())
     tail = bytes(plain[after_length + first_bytes - tail_bytes : after_length + first_bytes])
     tags = np.empty((count, 2), dtype=np.int64)
     at, done = _HEADER.size, 0
@@ -272,7 +273,7 @@ class _Span:
 
 
 @lru_cache(maxsize=64)
-def _layout(
+def record_layout(
     key_bytes: int | None, value_bytes: int, first_bytes: int, count_bits: int
 ) -> tuple[tuple[_Span, ...], int]:
     """How up to `2**count_bits` records lie in a batch, the first `first_bytes` long after its length.

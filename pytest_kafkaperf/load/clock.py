@@ -62,10 +62,10 @@ class Timer(Protocol):
 
 def make_alarm() -> Timer:
     """The most exact alarm of this platform."""
-    return _TimerAlarm() if sys.platform == "linux" else _LoopAlarm()
+    return _TimerAlarm() if sys.platform == "linux" else LoopAlarm()
 
 
-class _LoopAlarm:
+class LoopAlarm:
     """By the event loop, to the millisecond."""
 
     def __enter__(self) -> Self:
@@ -75,6 +75,7 @@ class _LoopAlarm:
         pass
 
     async def until(self, deadline_ns: int) -> None:
+        """Sleep until an instant of the clock."""
         while (remaining_ns := deadline_ns - now_ns()) > 0:
             await asyncio.sleep(remaining_ns / NS_PER_S)
 

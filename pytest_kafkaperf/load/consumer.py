@@ -191,9 +191,9 @@ class Consumer:
             report.bytes += round(sum(batch.size_bytes for batch in batches) * measured.size / count)
             report.last_ns = received_ns
         if self._timed:
-            report.latency.record(_since(measured, received_ns))
+            report.latency.record(latencies_since(measured, received_ns))
             if self._series is not None:
-                self._series.record(dues, _since(dues, received_ns))
+                self._series.record(dues, latencies_since(dues, received_ns))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
         """What of a batch came out for the first time; the rest counts as duplicated."""
@@ -248,7 +248,7 @@ class Consumer:
         return unread
 
 
-def _since(dues_ns: npt.NDArray[np.int64], received_ns: int) -> npt.NDArray[np.int64]:
+def latencies_since(dues_ns: npt.NDArray[np.int64], received_ns: int) -> npt.NDArray[np.int64]:
     """How long ago each was due; 0 where it seems to come before that by no more than two clocks may differ."""
     waited: npt.NDArray[np.int64] = received_ns - dues_ns
     tolerated_ns = known_to_ns()

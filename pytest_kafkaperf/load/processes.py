@@ -84,7 +84,7 @@ class Processes:
         if self._executor is None:
             raise RuntimeError("processes are used outside their `with` block")
         try:
-            with _without_main(), interrupt_blocked():
+            with without_main(), interrupt_blocked():
                 self._futures = [self._executor.submit(function, task) for task in tasks]
         except BrokenProcessPool:
             raise LoadError(DIED) from None
@@ -92,7 +92,7 @@ class Processes:
 
 
 @contextlib.contextmanager
-def _without_main() -> Iterator[None]:
+def without_main() -> Iterator[None]:
     """Hide `__main__` while processes are spawned, which is while assignments are submitted.
 
     `multiprocessing` imports the parent's main module in each child: here pytest or the user's script, which a

@@ -56,7 +56,7 @@ def work(assignment: Assignment) -> WorkerReport:
     gc.collect()
     gc.freeze()  # what is here stays: later collections need not look at it
     with Notes() as notes, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_Worker(assignment, notes).run())
+        return runner.run(LoadWorker(assignment, notes).run())
 
 
 def settle_timeout_s(scenario: Scenario) -> float:
@@ -71,7 +71,7 @@ def longest_s(scenario: Scenario) -> float:
     return RECORDS_TIMEOUT_S if length_s is None else length_s + max(length_s, DRAIN_TIMEOUT_S / 2)
 
 
-class _Worker:
+class LoadWorker:
     """Holds what the parts of one worker share."""
 
     def __init__(self, assignment: Assignment, notes: Notes) -> None:
@@ -84,6 +84,7 @@ class _Worker:
         self._visible = 0
 
     async def run(self) -> WorkerReport:
+        """Take part in one round and report it."""
         report = WorkerReport(worker=self._assignment.worker)
         with self._counters as counters:
             async with self._clients():
@@ -234,7 +235,9 @@ class _Worker:
             start_ns=start_ns,
             warm_from_ns=start_ns - round(scenario.warmup * NS_PER_S),
             end_ns=None if duration_ns is None else start_ns + duration_ns,
-            records=None if scenario.records is None else _share(scenario.records, number, scenario.producers),
+            records=None
+            if scenario.records is None
+            else records_of_producer(scenario.records, number, scenario.producers),
         )
 
     async def _watch(self, counters: SharedCounters, start_ns: int, meter: _Meter, series: Series) -> None:
@@ -337,6 +340,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def _share(records: int, number: int, producers: int) -> int:
+def records_of_producer(records: int, number: int, producers: int) -> int:
     """How many of `records` fall to producer `number`."""
     return records // producers + (number < records % producers)

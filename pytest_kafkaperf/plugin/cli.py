@@ -47,7 +47,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     try:
-        given = _parser().parse_args(arguments)
+        given = make_parser().parse_args(arguments)
         output: _Output = given.run(given, Paper.here())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
@@ -73,7 +73,8 @@ _Output = tuple[list[str], int]
 """Lines and the exit status."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
     parser = _Parser(prog="kafkaperf", description="Baselines and reports of pytest-kafkaperf.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 

@@ -153,7 +153,7 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_TIMEOUT_S), path.open("ab+", 0) as file:
-            _write(file, content if _ends_with_newline(file) or not content else b"\n" + content)
+            append_all(file, content if _ends_with_newline(file) or not content else b"\n" + content)
     except Timeout as error:
         raise UsageError(
             f"--kafka-history={path}: cannot append to the history: another run has held {error.lock_file} for "
@@ -177,7 +177,7 @@ def _ends_with_newline(file: BinaryIO) -> bool:
     return file.read(1) == b"\n"
 
 
-def _write(file: BinaryIO, content: bytes) -> None:
+def append_all(file: BinaryIO, content: bytes) -> None:
     """Write all of the content at the end of the file (O_APPEND); one call may write only a part of it."""
     rest = memoryview(content)
     while rest:

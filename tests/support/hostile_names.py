@@ -8,7 +8,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenario.records import is_utf8
 from pytest_kafkaperf.scenario.scenario import Scenario
-from tests.support.plain_results import result, rounds
+from tests.support.results import result, rounds
 
 NAMES = {
     "plain": "plain",

@@ -196,3 +196,22 @@ def copied_example(name: str, folder: Path) -> Project:
     """Copy an example with its baselines into a folder, as a user would."""
     shutil.copytree(ROOT / "examples" / name, folder / name)
     return Project(folder / name)
+
+
+RunPytest = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
+    """Run pytest on one file of tests, in this process; gives its status and output."""
+    monkeypatch.setenv("COLUMNS", "200")
+    for variable in ("CI", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(variable, raising=False)
+    pytester.makeini("[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\n")
+
+    def run(tests: str, *arguments: str) -> tuple[int, str]:
+        pytester.makepyfile(test_perf=f"import pytest\n\n{tests}\n")
+        ended = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+        return ended.ret, f"{ended.stdout}\n{ended.stderr}"
+
+    return run

@@ -1,7 +1,8 @@
-"""Results as real runs give them, of figures that are drawn with a seed: something to render, not a stand-in for Kafka.
+"""Results to render: not a stand-in for Kafka.
 
-The shape is that of a run on two cores: 5k records/s paced at 2 ms, sessions some per cent apart. `plain_results` has
-those of a few fixed figures, for exact texts.
+`bare_result` is of given sessions. `result` and `session()` have a few figures that are always the same, judged by the
+rule, so that texts about them can be stated whole. `drawn_result` has figures and curves that are drawn with a seed, as
+real runs on two cores give them: 5k records/s paced at 2 ms, sessions some per cent apart.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import random
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -22,16 +23,29 @@ from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.runner.capacity import SearchPlan, find_capacity
-from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenario.rate import peak_rate
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.power import Noise
 from pytest_kafkaperf.verdict.verdict import judge
 
+FILE = "tests/perf/test_orders.py"
+_WOBBLE = (0.98, 0.99, 1.0, 1.01, 1.02)
+_FIGURES = {
+    "produce.throughput": 52_300.0,
+    "produce.latency.p50": 0.0021,
+    "produce.latency.p99": 0.0121,
+    "e2e.latency.p99": 0.0172,
+    "errors": 0.0,
+    "lost": 0.0,
+}
 CREATED = "2026-08-15T09:41:00+00:00"
 LIMITS = (
     "produce.throughput >= baseline - 10%",
@@ -40,6 +54,123 @@ LIMITS = (
     "errors == 0",
 )
 _NORMAL = statistics.NormalDist()
+
+
+def bare_result(*sessions: MeasuredSession, **fields: Any) -> Result:
+    """A result of these sessions that passed without thresholds, but for the fields that are given."""
+    given = {
+        "nodeid": f"{FILE}::test_ingest",
+        "scenario": Scenario(),
+        "sources": {},
+        "cluster": Cluster(bootstrap_servers="127.0.0.1:9092", provider="local", version="4.1.1"),
+        "reference": None,
+        "baseline_sessions": None,
+        "changed": (),
+        "advice": (),
+        "calibration": {},
+        "verdict": Verdict.PASSED,
+        "checks": (),
+        "warnings": (),
+        "problems": (),
+        **fields,
+    }
+    return Result(sessions=sessions, **given)
+
+
+def rounds(**changed: float) -> list[dict[str, float]]:
+    """Five rounds that differ by 1 %, with some figures multiplied; names with two underscores for dots."""
+    factors = {name.replace("__", "."): factor for name, factor in changed.items()}
+    return [{name: value * wobble * factors.get(name, 1.0) for name, value in _FIGURES.items()} for wobble in _WOBBLE]
+
+
+def session_at(hour: int, *rounds: Mapping[str, float]) -> MeasuredSession:
+    """A session of that hour, with these metrics of its rounds."""
+    return MeasuredSession(created=f"2025-01-31T{hour}:00:00+00:00", rounds=tuple(Round(metrics=one) for one in rounds))
+
+
+def result(
+    name: str,
+    *limits: str,
+    measured: Sequence[Mapping[str, float]] | None = None,
+    baseline: Sequence[Mapping[str, float]] | None = None,
+    problems: Sequence[str] = (),
+    file: str = FILE,
+    **fields: Any,
+) -> Result:
+    """What one session found, against a baseline where there is one."""
+    measured = rounds() if measured is None else measured
+    why = tuple(Problem(ProblemKind.CLUSTER_ERROR, text) for text in problems)
+    known = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
+    if baseline is not None:
+        known = BaselineRounds(sessions=(tuple(baseline),))
+    judgement = judge(
+        thresholds=[parse_threshold(limit) for limit in limits],
+        session=Measured(rounds=measured),
+        baseline=known,
+        problems=why,
+    )
+    session = MeasuredSession(
+        created="2026-01-31T12:00:00+00:00",
+        rounds=tuple(Round(metrics=one) for one in measured),
+        problems=why,
+    )
+    given = {"nodeid": f"{file}::{name}", "baseline_sessions": 1 if baseline else None, **fields}
+    return bare_result(session, verdict=judgement.verdict, checks=judgement.checks, problems=why, **given)
+
+
+def ending(
+    nodeid: str,
+    outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"],
+    reason: str | None = None,
+    line: int | None = 7,
+) -> Ending:
+    """How a test of that file ended."""
+    return Ending(nodeid=nodeid, outcome=outcome, reason=reason, file=nodeid.partition("::")[0], line=line)
+
+
+def endings(results: Sequence[Result]) -> dict[str, Ending]:
+    """What the verdicts stand for."""
+    return {
+        each.nodeid: ending(each.nodeid, "failed" if each.verdict.fails else "passed", line=7 + place)
+        for place, each in enumerate(results)
+    }
+
+
+def session() -> list[Result]:
+    """One test of each kind."""
+    relative, absolute = "produce.latency.p99 <= baseline + 20%", "e2e.latency.p99 <= max(baseline + 20%, 5 ms)"
+    return [
+        result("test_ingest", relative, "produce.throughput >= baseline - 10%", "errors == 0", baseline=rounds()),
+        result(
+            "test_slow[1 KiB-acks=all]",
+            relative,
+            absolute,
+            "produce.throughput >= baseline - 10%",
+            baseline=rounds(),
+            measured=rounds(produce__latency__p99=1.5, e2e__latency__p99=1.1),
+            changed=("kafka: 4.0.0 -> 4.1.1", "config.num.io.threads: not set -> 16"),
+            advice=(
+                Advice(
+                    metric="produce.latency.p50",
+                    observed=0.0028,
+                    baseline=0.0021,
+                    change=0.32,
+                    better=False,
+                    p=0.002,
+                ),
+            ),
+        ),
+        result("test_sla", "produce.latency.p99 <= 10 ms", "produce.throughput >= 50k records/s"),
+        result("test_new", "produce.throughput >= baseline - 10%"),
+        result(
+            "test_lost_broker",
+            "lost == 0",
+            measured=[],
+            problems=["round 1: no record was acknowledged for 15 s while 300 were on their way: the cluster is down"],
+        ),
+        result("test_counts", "errors == 0", "lost == 0", warnings=("broker 2 left at 1.2 s",)),
+        result("test_bare"),
+    ]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +189,14 @@ class Behaviour:
     """When a broker goes down in each round."""
 
 
-def session(behaviour: Behaviour, scenario: Scenario, seed: object, *, rounds: int = 5) -> tuple[Round, ...]:
+def drawn_session(behaviour: Behaviour, scenario: Scenario, seed: object, *, rounds: int = 5) -> tuple[Round, ...]:
     """The rounds of one session: 4 % between sessions, 3 % within."""
     source = random.Random(f"{seed}")
     level = math.exp(source.gauss(0, 0.04))
     return tuple(_round(behaviour, scenario, source, level * math.exp(source.gauss(0, 0.03))) for _ in range(rounds))
 
 
-def result(
+def drawn_result(
     nodeid: str,
     *,
     before: Behaviour | None,
@@ -85,14 +216,14 @@ def result(
     there = {"kafka": "4.2.1", "java": "openjdk 17.0.15"}
     baseline = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
     if before is not None:
-        earlier = [session(before, load, f"{nodeid} before {number}") for number in range(5)]
+        earlier = [drawn_session(before, load, f"{nodeid} before {number}") for number in range(5)]
         stored = tuple(tuple(one.metrics for one in rounds) for rounds in earlier)
         baseline = BaselineRounds(sessions=stored, fingerprint={**fingerprint(cluster), **there})
     sessions = [
         MeasuredSession(
             created=CREATED,
-            rounds=session(now, load, f"{nodeid} now {number}"),
-            reference=None if beside is None else session(beside, load, f"{nodeid} beside {number}"),
+            rounds=drawn_session(now, load, f"{nodeid} now {number}"),
+            reference=None if beside is None else drawn_session(beside, load, f"{nodeid} beside {number}"),
         )
         for number in range(1 + fresh)
     ]
@@ -125,20 +256,20 @@ def result(
 def regression() -> Result:
     """A p99 that went up by half, confirmed on three fresh sessions."""
     slow = Behaviour(p50_s=0.0027, spread=0.5, jmx=True)
-    return result("tests/perf/test_orders.py::test_orders_ingest", before=Behaviour(jmx=True), now=slow, fresh=3)
+    return drawn_result("tests/perf/test_orders.py::test_orders_ingest", before=Behaviour(jmx=True), now=slow, fresh=3)
 
 
 def failover() -> Result:
     """Three brokers, one of which goes down in each round."""
     down = Behaviour(brokers=3, stop_s=3.0, jmx=True)
     limits = ("produce.latency.p99 <= 5 s", "lost == 0")
-    return result("tests/perf/test_orders.py::test_failover", before=None, now=down, limits=limits)
+    return drawn_result("tests/perf/test_orders.py::test_failover", before=None, now=down, limits=limits)
 
 
 def side_by_side() -> Result:
     """Against a reference, nothing new."""
     nodeid = "tests/perf/test_orders.py::test_upgrade"
-    return result(nodeid, before=None, now=Behaviour(), beside=Behaviour(p50_s=0.00205), limits=LIMITS[:2])
+    return drawn_result(nodeid, before=None, now=Behaviour(), beside=Behaviour(p50_s=0.00205), limits=LIMITS[:2])
 
 
 def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
@@ -158,7 +289,7 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
     for _ in range(searches):
         rounds.append(find_capacity(plan, Scenario(duration=10.0), measure, rounds))
     nodeid = "tests/perf/test_orders.py::test_how_much"
-    base = result(nodeid, before=None, now=Behaviour(consumers=0), limits=("capacity >= 150k records/s",))
+    base = drawn_result(nodeid, before=None, now=Behaviour(consumers=0), limits=("capacity >= 150k records/s",))
     judgement = judge(
         thresholds=[parse_threshold("capacity >= 150k records/s")],
         session=MeasuredSession(created=CREATED, rounds=tuple(rounds)).measured,
@@ -180,7 +311,7 @@ def sizes() -> list[Result]:
     """A sweep over one field, three decades wide."""
     rates = {100: 412_000.0, 1024: 128_000.0, 10_240: 13_900.0, 102_400: 1450.0}
     return [
-        result(
+        drawn_result(
             f"tests/perf/test_limits.py::test_sizes[{size}]",
             before=Behaviour(rate=rate, p50_s=0.004 + size / 2e6, record_bytes=size, consumers=0),
             now=Behaviour(rate=rate * 0.99, p50_s=0.004 + size / 2e6, record_bytes=size, consumers=0),
@@ -196,7 +327,7 @@ def codecs() -> list[Result]:
     """A sweep over two fields, one of them names."""
     gains = {None: 1.0, "lz4": 1.5, "zstd": 1.25, "gzip": 0.35}
     return [
-        result(
+        drawn_result(
             f"tests/perf/test_limits.py::test_codecs[{producers}-{codec}]",
             before=None,
             now=Behaviour(rate=90_000.0 * gain * producers**0.5, p50_s=0.006 / gain, consumers=0),
@@ -213,7 +344,7 @@ def many(number: int) -> list[Result]:
     """So many tests, each its own; every tenth is a regression."""
     slow = Behaviour(p50_s=0.0027, spread=0.5, jmx=True)
     return [
-        result(
+        drawn_result(
             f"tests/perf/test_many.py::test_{place:03}",
             before=Behaviour(jmx=True),
             now=Behaviour(jmx=True) if place % 10 else slow,
@@ -226,7 +357,7 @@ def many(number: int) -> list[Result]:
 def nothing(text: str) -> Result:
     """A test that could not run."""
     problem = Problem(ProblemKind.CLUSTER_ERROR, text)
-    whole = result("tests/perf/test_orders.py::test_gone", before=None, now=Behaviour(), problems=[problem])
+    whole = drawn_result("tests/perf/test_orders.py::test_gone", before=None, now=Behaviour(), problems=[problem])
     return dataclasses.replace(
         whole, sessions=(MeasuredSession(created=CREATED, rounds=(), problems=(problem,)),), checks=()
     )
@@ -234,7 +365,7 @@ def nothing(text: str) -> Result:
 
 def calibration() -> Result:
     """Five sessions that were compared with each other."""
-    whole = result(
+    whole = drawn_result(
         "tests/perf/test_orders.py::test_noise", before=None, now=Behaviour(), fresh=4, limits=("errors == 0",)
     )
     found = Calibrated(
@@ -251,7 +382,7 @@ def calibration() -> Result:
 
 def external() -> Result:
     """On a cluster that ran already."""
-    whole = result("tests/perf/test_orders.py::test_cluster", before=None, now=Behaviour())
+    whole = drawn_result("tests/perf/test_orders.py::test_cluster", before=None, now=Behaviour())
     return dataclasses.replace(whole, cluster=dataclasses.replace(whole.cluster, provider="external"))
 
 
@@ -262,7 +393,7 @@ def hostile(markup: str) -> list[Result]:
         nodeid = f"tests/perf/test_x.py::test_y[{number}-{markup}]"
         sources = {"payload": "parameter", "topic": markup}
         scenario = {"payload": payload, "record_size": None}
-        whole = result(
+        whole = drawn_result(
             nodeid, before=None, now=Behaviour(), scenario=scenario, sources=sources, limits=("errors == 0",)
         )
         session = whole.sessions[0]

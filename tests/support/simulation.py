@@ -33,7 +33,7 @@ from pytest_kafkaperf.load.producers.batch import BatchProducer
 from pytest_kafkaperf.load.producers.keyed import KeyedProducer
 from pytest_kafkaperf.load.producers.record import RecordProducer
 from pytest_kafkaperf.load.timeseries import Series
-from pytest_kafkaperf.load.worker import _share
+from pytest_kafkaperf.load.worker import records_of_producer
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -143,7 +143,9 @@ class Simulation:
         scenario = self.scenario
         end_ns = None if scenario.duration is None else START_NS + round(scenario.duration * NS_PER_S)
         warm_from_ns = START_NS - round(scenario.warmup * NS_PER_S)
-        records = None if scenario.records is None else _share(scenario.records, self.number, scenario.producers)
+        records = (
+            None if scenario.records is None else records_of_producer(scenario.records, self.number, scenario.producers)
+        )
         window = Window(start_ns=START_NS, warm_from_ns=warm_from_ns, end_ns=end_ns, records=records)
         self.now_ns = warm_from_ns
         if self.give_up_ns is not None:

@@ -115,7 +115,7 @@ async def _read(bootstrap_servers: str, topic: str) -> list[Batch]:
     async with asyncio.timeout(TIMEOUT_S):
         await client.bootstrap()
         try:
-            for partition in sorted(await client._wait_on_metadata(topic)):
+            for partition in sorted(await client._wait_on_metadata(topic)):  # noqa: SLF001 - aiokafka has no public way
                 batches += await _read_partition(client, topic, partition)
         finally:
             await client.close()

@@ -109,9 +109,9 @@ class DaskWorkers:
             ClusterError: workers have come whose versions differ.
 
         """
-        common, readings = self._readings()
+        common, readings = self.read_clocks()
         addresses = spread(readings, len(assignments))
-        _refuse_loopback(assignments[0].bootstrap_servers, [readings[address] for address in addresses])
+        refuse_loopback(assignments[0].bootstrap_servers, [readings[address] for address in addresses])
         best = by_clock([common, *readings.values()])
         clocks = [best[readings[address].name].clock(best[common.name]) for address in addresses]
         tasks = [
@@ -136,7 +136,7 @@ class DaskWorkers:
             LoadError: there is none.
 
         """
-        _, readings = self._readings()
+        _, readings = self.read_clocks()
         (address,) = spread(readings, 1)
         name = f"{address} on {readings[address].host}"
         result: Future[Audit] = Future()
@@ -194,13 +194,13 @@ class DaskWorkers:
             return  # the round does not count
         after: Mapping[str, Reading] = {}
         with contextlib.suppress(LoadError, ClusterError):
-            common, readings = self._readings()
+            common, readings = self.read_clocks()
             after = by_clock([common, *readings.values()])
         for future, clock in zip(futures, clocks, strict=True):
             kept = before[clock.name].until(after.get(clock.name))
             future.result().clock = dataclasses.replace(clock, uncertainty_ns=kept.uncertainty_ns)
 
-    def _readings(self) -> tuple[Reading, dict[str, Reading]]:
+    def read_clocks(self) -> tuple[Reading, dict[str, Reading]]:
         """The clock of this machine and those of all Dask workers, read now.
 
         Raises:
@@ -228,7 +228,7 @@ class DaskWorkers:
         new = [address for address in addresses if address not in self._fit]
         if new:
             problems = [
-                _difference(f"the Dask worker {address}", name, version)
+                version_problem(f"the Dask worker {address}", name, version)
                 for name, asked in _VERSIONS.items()
                 for address, version in self._on_workers(*asked, workers=new).items()
             ]
@@ -243,7 +243,7 @@ class DaskWorkers:
                 version = self._client_call(self._dask.run_on_scheduler, *_VERSIONS[name])
             except importlib.metadata.PackageNotFoundError:
                 version = None
-            if problem := _difference(f"the Dask scheduler {self._address}", name, version):
+            if problem := version_problem(f"the Dask scheduler {self._address}", name, version):
                 raise ClusterError(problem)
 
     def _on_workers(self, function: Callable[..., Any], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
@@ -333,7 +333,7 @@ async def _run_on_each(
     return await asyncio.gather(*map(run, workers), return_exceptions=True)
 
 
-def _difference(place: str, name: str, version: str | None) -> str | None:
+def version_problem(place: str, name: str, version: str | None) -> str | None:
     """Give an error if the version there (None: not installed) is not the one here."""
     function, *arguments = _VERSIONS[name]
     here = function(*arguments)
@@ -343,7 +343,7 @@ def _difference(place: str, name: str, version: str | None) -> str | None:
     return None if version == here else f"{place} has {name} {version}, here it is {here}: install the same on both"
 
 
-def _refuse_loopback(servers: str, readings: Sequence[Reading]) -> None:
+def refuse_loopback(servers: str, readings: Sequence[Reading]) -> None:
     """Brokers that only this machine reaches are no use to others.
 
     Raises:

@@ -55,7 +55,7 @@ def change(cluster: Cluster, broker: str, properties: dict[str, str]) -> None:
         try:
             node = int(broker) if broker else None
             request = AlterConfigsRequest([(4, broker, list((properties | kept).items()))])
-            answer = await admin._send_request(request, node)
+            answer = await admin._send_request(request, node)  # noqa: SLF001 - aiokafka changes no configuration in public
             assert [code for code, *_ in answer.resources] == [0]
         finally:
             await admin.close()

@@ -77,15 +77,6 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
     assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_disk_that_is_not_there_is_named() -> None:
-    """A mistyped path: a folder that is made for it would be on the system's disk."""
-    with (
-        pytest.raises(ClusterError, match="no such folder /mnt/nowhere; create it on the intended disk"),
-        provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
-    ):
-        pass
-
-
 def test_the_facts_hold_what_was_changed_and_no_secret() -> None:
     """They are committed with a baseline. Kafka does not know the properties of plug-ins, so the spec tells them."""
     given = {
@@ -117,20 +108,6 @@ def test_brokers_that_do_not_answer_keep_nobody_waiting_and_the_spec_speaks_for_
         assert with_config(cluster) is cluster
         assert time.monotonic() - began_s < 10
         assert cluster.facts["config.num.io.threads"] == "4"
-
-
-@pytest.mark.parametrize(
-    ("told", "description"),
-    [
-        ('openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment (build 17.0.12+7)\n', "openjdk 17.0.12"),
-        ('Picked up JAVA_TOOL_OPTIONS: -Xint\nopenjdk version "21" 2023-09-19\n', "openjdk 21"),
-        ('java version "1.8.0_402"\n', "java 1.8.0_402"),
-        ("sh: java: not found\n", None),
-    ],
-)
-def test_java_is_described_by_its_full_version(told: str, description: str | None) -> None:
-    """A patch release can move figures, too."""
-    assert java.described(told) == description
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

@@ -49,7 +49,7 @@ elsewhere = pytest.mark.skipif(not can_be_elsewhere(), reason="no right to give 
 def test_the_clock_of_another_machine_is_known(three: Workers) -> None:
     """To a hundredth of a second on this machine; that of the machine itself exactly."""
     with DaskWorkers(three.address) as workers:
-        common, readings = workers._readings()
+        common, readings = workers.read_clocks()
 
     assert (common.offset_ns, common.uncertainty_ns) == (0, 0)
     here = [one for one in readings.values() if one.name == clock_name()]

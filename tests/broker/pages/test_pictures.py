@@ -16,8 +16,7 @@ from pytest_kafkaperf.reports.latency_curve import latency_curve
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import render_latency_curve, render_table
 from tests.support.browser import Browser
-from tests.support.plain_results import endings, session
-from tests.support.results import capacity
+from tests.support.results import capacity, endings, session
 
 pytestmark = pytest.mark.pages
 

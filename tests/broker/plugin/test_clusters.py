@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import javaproperties
 import pytest
 
 from pytest_kafkaperf.clusters.access import Access
@@ -150,18 +149,6 @@ def test_a_line_after_the_collection_says_that_a_docker_daemon_was_found(project
     ) in run.out
 
 
-def test_a_line_after_the_collection_says_why_there_is_no_docker(project: Project) -> None:
-    """Other figures than a colleague's begin with another provider."""
-    nowhere = "unix:///nowhere/docker.sock"
-    environment = "--kafka-environment=ci"
-    run = project.test(SKIPPED).run("--kafka-cluster=auto", environment, reports=False, DOCKER_HOST=nowhere)
-    assert run.status == pytest.ExitCode.OK, run.out
-    assert (
-        f"kafkaperf: cluster local (auto: no Docker daemon at {nowhere}: FileNotFoundError: [Errno 2] No such file or "
-        f"directory), Kafka {DEFAULT_VERSION}, baselines kafka-baselines, environment ci\n"
-    ) in run.out
-
-
 def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) -> None:
     """Starting brokers is what takes long; a disturbed one would spoil the figures of the next test."""
     run = project.test(SHARED).run("-rA")
@@ -213,47 +200,6 @@ def test_an_application_brings_a_secured_cluster_in_kafkas_names_and_in_aiokafka
     check_own(project, ["java", "aiokafka", "attributes"], secured.environment, None)
 
 
-@pytest.mark.parametrize("given", ["pytest_kafkaperf.Cluster", "types.SimpleNamespace"])
-def test_an_ssl_context_is_refused_with_what_to_give_instead(project: Project, given: str) -> None:
-    """It cannot be handed to the processes that make the load."""
-    project.write(
-        "conftest.py",
-        "import pytest, pytest_kafkaperf, ssl, types\n"
-        "@pytest.fixture\n"
-        "def kafka_cluster():\n"
-        "    config = {'security_protocol': 'SSL', 'ssl_context': ssl.create_default_context()}\n"
-        f"    return {given}(bootstrap_servers='127.0.0.1:1', client_config=config)\n",
-    )
-    run = project.test(ONE.format(limits="'errors == 0'")).run()
-    assert run.status == pytest.ExitCode.TESTS_FAILED
-    assert (
-        "client_config: 'ssl_context' cannot be handed to worker processes; give 'ssl.truststore.location' instead, "
-        "and 'ssl.keystore.location' for a certificate of the client's own "
-        "('ssl.endpoint.identification.algorithm': '' checks no host names)"
-    ) in run.out
-
-
-def test_a_password_in_a_refused_client_config_is_not_shown(project: Project) -> None:
-    """Where the credentials come from the environment, the source that pytest prints has none."""
-    project.write(
-        "conftest.py",
-        "import os, pytest, pytest_kafkaperf\n"
-        "@pytest.fixture\n"
-        "def kafka_cluster():\n"
-        "    return pytest_kafkaperf.Cluster(bootstrap_servers='127.0.0.1:1', client_config={\n"
-        "        'security_protocol': 'SASL_SSL', 'sasl_mechanism': 'SCRAM-SHA-1', 'sasl_plain_username': 'app',\n"
-        "        'sasl_plain_password': os.environ['PASSWORD'],\n"
-        "    })\n",
-    )
-    project.test(ONE.format(limits="'errors == 0'"))
-    environment = {"PASSWORD": "correct-horse-battery"}
-    run = project.run("--showlocals", "--tb=long", "--full-trace", "-vv", reports=True, **environment)
-    assert run.status == pytest.ExitCode.TESTS_FAILED
-    assert "'sasl.mechanism' is 'SCRAM-SHA-1', which is not supported" in run.out
-    places = [line[:200] for line in run.out.splitlines() if "correct-horse-battery" in line]
-    assert places == []
-
-
 def test_a_foreign_broker_is_not_stopped(project: Project, on_broker: str) -> None:
     """A mistyped address must not take a broker of production down."""
     project.test("def test_stop(kafka_cluster):\n    kafka_cluster.stop_broker(1)\n")
@@ -289,69 +235,3 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
     (test,) = run.report["tests"]
     assert 0 < test["metrics"]["broker.handlers.idle"]["median"] <= 1
     assert "broker.cpu" not in test["metrics"]
-
-
-@pytest.mark.parametrize(
-    ("limit", "arguments", "told"),
-    [
-        (
-            "broker.handlers.idle >= 0.1",
-            (),
-            "test_one: threshold 'broker.handlers.idle >= 0.1': broker.handlers.idle is not measured here; "
-            "it needs --kafka-jmx, or --kafka-metrics-url with a running cluster",
-        ),
-        (
-            "broker.cpu <= 8 cores",
-            ("--kafka-cluster=127.0.0.1:1",),
-            "test_one: threshold 'broker.cpu <= 8 cores': broker.cpu is not measured here; "
-            "it needs brokers that the session starts: --kafka-cluster=local or docker",
-        ),
-        (
-            "errors == 0",
-            ("--kafka-client-config=client.properties",),
-            "client.properties is for a running cluster only, and this session starts its brokers (local); name a "
-            "cluster with --kafka-cluster=HOST:PORT, or leave --kafka-client-config out",
-        ),
-        (
-            "errors == 0",
-            ("--kafka-metrics-url=http://127.0.0.1:1/metrics",),
-            "test_one: --kafka-metrics-url is for a running cluster only, and this session starts its brokers (local); "
-            "use --kafka-jmx, or name a cluster with --kafka-cluster=HOST:PORT",
-        ),
-        (
-            "errors == 0",
-            ("--kafka-cluster=127.0.0.1:1", "--kafka-log-dirs=/tmp/a"),
-            "test_one: --kafka-log-dirs is for local brokers only, and this run uses external; "
-            "use --kafka-cluster=local, or leave --kafka-log-dirs out",
-        ),
-        (
-            "errors == 0",
-            ("--kafka-brokers=0",),
-            "test_one: kafka_cluster: brokers='0': must be greater than or equal to 1",
-        ),
-        (
-            "errors == 0",
-            ("--kafka-image=bad image",),
-            "test_one: kafka_cluster: image='bad image': not the name of a Docker image, such as 'apache/kafka:4.1.0'",
-        ),
-    ],
-    ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers", "image"],
-)
-def test_what_the_cluster_cannot_give_is_refused_at_collection(
-    project: Project, limit: str, arguments: tuple[str, ...], told: str
-) -> None:
-    """Before anything starts, with what to do."""
-    project.write("client.properties", javaproperties.dumps({"security.protocol": "SSL"}))
-    run = project.test(ONE.format(limits=repr(limit))).run(*arguments)
-    assert run.status == pytest.ExitCode.INTERRUPTED, run.out  # errors at collection
-    assert told in run.out
-    assert " test_one" not in run.out  # nothing ran
-
-
-@pytest.mark.parametrize("url", ["kafka:9404", "ftp://u:p@kafka/metrics", "http://:9404/metrics", "http://kafka:0/"])
-def test_an_address_that_is_no_page_of_metrics_is_refused(project: Project, url: str) -> None:
-    """At once; the address itself, which may have a password in it, is not shown."""
-    run = project.run(f"--kafka-metrics-url={url}", reports=False)
-    assert run.status == pytest.ExitCode.USAGE_ERROR
-    assert "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH" in run.out
-    assert url not in run.out

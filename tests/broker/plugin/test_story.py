@@ -248,15 +248,6 @@ def test_the_terminal_shows_the_cluster_and_a_table(project: Project, on_broker:
     assert "kafka" not in quiet.out.replace("kafka_", "")
 
 
-def test_a_cluster_that_is_not_there_is_an_error_with_advice(project: Project) -> None:
-    """Not a hang, not a traceback."""
-    run = project.test(PACED.format(limits="'errors == 0'")).run("--kafka-cluster=127.0.0.1:1")
-    assert run.status == pytest.ExitCode.TESTS_FAILED
-    assert "1 error" in run.out
-    assert "127.0.0.1:1 is not ready after 15 s" in run.out
-    assert "Traceback" not in run.out
-
-
 def test_a_topic_that_the_cluster_refuses_is_invalid_with_its_reason(project: Project, on_broker: str) -> None:
     """Three replicas on one broker: refused before the load."""
     body = PACED.format(limits="'errors == 0'").replace("rounds=1", "rounds=1, replication_factor=3")

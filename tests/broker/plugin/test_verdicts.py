@@ -78,7 +78,7 @@ def test_a_gain_is_confirmed_before_it_is_the_baseline(
     fast = project.run_steadily(on_broker, "--kafka-update-baselines=improved", "--kafka-rounds=4")
     assert (fast.verdicts, sessions_of(project)) == ({"test_guard": "IMPROVED"}, [3]), fast.out
     assert "stale" not in fast.out
-    same = project.run_steadily(on_broker)
+    same = project.run_steadily(on_broker, "--kafka-rounds=3")
     assert same.verdicts == {"test_guard": "PASSED"}, same.out
 
 
@@ -134,7 +134,7 @@ def test_a_budget_cuts_rounds_and_leaves_out_what_does_not_fit(project: Project,
     """What was not decided says so; the run ends in time."""
     project.test(guard("first", rounds=9) + guard("second", rounds=9))
     project.run_steadily(on_broker, "--kafka-update-baselines", "--kafka-rounds=5")
-    run = project.run(on_broker, "--kafka-time-budget=30 s", "--kafka-duration=2 s")
+    run = project.run(on_broker, "--kafka-time-budget=30 s", "--kafka-duration=1 s")
     first, second = run.report["tests"]
     assert 4 <= len(first["rounds"]) < 9, run.out
     assert 4 <= len(second["rounds"]) < 9, run.out

@@ -283,7 +283,7 @@ async def _move_leaders(servers: str) -> None:
             )
             for topic in await admin.describe_topics(ours)
         ]
-        answer = await admin._send_to_controller(
+        answer = await admin._send_to_controller(  # noqa: SLF001 - aiokafka has no public way
             AlterPartitionReassignmentsRequest(_LEADERS_TIMEOUT_S * 1000, moves, {})
         )
         assert answer.error_code == 0, answer

@@ -204,7 +204,7 @@ def test_the_governor_is_told_once_where_all_cores_agree(
             file.mkdir()  # it is listed, and cannot be read
         else:
             file.write_text(governor)
-    assert environment._governor(tmp_path) == told
+    assert environment.read_governor(tmp_path) == told
 
 
 def git(folder: Path, *words: str) -> str:
@@ -308,7 +308,7 @@ def test_the_cpu_model_is_read_where_the_kernel_tells_it(
     cpuinfo = tmp_path / "cpuinfo"
     if content is not None:
         cpuinfo.write_text(content)
-    assert environment._cpu_model(cpuinfo) == model
+    assert environment.read_cpu_model(cpuinfo) == model
 
 
 @pytest.mark.parametrize("content", ["max 100000\n", "", "0 0\n", "rubbish", None])
@@ -317,11 +317,11 @@ def test_without_a_limit_all_cores_count(tmp_path: Path, content: str | None) ->
     limit = tmp_path / "cpu.max"
     if content is not None:
         limit.write_text(content)
-    assert environment._usable_cores(limit) == environment._usable_cores(tmp_path / "absent") >= 1
+    assert environment.usable_cores(limit) == environment.usable_cores(tmp_path / "absent") >= 1
 
 
 def test_a_containers_cpu_quota_limits_the_cores(tmp_path: Path) -> None:
     """A container with half a core is not the machine that it runs on."""
     limit = tmp_path / "cpu.max"
     limit.write_text("50000 100000\n")
-    assert environment._usable_cores(limit) == 1
+    assert environment.usable_cores(limit) == 1

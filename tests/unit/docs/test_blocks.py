@@ -14,7 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.plugin.cli import _parser
+from pytest_kafkaperf.plugin.cli import make_parser
 from pytest_kafkaperf.plugin.option_values import read_settings
 from tests.support.project import Project
 from tests.unit.docs.pages import OPTION_NAMES, PAGES, ROOT, Block, blocks
@@ -76,7 +76,7 @@ def test_commands_have_the_options_that_there_are(block: Block, request: pytest.
             case ("pytest", arguments) | ("python", ["-m", "pytest", *arguments]):
                 read_pytest(request.config, arguments)
             case "kafkaperf", arguments:
-                _parser().parse_args(arguments)
+                make_parser().parse_args(arguments)
             case _:
                 assert words[0].removeprefix(".venv/bin/") in OTHERS
 
@@ -96,7 +96,8 @@ def read_pytest(config: pytest.Config, arguments: list[str]) -> None:
     """Read a command line of pytest, and what it asks of us."""
     update = "--kafka-update-baselines"
     given = [f"{update}=all" if word == update else word for word in arguments]
-    found, unknown = config._parser.parse_known_and_unknown_args(given, argparse.Namespace())
+    parser = config._parser  # noqa: SLF001 - pytest has no public way to read a command line
+    found, unknown = parser.parse_known_and_unknown_args(given, argparse.Namespace())
     assert unknown == []
     options = {name: getattr(found, f"kafka_{name.replace('-', '_')}", None) for name in OPTION_NAMES}
     read_settings(options, {}, [], invocation_folder=ROOT, root=ROOT)

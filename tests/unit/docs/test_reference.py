@@ -22,7 +22,7 @@ from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from tests.support import results
-from tests.support.plain_results import ending
+from tests.support.results import ending
 
 ROOT = Path(__file__).parents[3]
 FILES = ROOT / "docs" / "reference" / "files.md"
@@ -44,9 +44,9 @@ def test_a_schema_is_what_the_code_says(path: Path) -> None:
 def test_the_reference_has_every_option_and_every_ini_key(request: pytest.FixtureRequest) -> None:
     """What is not in the reference does not exist for its readers."""
     page = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
-    parser = request.config._parser
-    (group,) = [group for group in parser._groups if group.name == "kafkaperf"]
-    named = [*(name for option in group.options for name in option.names()), *parser._inidict]
+    parser = request.config._parser  # noqa: SLF001 - pytest lists its options nowhere else
+    (group,) = [group for group in parser._groups if group.name == "kafkaperf"]  # noqa: SLF001 - as above
+    named = [*(name for option in group.options for name in option.names()), *parser._inidict]  # noqa: SLF001 - as above
     ours = [name for name in named if name.startswith(("--kafka-", "kafka_"))]
     assert len(ours) > 2 * len(SWITCHES)
     assert [name for name in ours if not re.search(rf"{name}(?![\w-])", page)] == []
@@ -66,8 +66,8 @@ def test_every_field_says_what_it_means(model: type[BaseModel]) -> None:
 
 def test_what_the_generator_adds_is_about_what_there_is() -> None:
     """A field or a metric that was renamed would lose its text unseen."""
-    assert set(generate._TEXTS) <= set(Scenario.model_fields)
-    assert [start for start in generate._WHERE if not any(name.startswith(start) for name in CATALOGUE)] == []
+    assert set(generate.TEXTS) <= set(Scenario.model_fields)
+    assert [start for start in generate.CONDITIONS if not any(name.startswith(start) for name in CATALOGUE)] == []
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_what_the_generator_adds_is_about_what_there_is() -> None:
 def test_metrics_are_absent_where_the_reference_says_so(where: str, without: dict[str, Any]) -> None:
     """Of a scenario that lacks just this; what consumers bring goes with them."""
     full = Scenario.of({"rate": 1000, "consumers": 1})
-    lost = {generate._where(name) for name in {*full.metrics()} - {*Scenario.of(without).metrics()}}
-    kept = {generate._where(name) for name in Scenario.of(without).metrics()}
+    lost = {generate.condition_of(name) for name in {*full.metrics()} - {*Scenario.of(without).metrics()}}
+    kept = {generate.condition_of(name) for name in Scenario.of(without).metrics()}
     assert where in lost
     assert where not in kept
     assert {"always"} <= kept
@@ -91,7 +91,7 @@ def test_metrics_are_absent_where_the_reference_says_so(where: str, without: dic
 
 def test_always_means_always() -> None:
     """The poorest scenario has these metrics and no others."""
-    always = [name for name in CATALOGUE if generate._where(name) == "always"]
+    always = [name for name in CATALOGUE if generate.condition_of(name) == "always"]
     assert list(Scenario.of({"acks": 0}).metrics()) == always
 
 

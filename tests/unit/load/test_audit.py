@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.audit import _named, compare, outcome
+from pytest_kafkaperf.load.audit import compare, named_records, outcome
 from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.messages import Audit, Consumed
 from pytest_kafkaperf.load.payload import names_of
@@ -130,9 +130,9 @@ def test_records_are_known_by_their_tags_or_follow_the_first_of_their_batch() ->
     """Where no consumer needs each due time, only the first record of a batch has a tag; the rest is its filling."""
     batch = received([(3, -2), (0, 12345), (77, 1)], 3)
 
-    every = [column.tolist() for column in _named(batch, every=True)]
+    every = [column.tolist() for column in named_records(batch, every=True)]
     assert every == [[3, 0, 77], [-2, 12345, 1]]
-    first = [column.tolist() for column in _named(batch, every=False)]
+    first = [column.tolist() for column in named_records(batch, every=False)]
     assert first == [[3, 3, 3], [-2, -1, 0]]
 
 
@@ -163,4 +163,4 @@ def test_what_came_out_is_compared_with_what_was_acknowledged(
 def test_records_without_a_tag_cannot_be_audited() -> None:
     """Values that are too short for one: nobody can tell which records stand in the log."""
     with pytest.raises(LoadError, match="^the log holds records of less than 16 B, which carry no tag$"):
-        _named(received([(0, 1)], 2), every=False)
+        named_records(received([(0, 1)], 2), every=False)

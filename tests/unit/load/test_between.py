@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.load.clock import set_clock
-from pytest_kafkaperf.load.consumer import _since
+from pytest_kafkaperf.load.consumer import latencies_since
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +20,10 @@ def one_clock() -> Iterator[None]:
 
 def test_by_one_clock_nothing_is_changed() -> None:
     """A negative latency there is a mistake of ours, which the histogram refuses."""
-    assert _since(np.array([90, 100, 110]), 100).tolist() == [10, 0, -10]
+    assert latencies_since(np.array([90, 100, 110]), 100).tolist() == [10, 0, -10]
 
 
 def test_between_clocks_no_record_comes_before_it_was_due() -> None:
     """What is beyond their bound stays as it is, and is refused."""
     set_clock(offset_ns=7, uncertainty_ns=10)
-    assert _since(np.array([90, 100, 110, 111]), 100).tolist() == [10, 0, 0, -11]
+    assert latencies_since(np.array([90, 100, 110, 111]), 100).tolist() == [10, 0, 0, -11]

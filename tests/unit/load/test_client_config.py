@@ -15,7 +15,7 @@ from pytest_kafkaperf.clusters.client.connection import Notes
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.load.shared_counters import SharedCounters
-from pytest_kafkaperf.load.worker import _Worker
+from pytest_kafkaperf.load.worker import LoadWorker
 from pytest_kafkaperf.scenario.client_config import problems
 from pytest_kafkaperf.scenario.scenario import Scenario
 
@@ -93,7 +93,7 @@ def test_a_value_that_the_library_refuses_is_told_with_what_to_check(
             **clients,
         )
         with pytest.raises(LoadError) as raised:
-            asyncio.run(_Worker(assignment, notes).run())
+            asyncio.run(LoadWorker(assignment, notes).run())
     assert str(raised.value) == (
         "aiokafka refuses the settings of a client: TypeError: unsupported operand type(s) for /: 'str' and 'int'; "
         "check producer_config and consumer_config"

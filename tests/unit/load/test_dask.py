@@ -11,7 +11,7 @@ import pytest
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.dask.clocks import Reading
-from pytest_kafkaperf.load.dask.workers import _difference, _refuse_loopback
+from pytest_kafkaperf.load.dask.workers import refuse_loopback, version_problem
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from pytest_kafkaperf.load.dask.workers import _difference, _refuse_loopback
 )
 def test_versions_that_differ_are_named(name: str, version: str | None, problem: str | None) -> None:
     """Figures of two programs are no measurement; corrections of Python make no difference."""
-    assert _difference("X", name, version) == problem
+    assert version_problem("X", name, version) == problem
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,6 @@ def test_brokers_on_loopback_are_no_use_to_other_machines(servers: str, *, refus
     """A timeout after 20 s would not say why."""
     away = [Reading(name="x", host="another-machine", offset_ns=0, uncertainty_ns=0)]
     here = [Reading(name="x", host=socket.gethostname(), offset_ns=0, uncertainty_ns=0)]
-    _refuse_loopback(servers, here)
+    refuse_loopback(servers, here)
     with pytest.raises(LoadError, match="another-machine") if refused else contextlib.nullcontext():
-        _refuse_loopback(servers, [*here, *away])
+        refuse_loopback(servers, [*here, *away])

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.controller import WorkerPool
-from pytest_kafkaperf.load.processes import _without_main
+from pytest_kafkaperf.load.processes import without_main
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
-from pytest_kafkaperf.load.worker import _share, longest_s, settle_timeout_s
+from pytest_kafkaperf.load.worker import longest_s, records_of_producer, settle_timeout_s
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def test_the_main_module_is_back_afterwards() -> None:
     """Pickle and pytest look things up in it."""
     main = sys.modules["__main__"]
-    with _without_main():
+    with without_main():
         assert sys.modules["__main__"] is not main
         assert not hasattr(sys.modules["__main__"], "__file__")
     assert sys.modules["__main__"] is main
@@ -117,7 +117,7 @@ def test_the_window_is_as_long_as_was_asked_for(fields: dict[str, Any], length_s
 @given(records=st.integers(1, 10**12), producers=st.integers(1, 1000))
 def test_records_are_shared_out_to_the_last(records: int, producers: int) -> None:
     """The first producers make one more where they do not divide."""
-    shares = [_share(records, number, producers) for number in range(producers)]
+    shares = [records_of_producer(records, number, producers) for number in range(producers)]
 
     assert sum(shares) == records
     assert shares == sorted(shares, reverse=True)

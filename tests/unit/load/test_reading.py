@@ -20,7 +20,13 @@ from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.batch_decoder import BatchedRecords, FetchedBatches, ReceivedBatch, _layout, _uniform
+from pytest_kafkaperf.load.batch_decoder import (
+    BatchedRecords,
+    FetchedBatches,
+    ReceivedBatch,
+    record_layout,
+    uniform_tags,
+)
 
 PARTITION = TopicPartition("t", 7)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -92,7 +98,7 @@ def by_aiokafka(data: bytes, fetch_offset: int = 0) -> list[Summary]:
 
 def is_uniform(data: bytes) -> bool:
     (batch,) = FetchedBatches(data).checked(PARTITION)
-    return _uniform(batch._plain(), batch.record_count) is not None
+    return uniform_tags(batch.uncompressed(), batch.record_count) is not None
 
 
 def outcome(read: Any, data: bytes) -> list[Summary] | str:
@@ -314,11 +320,11 @@ def test_a_batch_too_short_for_what_it_must_hold_is_an_error(length: int, why: s
 
 def test_the_layouts_that_are_remembered_are_few_and_small() -> None:
     """A worker's memory must not grow with what it reads."""
-    spans, tail_bytes = _layout(None, 100, 107, 14)
+    spans, tail_bytes = record_layout(None, 100, 107, 14)
 
     assert tail_bytes == 1
     assert sum(len(span.prescribed) + span.mask.nbytes for span in spans) < 20 * 2**14
-    assert _layout.cache_parameters()["maxsize"] == 64
+    assert record_layout.cache_parameters()["maxsize"] == 64
 
 
 @given(

@@ -16,7 +16,7 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clients import batches_in_flight
 from pytest_kafkaperf.load.producers.keyed import KeySource
 from pytest_kafkaperf.load.schedule import Schedule
-from pytest_kafkaperf.load.worker import _share
+from pytest_kafkaperf.load.worker import records_of_producer
 from pytest_kafkaperf.scenario.records import parse_keys
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.simulation import MS, START_NS, Sent, Simulation
@@ -391,7 +391,7 @@ def test_any_load_accounts_for_each_record(
     with pytest.MonkeyPatch.context() as monkeypatch:
         report = simulation.run(monkeypatch)
     scenario = simulation.scenario
-    asked = _share(scenario.records or 0, simulation.number, scenario.producers)
+    asked = records_of_producer(scenario.records or 0, simulation.number, scenario.producers)
 
     assert len(set(simulation.indexes)) == len(simulation.indexes)
     for partition in range(scenario.partitions):

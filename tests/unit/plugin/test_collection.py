@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
-from tests.support.project import Project
+from tests.support.project import Project, RunPytest
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-RunPytest = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
-    """Run pytest on one file of tests, in this process; gives its status and output."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("CI", raising=False)
-    pytester.makeini("[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\n")
-
-    def run(tests: str, *arguments: str) -> tuple[int, str]:
-        pytester.makepyfile(test_perf=f"import pytest\n\n{tests}\n")
-        ended = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
-        return ended.ret, f"{ended.stdout}\n{ended.stderr}"
-
-    return run
 
 
 REFUSED = [
@@ -144,6 +126,12 @@ def test_perf_tests_can_be_collected_without_running_them(run_pytest: RunPytest)
     status, out = run_pytest(tests, "--collect-only", "-q", "--strict-markers", "-W", "error")
     assert status == pytest.ExitCode.OK
     assert "test_perf.py::test_orders" in out
+
+
+def test_pytest_benchmarks_option_to_skip_starts_nothing(run_pytest: RunPytest) -> None:
+    """Perf tests are benchmarks: no broker starts, and there is no load."""
+    status, out = run_pytest("def test_orders(kafka_perf):\n    kafka_perf()", "--benchmark-skip")
+    assert (status, "1 skipped" in out, "kafka performance" in out) == (pytest.ExitCode.OK, True, False)
 
 
 def test_only_perf_tests_fail_under_xdist(project: Project) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kafkaperf.reports.ci import Annotation, annotate, append_summary, commands
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES
-from tests.support.plain_results import FILE, ending, endings, result, rounds, session
+from tests.support.results import FILE, ending, endings, result, rounds, session
 
 ROOT = Path("/home/ci/repository")
 

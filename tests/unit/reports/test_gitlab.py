@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.ci import metrics_text, write_metrics
-from tests.support.plain_results import result
+from tests.support.results import result
 
 EXPECTED = """\
 # HELP kafka_produce_throughput_records_per_second records due in the window and acknowledged, divided by the window's \

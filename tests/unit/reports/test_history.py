@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,41 +15,15 @@ import pytest
 from filelock import FileLock
 
 import pytest_kafkaperf
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports import writing
 from pytest_kafkaperf.reports.writing import append_history, history_lines
-from pytest_kafkaperf.runner.result import MeasuredSession, Result
-from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support.results import bare_result, session_at
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
 DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "history.md"
-
-
-def _session(hour: int, *rounds: Mapping[str, float]) -> MeasuredSession:
-    return MeasuredSession(created=f"2025-01-31T{hour}:00:00+00:00", rounds=tuple(Round(metrics=one) for one in rounds))
-
-
-def _result(*sessions: MeasuredSession, verdict: Verdict = Verdict.PASSED) -> Result:
-    return Result(
-        nodeid=NODEID,
-        scenario=Scenario(),
-        sources={},
-        cluster=Cluster(bootstrap_servers="127.0.0.1:9092", provider="local", version="4.1.1"),
-        sessions=sessions,
-        baseline_sessions=None,
-        reference=None,
-        changed=(),
-        advice=(),
-        calibration={},
-        notes=(),
-        verdict=verdict,
-        checks=(),
-        warnings=(),
-        problems=(),
-    )
 
 
 def _lines(*results: Result) -> list[dict[str, Any]]:
@@ -69,12 +42,12 @@ def _lines(*results: Result) -> list[dict[str, Any]]:
 
 def test_a_line_holds_what_weeks_later_is_asked() -> None:
     """When, of which code, where, what; the median of figures and the sum of counts, of each session."""
-    first = _session(
+    first = session_at(
         12, {"produce.throughput": 3.0, "errors": 1.0}, {"produce.throughput": 1.0, "errors": 2.0}, {"errors": 0.0}
     )
-    fresh = _session(13, {"produce.throughput": 9.0, "errors": 0.0})
+    fresh = session_at(13, {"produce.throughput": 9.0, "errors": 0.0})
     common = {"schema": 1, "plugin": "0.1.0", "commit": "abc123", "environment": "ci-local", "nodeid": NODEID}
-    assert _lines(_result(first, fresh, verdict=Verdict.REGRESSED)) == [
+    assert _lines(bare_result(first, fresh, verdict=Verdict.REGRESSED)) == [
         {
             **common,
             "time": "2025-01-31T12:00:00+00:00",
@@ -100,7 +73,9 @@ def test_a_line_holds_what_weeks_later_is_asked() -> None:
 
 def test_a_session_without_a_round_has_a_line_and_what_json_cannot_hold_is_null(tmp_path: Path) -> None:
     """That a test could not run is history, too."""
-    lines = _lines(_result(_session(12), _session(13, {"produce.latency.max": float("inf")}), verdict=Verdict.INVALID))
+    lines = _lines(
+        bare_result(session_at(12), session_at(13, {"produce.latency.max": float("inf")}), verdict=Verdict.INVALID)
+    )
     assert [(line["rounds"], line["metrics"]) for line in lines] == [(0, {}), (1, {"produce.latency.max": None})]
     append_history(tmp_path / "history.jsonl", lines)
 
@@ -161,7 +136,7 @@ def test_a_disk_that_takes_a_part_only_gets_the_rest(monkeypatch: pytest.MonkeyP
             return min(3, len(content))
 
     slow = Slow()
-    writing._write(slow, b"0123456789")  # type: ignore[arg-type]
+    writing.append_all(slow, b"0123456789")  # type: ignore[arg-type]
     assert slow.written == b"0123456789"
 
 
@@ -192,10 +167,12 @@ def test_the_documented_script_makes_files_for_otava(tmp_path: Path) -> None:
     (tmp_path / "otava_files.py").write_text(script)
     path = tmp_path / "history.jsonl"
     figures = {"produce.throughput": 5000.0, "produce.latency.p99": 0.01, "errors": 0.0}
-    append_history(path, _lines(_result(_session(12, figures), _session(13, figures))))
+    append_history(path, _lines(bare_result(session_at(12, figures), session_at(13, figures))))
     with path.open("a") as file:
         file.write('{"half a line\n')
-    append_history(path, _lines(_result(_session(11, figures)), _result(_session(14), verdict=Verdict.INVALID)))
+    append_history(
+        path, _lines(bare_result(session_at(11, figures)), bare_result(session_at(14), verdict=Verdict.INVALID))
+    )
     done = subprocess.run(
         [sys.executable, "otava_files.py", "history.jsonl"], cwd=tmp_path, capture_output=True, check=True, text=True
     )
@@ -217,5 +194,5 @@ def test_the_documented_script_makes_files_for_otava(tmp_path: Path) -> None:
 def test_the_documented_line_is_what_is_written() -> None:
     """Programs are written after the document."""
     (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    (line,) = _lines(_result(_session(12)))
+    (line,) = _lines(bare_result(session_at(12)))
     assert set(json.loads(example)) == set(line)

@@ -46,7 +46,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
 from tests.support import results
 from tests.support.hostile_names import NAMES, hostile
-from tests.support.plain_results import ending, result, rounds
+from tests.support.results import ending, result, rounds
 
 ROOT = Path(pytest_kafkaperf.__file__).parents[1]
 EACH = pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)

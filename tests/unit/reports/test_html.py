@@ -140,7 +140,7 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
         "reference": "local:4.0.0",
         "reference-config": "a=1\nb=x y\nplugin.password=hunter2",
     }
-    result = results.result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
+    result = results.drawn_result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
     assert command_for(result, options, reference_seed=7) == (
         "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local --kafka-jmx '--kafka-duration=10 s' "
         "--kafka-reference=local:4.0.0 --kafka-reference-config=a=1 '--kafka-reference-config=b=x y' "

@@ -36,27 +36,16 @@ from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results
 
 
 def _result(*rounds: Round, fresh: tuple[Round, ...] = (), **fields: Any) -> Result:
     sessions = [MeasuredSession(created="2025-01-31T12:00:00+00:00", rounds=each) for each in (rounds, fresh) if each]
-    return Result(
+    return results.bare_result(
+        *(sessions or [MeasuredSession(created="", rounds=())]),
         nodeid="test_x.py::test_y",
         scenario=Scenario(duration=3.0, warmup=1.0),
-        sources={},
         cluster=Cluster(bootstrap_servers="127.0.0.1:9092"),
-        sessions=tuple(sessions) or (MeasuredSession(created="", rounds=()),),
-        reference=None,
-        baseline_sessions=None,
-        calibration={},
-        changed=(),
-        advice=(),
-        verdict=Verdict.PASSED,
-        checks=(),
-        warnings=(),
-        problems=(),
         **fields,
     )
 

@@ -10,7 +10,7 @@ from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER
 from pytest_kafkaperf.verdict.baselines.record import Imported
-from tests.unit.reports.test_kafka_tools import ROW, SUMMARY
+from tests.support.tool_outputs import ROW, SUMMARY
 
 PRODUCED = {
     "produce.throughput": 99810.4,

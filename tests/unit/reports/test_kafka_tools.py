@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,21 +15,12 @@ from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER, format_r
 from pytest_kafkaperf.reports.interchange.kafka_producer import format_summary
 from pytest_kafkaperf.reports.interchange.runs import ToolRun
 from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.tool_outputs import INTERVAL, ROW, SAMPLES, SUMMARY
 
-SAMPLES = Path(__file__).parents[2] / "data" / "kafka-tools"
 PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"
 SHARE, E2E = "kafka-share-consumer-perf-test", "kafka-e2e-latency"
 MIB = 1024 * 1024
 
-SUMMARY = (
-    "1000000 records sent, 99810.4 records/sec (9.52 MB/sec), 0.94 ms avg latency, 275.00 ms max latency, "
-    "21 ms 50th, 30 ms 95th, 80 ms 99th, 160 ms 99.9th."
-)
-INTERVAL = "499898 records sent, 99959.6 records/sec (9.53 MB/sec), 1.2 ms avg latency, 275.0 ms max latency."
-ROW = (
-    "2026-11-21 05:15:45:015, 2026-11-21 05:15:47:125, 286.1266, 135.6050, 3000255, 1421921.8009, 663, 1447, "
-    "197.7378, 2073431.2370"
-)
 DETAILED = HEADER.replace("start.time, end.time", "time, threadId")
 
 

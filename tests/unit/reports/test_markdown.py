@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown, write_markdown
-from tests.support.plain_results import ending, endings, result, rounds, session
+from tests.support.results import ending, endings, result, rounds, session
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
 

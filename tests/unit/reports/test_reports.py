@@ -13,8 +13,7 @@ import pytest
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.runner.result import Ending, Result
-from tests.support.plain_results import ending, endings, result, rounds, session
-from tests.support.results import calibration
+from tests.support.results import calibration, ending, endings, result, rounds, session
 
 
 def report(folder: Path, results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:

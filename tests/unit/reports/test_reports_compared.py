@@ -13,45 +13,9 @@ from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.reports.compare import Compared, ReportComparison, compare_reports
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.json_reader import Report, read_report
-from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.unit.reports.test_history import _result, _session
-
-P99, RATE = "produce.latency.p99", "produce.throughput"
-NODEID = "tests/perf/test_orders.py::test_ingest"
-SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
-SCENARIO = Scenario().model_dump(mode="json")
-
-
-def rounds(factor: float = 1.0, **metrics: float) -> list[dict[str, Any]]:
-    figures = {P99: 0.01, RATE: 1000.0, **metrics}
-    return [
-        {"metrics": {name: value * spread * factor for name, value in figures.items()}, "problems": []}
-        for spread in SPREAD
-    ]
-
-
-def case(factor: float = 1.0, *fresh: float, limit: str | None = f"{P99} <= baseline + 10%", **more: Any) -> Any:
-    return {
-        "nodeid": NODEID,
-        "verdict": "PASSED",
-        "scenario": SCENARIO,
-        "rounds": rounds(factor),
-        "further_sessions": [{"created": "", "rounds": rounds(each), "problems": []} for each in fresh],
-        "checks": [{"expression": limit, "metric": P99}] if limit else [],
-        "problems": [],
-        **more,
-    }
-
-
-def report(*tests: Any, key: str = "ci", **environment: str) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "created": "2025-01-31T12:00:00+00:00",
-        "plugin": "0.1.0",
-        "environment": {"key": key, "kafka": "4.1.0", **environment},
-        "tests": list(tests),
-    }
+from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, case, report, rounds
+from tests.support.results import bare_result, session_at
 
 
 def compared(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> ReportComparison:
@@ -195,7 +159,7 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     write_json(
         path,
-        [_result(_session(12, {"errors": 0.0, RATE: 5.5}), _session(13, {"errors": 1.0}))],
+        [bare_result(session_at(12, {"errors": 0.0, RATE: 5.5}), session_at(13, {"errors": 1.0}))],
         {},
         created="2025-01-31T12:00:00+00:00",
         plugin="0.1.0",

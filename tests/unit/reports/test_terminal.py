@@ -10,7 +10,7 @@ import pytest
 
 from pytest_kafkaperf.reports.table import rows_of
 from pytest_kafkaperf.reports.terminal import render_table, wrapped
-from tests.support.plain_results import ending, endings, result, rounds, session
+from tests.support.results import ending, endings, result, rounds, session
 
 EXPECTED_80 = """\
   metric                median spread  baseline   change interval        finds

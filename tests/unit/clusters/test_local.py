@@ -1,0 +1,33 @@
+"""Local brokers that cannot be started, and how Java is described."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kafkaperf.clusters.local import java
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.core.errors import ClusterError
+
+
+def test_a_disk_that_is_not_there_is_named() -> None:
+    """A mistyped path: a folder that is made for it would be on the system's disk."""
+    with (
+        pytest.raises(ClusterError, match="no such folder /mnt/nowhere; create it on the intended disk"),
+        provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("told", "description"),
+    [
+        ('openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment (build 17.0.12+7)\n', "openjdk 17.0.12"),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xint\nopenjdk version "21" 2023-09-19\n', "openjdk 21"),
+        ('java version "1.8.0_402"\n', "java 1.8.0_402"),
+        ("sh: java: not found\n", None),
+    ],
+)
+def test_java_is_described_by_its_full_version(told: str, description: str | None) -> None:
+    """A patch release can move figures, too."""
+    assert java.described(told) == description

@@ -1,0 +1,156 @@
+"""Clusters that tests or options name, refused before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kafkaperf.clusters import external
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from tests.support.project import RunPytest
+
+SHORT = "pytestmark = pytest.mark.kafka_scenario(records=1000, warmup='200 ms', rounds=1, partitions=1)\n"
+
+
+TEST = "@pytest.mark.kafka_threshold({limits})\ndef test_one(kafka_perf):\n    kafka_perf()\n"
+
+
+ONE = SHORT + TEST
+
+
+SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
+
+
+def test_a_line_after_the_collection_says_why_there_is_no_docker(
+    run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other figures than a colleague's begin with another provider."""
+    nowhere = "unix:///nowhere/docker.sock"
+    monkeypatch.setenv("DOCKER_HOST", nowhere)
+    status, out = run_pytest(SKIPPED, "--kafka-cluster=auto", "--kafka-environment=ci")
+    assert status == pytest.ExitCode.OK, out
+    assert "kafkaperf: cluster auto, baselines kafka-baselines, environment ci\n" in out
+    assert (
+        f"kafkaperf: cluster local (auto: no Docker daemon at {nowhere}: FileNotFoundError: [Errno 2] No such file or "
+        f"directory), Kafka {DEFAULT_VERSION}, environment ci\n"
+    ) in out
+
+
+@pytest.mark.parametrize("given", ["pytest_kafkaperf.Cluster", "types.SimpleNamespace"])
+def test_an_ssl_context_is_refused_with_what_to_give_instead(
+    pytester: pytest.Pytester, run_pytest: RunPytest, given: str
+) -> None:
+    """It cannot be handed to the processes that make the load."""
+    pytester.makeconftest(
+        "import pytest, pytest_kafkaperf, ssl, types\n"
+        "@pytest.fixture\n"
+        "def kafka_cluster():\n"
+        "    config = {'security_protocol': 'SSL', 'ssl_context': ssl.create_default_context()}\n"
+        f"    return {given}(bootstrap_servers='127.0.0.1:1', client_config=config)\n",
+    )
+    status, out = run_pytest(ONE.format(limits="'errors == 0'"))
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert (
+        "client_config: 'ssl_context' cannot be handed to worker processes; give 'ssl.truststore.location' instead, "
+        "and 'ssl.keystore.location' for a certificate of the client's own "
+        "('ssl.endpoint.identification.algorithm': '' checks no host names)"
+    ) in out
+
+
+def test_a_password_in_a_refused_client_config_is_not_shown(
+    pytester: pytest.Pytester, run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the credentials come from the environment, the source that pytest prints has none."""
+    pytester.makeconftest(
+        "import os, pytest, pytest_kafkaperf\n"
+        "@pytest.fixture\n"
+        "def kafka_cluster():\n"
+        "    return pytest_kafkaperf.Cluster(bootstrap_servers='127.0.0.1:1', client_config={\n"
+        "        'security_protocol': 'SASL_SSL', 'sasl_mechanism': 'SCRAM-SHA-1', 'sasl_plain_username': 'app',\n"
+        "        'sasl_plain_password': os.environ['PASSWORD'],\n"
+        "    })\n",
+    )
+    monkeypatch.setenv("PASSWORD", "correct-horse-battery")
+    arguments = ("--showlocals", "--tb=long", "--full-trace", "-vv", "--kafka-json=report.json")
+    status, out = run_pytest(ONE.format(limits="'errors == 0'"), *arguments)
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "'sasl.mechanism' is 'SCRAM-SHA-1', which is not supported" in out
+    places = [line[:200] for line in out.splitlines() if "correct-horse-battery" in line]
+    assert places == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "arguments", "told"),
+    [
+        (
+            "broker.handlers.idle >= 0.1",
+            (),
+            "test_one: threshold 'broker.handlers.idle >= 0.1': broker.handlers.idle is not measured here; "
+            "it needs --kafka-jmx, or --kafka-metrics-url with a running cluster",
+        ),
+        (
+            "broker.cpu <= 8 cores",
+            ("--kafka-cluster=127.0.0.1:1",),
+            "test_one: threshold 'broker.cpu <= 8 cores': broker.cpu is not measured here; "
+            "it needs brokers that the session starts: --kafka-cluster=local or docker",
+        ),
+        (
+            "errors == 0",
+            ("--kafka-client-config=client.properties",),
+            "client.properties is for a running cluster only, and this session starts its brokers (local); name a "
+            "cluster with --kafka-cluster=HOST:PORT, or leave --kafka-client-config out",
+        ),
+        (
+            "errors == 0",
+            ("--kafka-metrics-url=http://127.0.0.1:1/metrics",),
+            "test_one: --kafka-metrics-url is for a running cluster only, and this session starts its brokers (local); "
+            "use --kafka-jmx, or name a cluster with --kafka-cluster=HOST:PORT",
+        ),
+        (
+            "errors == 0",
+            ("--kafka-cluster=127.0.0.1:1", "--kafka-log-dirs=/tmp/a"),
+            "test_one: --kafka-log-dirs is for local brokers only, and this run uses external; "
+            "use --kafka-cluster=local, or leave --kafka-log-dirs out",
+        ),
+        (
+            "errors == 0",
+            ("--kafka-brokers=0",),
+            "test_one: kafka_cluster: brokers='0': input should be greater than or equal to 1",
+        ),
+        (
+            "errors == 0",
+            ("--kafka-image=bad image",),
+            "test_one: kafka_cluster: image='bad image': not the name of a Docker image, such as 'apache/kafka:4.1.0'",
+        ),
+    ],
+    ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers", "image"],
+)
+def test_what_the_cluster_cannot_give_is_refused_at_collection(
+    pytester: pytest.Pytester, run_pytest: RunPytest, limit: str, arguments: tuple[str, ...], told: str
+) -> None:
+    """Before anything starts, with what to do."""
+    (pytester.path / "client.properties").write_text("security.protocol=SSL\n", encoding="ascii")
+    status, out = run_pytest(ONE.format(limits=repr(limit)), *arguments)
+    assert status == pytest.ExitCode.INTERRUPTED, out  # errors at collection
+    assert told in out
+    assert " test_one" not in out  # nothing ran
+
+
+@pytest.mark.parametrize("url", ["kafka:9404", "ftp://u:p@kafka/metrics", "http://:9404/metrics", "http://kafka:0/"])
+def test_an_address_that_is_no_page_of_metrics_is_refused(run_pytest: RunPytest, url: str) -> None:
+    """At once; the address itself, which may have a password in it, is not shown."""
+    status, out = run_pytest("", f"--kafka-metrics-url={url}")
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH" in out
+    assert url not in out
+
+
+def test_a_cluster_that_is_not_there_is_an_error_with_advice(
+    run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a hang, not a traceback."""
+    monkeypatch.setattr(external, "_TIMEOUT_S", 1)
+    status, out = run_pytest(ONE.format(limits="'errors == 0'"), "--kafka-cluster=127.0.0.1:1")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "1 error" in out
+    assert "127.0.0.1:1 is not ready after 1 s" in out
+    assert "Traceback" not in out
