@@ -102,7 +102,7 @@ def test_a_closed_board_is_not_written(tmp_path: Path) -> None:
     counters = SharedCounters.create(tmp_path / "board", 1)
     with counters:
         pass
-    with pytest.raises(RuntimeError, match="outside its `with` block"):
+    with pytest.raises(RuntimeError, match="outside their `with` block"):
         counters.write(0, Counter.SENT, 1)
 
 
