@@ -2,7 +2,7 @@
 
 The same scenario on one local broker, in pairs of rounds: once with processes of this one, once through a Dask cluster
 on loopback. Which comes first changes from pair to pair. All is on one machine, so that clocks are one and the
-difference is what Dask does meanwhile: its scheduler, its workers, and the boards that they keep alike.
+difference is what Dask does meanwhile: its scheduler, its workers, and the shared counters that they keep in step.
 
 A ratio is Dask by processes, with the distribution-free interval of the pairs' ratios at 95 % or the nearest
 attainable: where 1 lies in it, no difference was found.

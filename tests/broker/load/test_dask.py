@@ -445,7 +445,7 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
             "run_scenario(scenario, cluster, allocation=WorkerAllocation(scheduler=sys.argv[2]))\n"
         )
         command = [sys.executable, "-c", script, broker.bootstrap_servers, workers.address]
-        own = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed controller leaves its board there
+        own = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed controller leaves its counters there
         with subprocess.Popen(command, env=own) as controller:
             wait_for_load_processes(some=True)
             controller.kill()

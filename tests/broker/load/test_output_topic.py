@@ -162,7 +162,7 @@ def test_where_nothing_comes_out_the_run_is_invalid(broker: Cluster, load: Load,
     ("correlate", "told"),
     [
         (application.failing, "tests.support.relay.failing failed at offset"),
-        (application.wrong_type, "tests.support.relay.wrong_type gave int; give the 16 bytes"),
+        (application.wrong_type, "tests.support.relay.wrong_type returned int; return the first 16 bytes"),
     ],
 )
 def test_a_function_that_goes_wrong_is_named(
