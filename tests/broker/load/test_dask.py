@@ -209,7 +209,7 @@ def test_without_a_scheduler_it_says_where_it_looked() -> None:
         pass
     assert str(raised.value) == (
         "--kafka-workers=dask://127.0.0.1:9: no Dask scheduler answers there within 10 s (OSError); start one with "
-        "'dask scheduler', or name the address that it prints"
+        "'dask scheduler', or use the address that it prints"
     )
 
 
@@ -220,8 +220,8 @@ def test_without_workers_it_says_how_to_start_some(tmp_path: Path) -> None:
             pass
         assert left_behind(nobody) == ([], [], 0)
     assert str(raised.value) == (
-        f"the Dask scheduler {nobody.address} has no workers: start some, such as 'dask worker {nobody.address}' on "
-        "each machine that is to make load"
+        f"the Dask scheduler {nobody.address} has no workers: start one with 'dask worker {nobody.address}' on "
+        "each machine that is to generate load"
     )
 
 
@@ -229,13 +229,21 @@ def test_without_workers_it_says_how_to_start_some(tmp_path: Path) -> None:
     ("name", "version", "problem"),
     [
         ("Python", sysconfig.get_python_version(), None),
-        ("Python", "3.9", f"X has Python 3.9, here it is {sysconfig.get_python_version()}: install the same on both"),
+        (
+            "Python",
+            "3.9",
+            f"X has Python 3.9, this machine has {sysconfig.get_python_version()}: install the same version on both",
+        ),
         ("aiokafka", version("aiokafka"), None),
-        ("aiokafka", "0.1.2", f"X has aiokafka 0.1.2, here it is {version('aiokafka')}: install the same on both"),
+        (
+            "aiokafka",
+            "0.1.2",
+            f"X has aiokafka 0.1.2, this machine has {version('aiokafka')}: install the same version on both",
+        ),
         (
             "pytest-kafkaperf",
             None,
-            "X has no pytest-kafkaperf: install it there, with "
+            "X has no pytest-kafkaperf: install it there with "
             f"'pip install pytest-kafkaperf[dask]=={version('pytest-kafkaperf')}'",
         ),
     ],
@@ -253,7 +261,7 @@ def test_a_worker_with_another_version_is_refused_before_any_load(tmp_path: Path
     path = os.pathsep.join([str(info.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     with dask(tmp_path) as workers:
         workers.add(PYTHONPATH=path)
-        with pytest.raises(ClusterError, match="the Dask worker tcp://127.0.0.1:[0-9]+ has aiokafka 0.1.2, here it is"):
+        with pytest.raises(ClusterError, match="the Dask worker tcp://127.0.0.1:[0-9]+ has aiokafka 0.1.2, this"):
             DaskWorkers(workers.address).__enter__()
         assert left_behind(workers) == ([], [], 0)
 
@@ -425,7 +433,7 @@ def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path:
     assert stop.done_s is not None
     assert ended[0] - stop.done_s < 30
     (problem,) = first.problems
-    assert problem.endswith(" was not heard of for 8 s: its machine or the network is down")
+    assert problem.endswith(" did not answer for 8 s: its machine or the network is down")
     assert faults(second) == []
 
 
