@@ -16,11 +16,9 @@ from pytest_kafkaperf.scenario.scenario import Scenario
 
 _MAX_WORKERS = 1000
 
-_SCHEME = "dask://"
-
 _DEFAULT_PORT = 8786
 
-_SCHEDULER = re.compile(rf"{HOST}(:(?P<port>\d{{1,5}}))?", re.ASCII)
+_SCHEDULER = re.compile(rf"dask://{HOST}(:(?P<port>\d{{1,5}}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +61,11 @@ def parse_workers(text: str | None) -> WorkerAllocation:
         if not 1 <= int(word) <= _MAX_WORKERS:
             raise UsageError(f"--kafka-workers={text}: use 1 to {_MAX_WORKERS} worker processes of each kind")
         return WorkerAllocation(producing=int(word), consuming=int(word), reason=f"--kafka-workers={word}")
-    if not word.startswith(_SCHEME):
-        raise UsageError(
-            f"--kafka-workers={text}: use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask "
-            "scheduler, such as dask://scheduler:8786"
-        )
-    found = _SCHEDULER.fullmatch(word.removeprefix(_SCHEME))
+    found = _SCHEDULER.fullmatch(word)
     if found is None:
         raise UsageError(
-            f"--kafka-workers={text}: invalid address of a Dask scheduler; use dask://HOST[:PORT], such as "
-            "dask://scheduler:8786 or dask://[::1]:8786"
+            f"--kafka-workers={text}: use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask "
+            "scheduler, such as dask://scheduler:8786 or dask://[::1]:8786"
         )
     port = int(found["port"] or _DEFAULT_PORT)
     if not 1 <= port <= MAX_PORT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import aiokafka
 import google_crc32c
@@ -79,13 +79,8 @@ DECODERS = {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4
 _ENCODERS = {1: codec.gzip_encode, 2: codec.snappy_encode, 3: codec.lz4_encode, 4: codec.zstd_encode}
 
 
-def crc32c(data: bytes) -> int:
-    """Return the CRC-32C of a batch, by the processor's instruction if available."""
-    crc: int = google_crc32c.value(data) if _FAST_CRC else calc_crc32c(data)
-    return crc
-
-
-_FAST_CRC = google_crc32c.implementation == "c"
+crc32c: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
+"""Returns the CRC-32C of a batch, by the processor's instruction if available."""
 
 
 def encode(

@@ -19,6 +19,7 @@ from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.clock import known_to_ns, now_ns
 from pytest_kafkaperf.load.messages import Consumed
 from pytest_kafkaperf.load.payload import RecordFilter, names_of, origin
+from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.load.timeseries import Series
 
 _POLL_MS = 100
@@ -36,7 +37,7 @@ class Consumer:
     """The reading of one group member. `client` is started, and no other code uses it.
 
     With `record_filter`, other applications write to the topic, too; the consumer reads their records and ignores them.
-    An application's output has no known end: `missing` returns the number of records that the group has yet to receive.
+    An application's output has no known end: the shared counters tell how many records the group has yet to receive.
     """
 
     def __init__(
@@ -44,25 +45,22 @@ class Consumer:
         client: Any,
         *,
         group: int,
+        counters: SharedCounters,
         on_received: Callable[[], None],
-        missing: Callable[[], int],
         record_filter: RecordFilter | None = None,
     ) -> None:
         self.report = Consumed(group=group)
-        self._missing = missing
+        self._counters = counters
         self._came_out: set[int] = set()
         """Origins of the records that an application has put out."""
         self._filter = record_filter
+        self._reads_application = record_filter is not None and record_filter.is_application
         self._on_received = on_received
         self._client = client
-        self._series: Series | None = None
+        self._series = Series(0)
         self._timed = True
         self._last: dict[tuple[Any, int], int] = {}
         """Index of the last record, by partition and producer."""
-
-    @property
-    def _reads_application(self) -> bool:
-        return self._filter is not None and self._filter.is_application
 
     async def settle_position(self) -> int:
         """Set the position of each assigned partition; return the number of partitions."""
@@ -75,21 +73,12 @@ class Consumer:
             return 0
         return len(assigned)
 
-    async def run(
-        self,
-        start_ns: int,
-        series: Series,
-        *,
-        backlog: bool,
-        drain_ns: Callable[[], int | None],
-        stopped: Callable[[], bool],
-        drain_s: float,
-    ) -> Consumed:
+    async def run(self, start_ns: int, series: Series, *, backlog: bool, drain_s: float) -> Consumed:
         """Read until production is over and everything in the log has been read.
 
-        With a backlog, the consumer reads only the warm-up during production, and the rest from `drain_ns` on, which is
-        known once production is over. Records that it has not read `drain_s` seconds after the end of production count
-        as unread, unless reading still makes progress.
+        With a backlog, the consumer reads only the warm-up during production, and the rest from `drain_ns` of the
+        counters on. Records that it has not read `drain_s` seconds after the end of production count as unread, unless
+        reading still makes progress.
 
         Raises:
             LoadError: the client cannot read any more.
@@ -98,33 +87,33 @@ class Consumer:
         self._series = series
         self._timed = not backlog  # the age of a backlog is no latency
         try:
-            while drain_ns() is None and not stopped():
+            while self._counters.drain_ns is None and not self._counters.stopped:
                 if backlog and now_ns() >= start_ns:
-                    await self._hold(drain_ns, stopped)
+                    await self._hold()
                 else:
                     await self._poll(start_ns, backlog=backlog)
             if self._reads_application:
-                await self._await_application(start_ns, stopped)
-            elif not stopped():
-                await self._drain(start_ns, stopped, drain_s)
+                await self._await_application(start_ns)
+            elif not self._counters.stopped:
+                await self._drain(start_ns, drain_s)
         except KafkaError as error:
             raise LoadError(f"a consumer cannot read any more: {error!r}") from None
         return self.report
 
-    async def _hold(self, drain_ns: Callable[[], int | None], stopped: Callable[[], bool]) -> None:
+    async def _hold(self) -> None:
         """Stay in the group without reading until the drain begins."""
         partitions = self._client.assignment()
         self._client.pause(*partitions)
-        while (begin_ns := drain_ns()) is None and not stopped():
+        while (begin_ns := self._counters.drain_ns) is None and not self._counters.stopped:
             await self._client.getmany(timeout_ms=_POLL_MS)  # the group removes members that do not poll
         if begin_ns is not None:
             await asyncio.sleep(max(0, begin_ns - now_ns()) / NS_PER_S)
         self._client.resume(*partitions)
 
-    async def _await_application(self, start_ns: int, stopped: Callable[[], bool]) -> None:
+    async def _await_application(self, start_ns: int) -> None:
         """Receive until all records have come out, or until no member of the group receives any more."""
         before, deadline = 0, 0.0
-        while (missing := self._missing()) > 0 and not stopped():
+        while (missing := self._missing()) > 0 and not self._counters.stopped:
             if missing != before:
                 before, deadline = missing, time.monotonic() + _QUIET_S
             if time.monotonic() > deadline:
@@ -132,23 +121,23 @@ class Consumer:
             await self._poll(start_ns)
         await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
 
-    async def _drain(self, start_ns: int, stopped: Callable[[], bool], drain_s: float) -> None:
+    def _missing(self) -> int:
+        """Return the number of records written by all workers that the group has not received."""
+        return self._counters.total(Counter.VISIBLE) - self._counters.received()[self.report.group]
+
+    async def _drain(self, start_ns: int, drain_s: float) -> None:
         ends = await self._end_offsets()
         fewest = left = sum(ends.values())  # an upper bound until positions are known
         deadline = time.monotonic() + drain_s
         with contextlib.suppress(TimeoutError):
-            while left and time.monotonic() < deadline and not stopped():
-                self._leave_unread(left)
+            while left and time.monotonic() < deadline and not self._counters.stopped:
                 async with asyncio.timeout(drain_s):
                     left = await self._unread(ends)
                     if left < fewest:
                         fewest, deadline = left, time.monotonic() + drain_s
                     if left:
                         await self._poll(start_ns)
-        self._leave_unread(left)
-
-    def _leave_unread(self, left: int) -> None:
-        """Report unread records, except on a topic that others write to, where they may belong to others."""
+        # On a topic that others write to, unread records may be theirs.
         self.report.unread = left if self._filter is None else 0
 
     async def _poll(self, start_ns: int, *, backlog: bool = False) -> None:
@@ -182,8 +171,7 @@ class Consumer:
         count = sum(batch.count for batch in batches)
         report.total += count
         self._on_received()
-        if self._series is not None:
-            self._series.count(np.array([received_ns]), np.array([count]))
+        self._series.count(np.array([received_ns]), np.array([count]))
         dues = np.concatenate([batch.tags[:, 0] for batch in batches])
         measured = dues[dues >= start_ns]
         if measured.size:
@@ -192,8 +180,7 @@ class Consumer:
             report.last_ns = received_ns
         if self._timed:
             report.latency.record(_since(measured, received_ns))
-            if self._series is not None:
-                self._series.record(dues, _since(dues, received_ns))
+            self._series.record(dues, _since(dues, received_ns))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
         """Return the part of a batch that came out for the first time; the rest counts as duplicated."""

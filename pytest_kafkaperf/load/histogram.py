@@ -23,10 +23,9 @@ _BYTES = 8 * _BUCKETS
 
 Nanoseconds = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
-_State = tuple[Counts, int, int, int, int]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Histogram:
     """Counts of latencies; `record` adds values, `merged` combines histograms.
 
@@ -91,13 +90,11 @@ class Histogram:
         """Exact maximum in seconds."""
         return self.max_ns / 1e9
 
-    def __getstate__(self) -> _State:
+    def __reduce__(self) -> tuple[type[Histogram], tuple[Counts, int, int, int, int]]:
         occurred = np.flatnonzero(self.counts)
         low, high = (int(occurred[0]), int(occurred[-1]) + 1) if occurred.size else (0, 0)
-        return smallest(self.counts[low:high]), self.first + low, self.total, self.sum_ns, self.max_ns
-
-    def __setstate__(self, state: _State) -> None:
-        self.counts, self.first, self.total, self.sum_ns, self.max_ns = state
+        counts = smallest(self.counts[low:high])
+        return Histogram, (counts, self.first + low, self.total, self.sum_ns, self.max_ns)
 
 
 def merged(histograms: list[Histogram]) -> Histogram:

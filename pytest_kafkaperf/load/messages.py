@@ -73,9 +73,9 @@ class Consumed:
     disordered: int = 0
     """Records that did not follow their predecessor of the same producer and partition; they call for an audit."""
     names: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    """Of an application's output: the origins of its records (see `load.payload`), each once."""
+    """Origins of the records in an application's output (see `load.payload`), each once."""
     repeated: int = 0
-    """Of an application's output: records whose origin had come before."""
+    """Records in an application's output whose origin had come before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

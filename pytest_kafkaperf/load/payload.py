@@ -78,13 +78,12 @@ class Payload:
     """
 
     def __init__(self, scenario: Scenario, *, seed: int) -> None:
-        self._random = random.Random(f"{seed}")  # noqa: S311 - not for security
         self._keyed = scenario.key is not None
         self.headers = scenario.all_headers
         self.tags_in_header = scenario.tags_in_header
         self._batch_size = scenario.batch_size
-        self.values = _Values(scenario, self._random).values()
-        """At least one."""
+        self.values = _values(scenario, random.Random(f"{seed}"))  # noqa: S311 - not for security
+        """Never empty."""
         self.tags_all = tags_every_record(scenario)
         sizes = {*map(len, self.values)}
         self.tagged = self.tags_in_header or min(sizes) >= TAG_BYTES
@@ -202,52 +201,41 @@ def _write(body: bytearray, places: Int64s, rows: npt.NDArray[Any]) -> None:
     np.frombuffer(body, dtype=np.uint8)[places[:, None] + np.arange(data.shape[1])] = data
 
 
-class _Values:
-    """The values of a scenario; tags are written into them later."""
-
-    def __init__(self, scenario: Scenario, source: random.Random) -> None:
-        self._scenario = scenario
-        self._random = source
-
-    def values(self) -> Sequence[bytes]:
-        """Return at least one value. Random values repeat at a distance beyond the reach of any codec."""
-        scenario = self._scenario
-        match scenario.payload:
-            case Samples() as samples:
-                return self._samples(Path(samples.path or samples.file), samples.delimiter.encode())
-            case "zeros":
-                make: Callable[[int], bytes] = bytes
-            case _:
-                make = self._random.randbytes
-        if len(scenario.record_sizes) > 1:
-            return self._deck(make)
+def _values(scenario: Scenario, source: random.Random) -> Sequence[bytes]:
+    """Return at least one value. Random values repeat at a distance beyond the reach of any codec."""
+    match scenario.payload:
+        case Samples() as samples:
+            values = _samples(Path(samples.path or samples.file), samples.delimiter.encode())
+            source.shuffle(values)
+            return values
+        case "zeros":
+            make: Callable[[int], bytes] = bytes
+        case _:
+            make = source.randbytes
+    if len(scenario.record_sizes) == 1:
         (size,) = scenario.record_sizes
         pool_bytes = min(_TEMPLATES * scenario.batch_size, _MAX_POOL_BYTES)
         return [make(size) for _ in range(max(1, pool_bytes // size))]
+    values, left_bytes = [], _MAX_POOL_BYTES
+    for size, share in scenario.record_sizes.items():  # large values repeat if memory is short
+        count = max(1, round(share * _DECK))
+        pool = [make(size) for _ in range(max(1, min(count, left_bytes // size)))]
+        left_bytes -= size * len(pool)
+        values += itertools.islice(itertools.cycle(pool), count)
+    source.shuffle(values)
+    return values
 
-    def _deck(self, make: Callable[[int], bytes]) -> Sequence[bytes]:
-        """Return values of all sizes in the given proportions; large ones repeat if memory is short."""
-        deck: list[bytes] = []
-        left_bytes = _MAX_POOL_BYTES
-        for size, share in self._scenario.record_sizes.items():
-            count = max(1, round(share * _DECK))
-            pool = [make(size) for _ in range(max(1, min(count, left_bytes // size)))]
-            left_bytes -= size * len(pool)
-            deck += itertools.islice(itertools.cycle(pool), count)
-        self._random.shuffle(deck)
-        return deck
 
-    def _samples(self, file: Path, delimiter: bytes) -> Sequence[bytes]:
-        try:
-            if file.stat().st_size > _MAX_SAMPLES_BYTES:
-                raise LoadError(f"the samples in {file} are too large; use at most {_MAX_SAMPLES_BYTES >> 20} MiB")
-            samples = [sample for sample in file.read_bytes().split(delimiter) if sample]
-        except OSError as error:
-            raise LoadError(f"cannot read the samples in {file}: {error.strerror}") from None
-        if not samples:
-            raise LoadError(f"no samples in {file}: it contains only delimiters")
-        self._random.shuffle(samples)
-        return samples
+def _samples(file: Path, delimiter: bytes) -> list[bytes]:
+    try:
+        if file.stat().st_size > _MAX_SAMPLES_BYTES:
+            raise LoadError(f"the samples in {file} are too large; use at most {_MAX_SAMPLES_BYTES >> 20} MiB")
+        samples = [sample for sample in file.read_bytes().split(delimiter) if sample]
+    except OSError as error:
+        raise LoadError(f"cannot read the samples in {file}: {error.strerror}") from None
+    if not samples:
+        raise LoadError(f"no samples in {file}: it contains only delimiters")
+    return samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +280,7 @@ class RecordFilter:
         dues_ns = tags[:, 0]
         producers, indexes = origin(tags[:, 1])
         first_ns = start_ns - self.warmup_ns
-        most = now_ns - first_ns  # records: one a nanosecond
+        most = now_ns - first_ns  # at most one record per nanosecond
         due = (dues_ns >= first_ns) & (dues_ns <= now_ns)
         named = (producers >= 0) & (producers < self.producers) & (indexes >= -most) & (indexes <= most)
         plausible: npt.NDArray[np.bool_] = due & named

@@ -92,10 +92,6 @@ class SharedCounters:
         """Write one cell of a worker's row."""
         self._open[(worker + 1) * self._width + cell] = value
 
-    def read(self, worker: int, cell: int) -> int:
-        """Read one cell of a worker's row."""
-        return self._open[(worker + 1) * self._width + cell]
-
     def read_row(self, worker: int) -> list[int]:
         """Return a row to copy to another machine; reads the state first, so that no other cell is older."""
         return self._open[(worker + 1) * self._width : (worker + 2) * self._width].tolist()

@@ -127,8 +127,8 @@ class _Worker:
                 Consumer(
                     client,
                     group=group,
+                    counters=self._counters,
                     on_received=functools.partial(self._publish_received, group),
-                    missing=functools.partial(self._missing, group),
                     record_filter=RecordFilter.of(scenario),
                 )
                 for group, client in readers
@@ -162,8 +162,8 @@ class _Worker:
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while (start_ns := counters.start_ns) is None:
-            held = [await consumer.settle_position() for consumer in self._consumers]
-            self._publish(Counter.ASSIGNED, sum(held))
+            assigned = [await consumer.settle_position() for consumer in self._consumers]
+            self._publish(Counter.ASSIGNED, sum(assigned))
             self._publish(Counter.STATE, WorkerState.READY)
             if counters.stopped:
                 return None
@@ -178,7 +178,7 @@ class _Worker:
         report.produce_series, report.consume_series = Series(start_ns), Series(start_ns)
         watch = asyncio.ensure_future(self._watch(counters, start_ns, meter, report.produce_series))
         try:
-            await _gather([self._produce(report, start_ns, meter), self._consume(report, counters, start_ns)])
+            await _gather([self._produce(report, start_ns, meter), self._consume(report, start_ns)])
             if not self._producers:
                 report.cpu_s, report.busy_ratio = meter.read()
             self._publish(Counter.STATE, WorkerState.DONE)
@@ -205,17 +205,11 @@ class _Worker:
         self._publish_sent()
         self._publish(Counter.STATE, WorkerState.PRODUCED)
 
-    async def _consume(self, report: WorkerReport, counters: SharedCounters, start_ns: int) -> None:
+    async def _consume(self, report: WorkerReport, start_ns: int) -> None:
+        backlog = self._scenario.consume == "backlog"
         report.consumed = await _gather(
             [
-                consumer.run(
-                    start_ns,
-                    report.consume_series,
-                    backlog=self._scenario.consume == "backlog",
-                    drain_ns=lambda: counters.drain_ns,
-                    stopped=lambda: counters.stopped,
-                    drain_s=DRAIN_TIMEOUT_S,
-                )
+                consumer.run(start_ns, report.consume_series, backlog=backlog, drain_s=DRAIN_TIMEOUT_S)
                 for consumer in self._consumers
             ]
         )
@@ -263,10 +257,6 @@ class _Worker:
     def _add_visible(self, count: int) -> None:
         self._visible += count
         self._publish(Counter.VISIBLE, self._visible)
-
-    def _missing(self, group: int) -> int:
-        """Return the number of records written by all workers that the group has not received."""
-        return self._counters.total(Counter.VISIBLE) - self._counters.received()[group]
 
     def _publish_received(self, group: int) -> None:
         received = sum(consumer.report.total for consumer in self._consumers if consumer.report.group == group)

@@ -75,12 +75,8 @@ def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str)
 
 def by_clock(readings: Iterable[Reading]) -> dict[str, Reading]:
     """Return the best reading of each clock, so that all processes of a machine use the same one."""
-    best: dict[str, Reading] = {}
-    for one in readings:
-        known = best.get(one.name)
-        if known is None or one.uncertainty_ns < known.uncertainty_ns:
-            best[one.name] = one
-    return best
+    worst_first = sorted(readings, key=lambda one: one.uncertainty_ns, reverse=True)
+    return {one.name: one for one in worst_first}
 
 
 def tolerated_ns(clock: Clock, clocks: Iterable[Clock]) -> int:

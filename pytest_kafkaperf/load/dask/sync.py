@@ -69,10 +69,12 @@ class SyncState:
 
     def _lost(self, worker: int, now_s: float) -> str | None:
         if self.addresses[worker] in self.gone:
-            return "left"
-        if worker in self._seen_s:
-            return "silent" if now_s - self._seen_s[worker] > SILENT_S else None
-        return "busy" if now_s - self._opened_s > BEGIN_S else None
+            return "was lost: killed, out of memory, or cut off from the scheduler"
+        if worker not in self._seen_s and now_s - self._opened_s > BEGIN_S:
+            return f"did not start within {BEGIN_S:.0f} s: it is busy with other tasks; use a dedicated Dask cluster"
+        if now_s - self._seen_s.get(worker, now_s) > SILENT_S:
+            return f"did not answer for {SILENT_S:.0f} s: its machine or the network is down"
+        return None
 
 
 class SchedulerSync(SchedulerPlugin):
@@ -176,8 +178,8 @@ class CounterSync:
                 self._fail(range(len(self._futures)), "the Dask scheduler has restarted")
                 return
             self._write(answer["rows"])
-            for worker, why in answer["lost"]:
-                self._fail([worker], _loss(self._names[worker], why))
+            for worker, reason in answer["lost"]:
+                self._fail([worker], f"the Dask worker {self._names[worker]} {reason}")
 
     def _write(self, rows: Sequence[Sequence[Any]]) -> None:
         if self._counters is None:
@@ -191,19 +193,6 @@ class CounterSync:
         for worker in workers:
             with contextlib.suppress(InvalidStateError):  # the worker has reported already
                 self._futures[worker].set_exception(LoadError(reason))
-
-
-def _loss(name: str, why: str) -> str:
-    match why:
-        case "left":
-            return f"the Dask worker {name} was lost: killed, out of memory, or cut off from the scheduler"
-        case "silent":
-            return f"the Dask worker {name} did not answer for {SILENT_S:.0f} s: its machine or the network is down"
-        case _:
-            return (
-                f"the Dask worker {name} did not start within {BEGIN_S:.0f} s: it is busy with other tasks; use a "
-                "dedicated Dask cluster"
-            )
 
 
 _KEPT = 200

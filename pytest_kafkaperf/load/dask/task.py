@@ -124,8 +124,9 @@ class _Host:
         """Synchronise the counters until the process ends; return the reason if it must be killed instead."""
         answered_s, stopped_s = time.monotonic(), None
         while True:
-            ended = _has_ended(process)
-            now_s = time.monotonic()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(TICK_S)
+            ended, now_s = process.poll() is not None, time.monotonic()
             try:
                 answer = self._exchange()
             except (OSError, TimeoutError):
@@ -165,12 +166,3 @@ class _Host:
         if self._counters is not None:
             for worker, cells in rows:
                 self._counters.write_row(worker, cells)
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return True if the process ends within a moment."""
-    try:
-        process.wait(TICK_S)
-    except subprocess.TimeoutExpired:
-        return False
-    return True

@@ -258,8 +258,6 @@ class DaskWorkers:
             ClusterError: the function failed on a worker.
 
         """
-        if not workers:
-            return {}
         answers = self._client_call(_run_on_each, self._dask, function, arguments, workers)
         values: dict[str, Any] = {}
         for address, value in zip(workers, answers, strict=True):
@@ -292,7 +290,7 @@ class DaskWorkers:
 
         """
         if self._dask.scheduler is None:  # the client has failed to reconnect
-            raise LoadError(f"the Dask scheduler {self._address} is gone")
+            raise LoadError(f"the connection to the Dask scheduler {self._address} is lost")
         try:
             return self._dask.sync(function, *arguments, callback_timeout=ANSWER_S, **named)
         except (OSError, TimeoutError) as error:
@@ -302,7 +300,7 @@ class DaskWorkers:
             if self._dask.status == "running":
                 raise
             # The client has failed to reconnect and closed itself.
-            raise LoadError(f"the Dask scheduler {self._address} is gone") from None
+            raise LoadError(f"the connection to the Dask scheduler {self._address} is lost") from None
 
     def _client(self) -> Client:
         try:

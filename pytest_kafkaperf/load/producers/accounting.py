@@ -87,7 +87,7 @@ class Ledger:
         committed_only: bool = False,
     ) -> None:
         self.report = Produced(producer=producer)
-        self.series: Series | None = None
+        self.series = Series(0)
         """Takes acknowledgements, and latencies by due time; includes the warm-up."""
         self.sent = 0
         self.settled = 0
@@ -205,7 +205,7 @@ class Ledger:
             if report.unknown <= MAX_NAMED:
                 report.unknown_indexes.append(batch.indexes)
 
-    def judge_generator(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
+    def count_delayed(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
         """Count records that only the generator delayed.
 
         `allowed_ns` is the time since when the in-flight limit allowed the batch, `end_ns` the end of the window.
@@ -219,7 +219,7 @@ class Ledger:
             if batch.sent_ns - late_ns <= end_ns:
                 self.report.behind += batch.measured
 
-    def give_up(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:
+    def count_missing(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:
         """Count records `first` to `stop` as missing; those already due add their waiting time to the latencies."""
         self.report.missing += stop - first
         due = min(stop, schedule.first_after(now_ns)) - first
@@ -232,8 +232,8 @@ class Ledger:
         self.report.latency.record(waited, counts)
         self.report.delay.record(waited, counts)
 
-    def forgo(self, dues_ns: Int64s, now_ns: int) -> None:
-        """Count records of the window that were gathered but never sent as missing, like `give_up`."""
+    def count_unsent(self, dues_ns: Int64s, now_ns: int) -> None:
+        """Count records of the window that were gathered but never sent as missing, like `count_missing`."""
         self.report.missing += dues_ns.size
         waited = now_ns - dues_ns[dues_ns <= now_ns]
         self.report.latency.record(waited)
@@ -247,17 +247,18 @@ class Ledger:
         report = self.report
         acks = np.array([ack_ns for _, ack_ns in rows], dtype=np.int64)
         records = np.array([batch.records for batch, _ in rows], dtype=np.int64)
+        self.series.count(acks, records)
         measured = np.array([batch.measured for batch, _ in rows], dtype=np.int64)
         if rows[0][0].dues_ns is None:
             sent = np.array([batch.sent_ns for batch, _ in rows], dtype=np.int64)
             report.latency.record((acks - sent)[measured > 0], measured[measured > 0])
-            self._trace(acks, records, sent, acks - sent, records)
+            self.series.record(sent, acks - sent, records)
         else:
             dues = np.concatenate([batch.dues_ns for batch, _ in rows if batch.dues_ns is not None])
             latencies = np.repeat(acks, records) - dues
             places = np.arange(dues.size) - np.repeat(np.cumsum(records) - records, records)
             report.latency.record(latencies[places >= np.repeat(records - measured, records)])
-            self._trace(acks, records, dues, latencies, None)
+            self.series.record(dues, latencies)
         delays = [(one.sent_ns - one.closing_ns, one.measured) for one, _ in rows if one.closing_ns is not None]
         if delays:
             late, counts = np.array(delays, dtype=np.int64).T
@@ -266,10 +267,3 @@ class Ledger:
         report.bytes += sum(batch.measured_bytes for batch, _ in rows)
         if measured.any():
             report.last_ack_ns = max(report.last_ack_ns or 0, int(acks[measured > 0].max()))
-
-    def _trace(
-        self, acks_ns: Int64s, records: Int64s, dues_ns: Int64s, latencies_ns: Int64s, counts: Int64s | None
-    ) -> None:
-        if self.series is not None:
-            self.series.count(acks_ns, records)
-            self.series.record(dues_ns, latencies_ns, counts)

@@ -101,11 +101,10 @@ class Producer(ABC):
         self.ledger.series = series
         schedule = self._schedule(window)
         await timer.until(window.warm_from_ns)
-        await self._send_until_enough(
-            self._open_loop(window, timer, schedule) if schedule else self._closed_loop(window)
-        )
+        sending = self._open_loop(window, timer, schedule) if schedule else self._closed_loop(window)
+        await first_of(sending, self._enough.wait())
         if schedule:
-            self._forgo_rest(schedule, window.stop(schedule))
+            self._count_missing(schedule, window.stop(schedule))
         elif window.records is not None:
             self.ledger.report.missing = window.records - self.ledger.report.sent
         await self._settle(settle_s)
@@ -129,30 +128,18 @@ class Producer(ABC):
             producers=self._scenario.producers,
         )
 
-    async def _send_until_enough(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Run the loop to its end, or until `give_up`."""
-        tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(self._enough.wait())]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            ended, _ = await asyncio.gather(*tasks, return_exceptions=True)
-        if isinstance(ended, Exception):
-            raise ended
-
-    async def _room_in_transaction(self, count: int) -> int:
+    async def _limit_to_transaction(self, count: int) -> int:
         """Return how many of `count` records the open transaction takes; begin another one first if it is full."""
-        return count if self._transactions is None else min(count, await self._transactions.room())
+        return count if self._transactions is None else min(count, await self._transactions.remaining())
 
     @property
     def _begun_ns(self) -> int:
         """Time since when the open transaction takes records; 0 without transactions."""
         return 0 if self._transactions is None else self._transactions.begun_ns
 
-    def _forgo_rest(self, schedule: Schedule, stop: int) -> None:
+    def _count_missing(self, schedule: Schedule, stop: int) -> None:
         """Count records up to `stop` that were never taken as missing."""
-        self.ledger.give_up(schedule, max(self._next, 0), max(stop, self._next, 0), now_ns())
+        self.ledger.count_missing(schedule, max(self._next, 0), max(stop, self._next, 0), now_ns())
 
     def _follow(self, batch: Batch, future: asyncio.Future[Any]) -> None:
         """Count a batch as sent, and handle its outcome when the future is done."""
@@ -204,6 +191,20 @@ class Producer(ABC):
         self.ledger.close()
 
 
+async def first_of(*coroutines: Coroutine[Any, Any, object]) -> None:
+    """Run coroutines until one ends, cancel the others, and raise an error of any."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for error in results:
+        if isinstance(error, Exception):
+            raise error
+
+
 class Transactions:
     """Begins and ends transactions, one at a time, as Kafka requires."""
 
@@ -229,7 +230,7 @@ class Transactions:
         self._number = 0
         self._ending: asyncio.Task[None] | None = None
 
-    async def room(self) -> int:
+    async def remaining(self) -> int:
         """Return how many records the transaction still takes, at least one; a full one is ended and another begun.
 
         Raises:
@@ -255,7 +256,7 @@ class Transactions:
         """End the open transaction, if any. It ends even if the caller is cancelled.
 
         Raises:
-            LoadError: as for `room`.
+            LoadError: as for `remaining`.
 
         """
         if self._ending is None:

@@ -51,7 +51,7 @@ class BatchProducer(Producer):
         left = window.records
         while left is None or left > 0:
             partition, _ = await self._slot()
-            count = await self._room_in_transaction(self._template.count)
+            count = await self._limit_to_transaction(self._template.count)
             now = now_ns()
             if window.end_ns is not None and now >= window.end_ns:
                 return
@@ -70,7 +70,7 @@ class BatchProducer(Producer):
         while self._next < stop:
             partition, allowed_ns = await self._slot()
             first = self._next
-            last = min(first + await self._room_in_transaction(self._template.count), stop) - 1
+            last = min(first + await self._limit_to_transaction(self._template.count), stop) - 1
             closing_ns = min(schedule.due_ns(first) + self._linger_ns, schedule.due_ns(last))
             await timer.until(closing_ns)
             now = now_ns()
@@ -83,7 +83,7 @@ class BatchProducer(Producer):
                 measured=min(count, max(0, first + count)),
                 closing_ns=closing_ns,
             )
-            self.ledger.judge_generator(batch, max(allowed_ns, self._begun_ns), end_ns)
+            self.ledger.count_delayed(batch, max(allowed_ns, self._begun_ns), end_ns)
             self._next += count
 
     def _send(

@@ -6,7 +6,6 @@ holds up the others only when too many records have gathered, like a full `buffe
 
 from __future__ import annotations
 
-import asyncio
 import collections
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.load.clock import Timer, now_ns
 from pytest_kafkaperf.load.payload import Int64s
-from pytest_kafkaperf.load.producers.base import Window
+from pytest_kafkaperf.load.producers.base import Window, first_of
 from pytest_kafkaperf.load.producers.batch import BatchProducer
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenario.records import Keys
@@ -89,16 +88,16 @@ class KeyedProducer(BatchProducer):
             if is_full:
                 self._since_ns = now_ns()
 
-    def _forgo_rest(self, schedule: Schedule, stop: int) -> None:
-        super()._forgo_rest(schedule, stop)
+    def _count_missing(self, schedule: Schedule, stop: int) -> None:
+        super()._count_missing(schedule, stop)
         indexes, dues_ns = self._gathering.rest()
-        self.ledger.forgo(dues_ns[indexes >= 0], now_ns())
+        self.ledger.count_unsent(dues_ns[indexes >= 0], now_ns())
 
     def _next_closing_ns(self, schedule: Schedule, stop: int, blocked: set[int]) -> int | None:
         """Return the next time at which a batch of records before `stop` can close; None if none will by itself."""
-        closings = [self._gathering.lingers_until(self._linger_ns, besides=blocked)]
+        closings = [self._gathering.lingers_until(self._linger_ns, excluding=blocked)]
         if self._next < stop:
-            fills = self._next + max(0, self._template.count - 1 - self._gathering.most(besides=blocked))
+            fills = self._next + max(0, self._template.count - 1 - self._gathering.most(excluding=blocked))
             closings += [schedule.due_ns(self._next) + self._linger_ns, schedule.due_ns(min(fills, stop - 1))]
         return min((closing for closing in closings if closing is not None), default=None)
 
@@ -111,7 +110,7 @@ class KeyedProducer(BatchProducer):
         for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
             while not self._slots.free(partition):
                 await self._change()
-            count = await self._room_in_transaction(min(self._template.count, self._gathering.count(partition)))
+            count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
             indexes, dues_ns, keys = self._gathering.take(partition, count)
             self._slots.take(partition)
             measured = int((indexes >= measured_from).sum())
@@ -124,7 +123,7 @@ class KeyedProducer(BatchProducer):
             if partition in blocked or not self._slots.free(partition):
                 blocked.add(partition)
                 continue
-            count = await self._room_in_transaction(min(self._template.count, self._gathering.count(partition)))
+            count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
             full = count == self._template.count
             indexes, dues_ns, keys = self._gathering.take(partition, count)
             _, allowed_ns = self._slots.take(partition)
@@ -139,7 +138,7 @@ class KeyedProducer(BatchProducer):
                 ),
                 keys=keys,
             )
-            self.ledger.judge_generator(batch, max(allowed_ns, self._since_ns, self._begun_ns), end_ns)
+            self.ledger.count_delayed(batch, max(allowed_ns, self._since_ns, self._begun_ns), end_ns)
         return blocked
 
     async def _until(self, timer: Timer, wake_ns: int | None, *, blocked: bool) -> None:
@@ -149,13 +148,7 @@ class KeyedProducer(BatchProducer):
         elif not blocked:
             await timer.until(wake_ns)
         else:
-            tasks = [asyncio.ensure_future(timer.until(wake_ns)), asyncio.ensure_future(self._change())]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            await first_of(timer.until(wake_ns), self._change())
 
 
 class Gathering:
@@ -169,15 +162,14 @@ class Gathering:
         self.total = 0
         """Number of records in all partitions."""
 
-    def most(self, *, besides: set[int]) -> int:
+    def most(self, *, excluding: set[int]) -> int:
         """Return the number of records in the fullest partition, except for some."""
-        return max((count for partition, count in enumerate(self._counts) if partition not in besides), default=0)
+        return max((count for partition, count in enumerate(self._counts) if partition not in excluding), default=0)
 
     def rest(self) -> tuple[Int64s, Int64s]:
         """Return indexes and due times of all records."""
-        parts = [(indexes, dues_ns) for queue in self._queues for indexes, dues_ns, _ in queue]
-        if not parts:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        none = np.empty(0, dtype=np.int64)
+        parts = [(none, none), *((indexes, dues_ns) for queue in self._queues for indexes, dues_ns, _ in queue)]
         indexes, dues_ns = zip(*parts, strict=True)
         return np.concatenate(indexes), np.concatenate(dues_ns)
 
@@ -206,12 +198,12 @@ class Gathering:
                 if now is None or before >= capacity or queue[0][1][0] + linger_ns <= now:
                     yield partition
 
-    def lingers_until(self, linger_ns: int, *, besides: set[int]) -> int | None:
+    def lingers_until(self, linger_ns: int, *, excluding: set[int]) -> int | None:
         """Return when the first batch has lingered, of all partitions except some; None if there is none."""
         closings = (
             int(queue[0][1][0]) + linger_ns
             for partition, queue in enumerate(self._queues)
-            if queue and partition not in besides
+            if queue and partition not in excluding
         )
         return min(closings, default=None)
 

@@ -38,7 +38,7 @@ class RecordProducer(Producer):
             count = _AT_ONCE if left is None else min(_AT_ONCE, left)
             keys = self._keys_of(np.arange(self._next, self._next + count))
             for place in range(count):
-                await self._room_in_transaction(1)
+                await self._limit_to_transaction(1)
                 now = now_ns()
                 if window.end_ns is not None and now >= window.end_ns:
                     return
@@ -61,12 +61,12 @@ class RecordProducer(Producer):
             dues_ns = schedule.due_between(self._next, count)
             keys = self._keys_of(np.arange(self._next, self._next + count))
             for place, due_ns in enumerate(dues_ns.tolist()):
-                await self._room_in_transaction(1)
+                await self._limit_to_transaction(1)
                 measured = 1 if self._next >= 0 else 0
                 turn = loop.call_soon(waited.set)  # runs only if the client waits for its buffer
                 batch = await self._send(self._next, due_ns, keys[place], now=now_ns(), measured=measured)
                 turn.cancel()
-                self.ledger.judge_generator(batch, max(allowed_ns, self._begun_ns), end_ns)
+                self.ledger.count_delayed(batch, max(allowed_ns, self._begun_ns), end_ns)
                 self._next += 1
                 if waited.is_set():
                     waited.clear()

@@ -39,7 +39,7 @@ def test_a_worker_and_the_controller_meet_on_it(tmp_path: Path) -> None:
         assert worker.stdin is not None
         assert worker.stdout is not None
         assert worker.stdout.readline() == "None False None\n"
-        assert (counters.read(1, Counter.SENT), counters.read(0, Counter.SENT)) == (7, 0)
+        assert (counters.read_row(1)[Counter.SENT], counters.read_row(0)[Counter.SENT]) == (7, 0)
         assert counters.received() == [0] * 8 + [5]
         assert not counters.all_reached(WorkerState.READY)
         counters.write(0, Counter.STATE, WorkerState.READY)

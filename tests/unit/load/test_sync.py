@@ -1,9 +1,12 @@
-"""The state on the scheduler: who gets what, and who is taken for lost."""
+"""Synchronisation on the scheduler: what each party receives, and which party counts as lost."""
 
 from __future__ import annotations
 
 from pytest_kafkaperf.load.dask.sync import BEGIN_S, SILENT_S, SyncState
 
+LEFT = "was lost: killed, out of memory, or cut off from the scheduler"
+SILENT = "did not answer for 8 s: its machine or the network is down"
+BUSY = "did not start within 30 s: it is busy with other tasks; use a dedicated Dask cluster"
 ADDRESSES = ["tcp://10.0.0.1:1", "tcp://10.0.0.2:1"]
 
 
@@ -39,8 +42,8 @@ def test_who_left_is_lost_at_once_and_who_is_silent_after_a_while() -> None:
     state.share(0, "x", 5, [10], now_s=0.1)
     state.share(1, "y", 5, [10], now_s=0.1)
     state.gone.add(ADDRESSES[1])
-    assert state.control([1], now_s=0.2)["lost"] == [(1, "left")]
-    assert state.control([1], now_s=0.2 + SILENT_S)["lost"] == [(0, "silent"), (1, "left")]
+    assert state.control([1], now_s=0.2)["lost"] == [(1, LEFT)]
+    assert state.control([1], now_s=0.2 + SILENT_S)["lost"] == [(0, SILENT), (1, LEFT)]
 
 
 def test_who_never_begins_has_other_work() -> None:
@@ -49,4 +52,4 @@ def test_who_never_begins_has_other_work() -> None:
     state.control([1], now_s=BEGIN_S - 1)
     state.share(0, "x", 5, [10], now_s=BEGIN_S)
     assert state.control([1], now_s=BEGIN_S)["lost"] == []
-    assert state.control([1], now_s=BEGIN_S + 0.1)["lost"] == [(1, "busy")]
+    assert state.control([1], now_s=BEGIN_S + 0.1)["lost"] == [(1, BUSY)]
