@@ -34,12 +34,12 @@ _MAX_POOL_BYTES = 32 << 20
 """Memory limit of the values, and of the templates, that a worker keeps; it keeps at least one of each."""
 
 _TEMPLATES = 64
-"""Templates' worth of values that a worker makes if all have one size."""
+"""Number of full batches for which a worker makes values if all have one size."""
 
 _MAX_TEMPLATES = 1024
 
 _DECK = 10_000
-"""Number of values of a size distribution, which is the precision of its weights."""
+"""Number of values of a size distribution; it limits the precision of their proportions."""
 
 _MAX_SAMPLES_BYTES = 256 << 20
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from pytest_kafkaperf.load.messages import Clock
 
 DRIFT_NS = 5_000_000
-"""Tolerated drift between clocks in a round; a record that seems to arrive earlier than that before its due time is a
-bug."""
+"""Tolerated drift between clocks during a round. A record that seems to arrive even earlier reveals a bug."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +33,7 @@ class Reading:
     """Largest possible error of the offset."""
 
     def until(self, end: Reading | None) -> Reading:
-        """Extend the uncertainty by the movement up to a second reading at the end of a round, if there is one."""
+        """Return the reading with the uncertainty after a round, at whose end the clock was read again, if it was."""
         if end is None:
             return self
         moved_ns = abs(end.offset_ns - self.offset_ns)
@@ -53,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One request for the common clock's time: sent and received by the own clock, answered by the common clock."""
+    """One request for the common time: sent and received by the own clock, answered by the common clock."""
 
     sent_ns: int
     remote_ns: int

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 TICK_S = 0.05
-"""Interval of synchronisation; values from other machines are older by up to this time plus the way to the
-scheduler."""
+"""Interval of synchronisation. Values from other machines are up to two intervals old, plus the network latency."""
 
 SILENT_S = 8.0
 """A party that has not sent its row for this long is lost."""
@@ -57,9 +56,9 @@ class SyncState:
         return {"rows": rows, "lost": list(lost.items())}
 
     def share(self, worker: int, attempt: str, at_ns: int, cells: list[int], *, now_s: float) -> dict[str, Any]:
-        """Take a worker's row; return all others, or `over` if the worker is to end.
+        """Take a worker's row; return all others, or `over` if the worker must end.
 
-        A second attempt at a share is refused: a Dask cluster may repeat tasks, but their load would not be measured.
+        A second attempt at a share must end: a Dask cluster may repeat tasks, but nothing would measure their load.
         """
         if self._attempts.setdefault(worker, attempt) != attempt or now_s - self._controller_s > SILENT_S:
             return {"over": True}
@@ -196,7 +195,8 @@ class CounterSync:
 
 
 _KEPT = 200
-"""Rows kept per worker, which cover some seconds; the rows of others do not wait longer for a silent machine."""
+"""Number of rows kept per worker, enough for some seconds. If a machine is silent for longer, older rows are
+dropped."""
 
 Row = tuple[int, Sequence[int]]
 """Instant and cells."""

@@ -95,7 +95,7 @@ class DaskWorkers:
 
     @contextlib.contextmanager
     def place(self, workers: int, folder: str) -> Iterator[Self]:
-        """Open the backend of one test, which needs nothing further."""
+        """Yield this backend for one test; nothing has to be opened."""
         del workers, folder
         yield self
 
@@ -125,7 +125,7 @@ class DaskWorkers:
             for assignment, clock in zip(assignments, clocks, strict=True)
         ]
         names = [f"{address} on {clock.host}" for address, clock in zip(addresses, clocks, strict=True)]
-        with self._submitted(addresses, names, tasks, groups=counters.groups) as (sync_id, futures):
+        with self._run(addresses, names, tasks, groups=counters.groups) as (sync_id, futures):
             with CounterSync(self._ask, sync_id, counters, futures, names):
                 yield futures
             self._report_clocks(futures, clocks, best)
@@ -148,10 +148,7 @@ class DaskWorkers:
         """Run an audit in a thread, because its caller may give up waiting."""
         try:
             with (
-                self._submitted([address], [name], [Task(function=audit, argument=task)], groups=None) as (
-                    sync_id,
-                    futures,
-                ),
+                self._run([address], [name], [Task(function=audit, argument=task)], groups=None) as (sync_id, futures),
                 CounterSync(self._ask, sync_id, None, futures, [name]),
             ):
                 found: Any = futures[0].result()
@@ -160,10 +157,10 @@ class DaskWorkers:
             result.set_exception(LoadError(str(error) or type(error).__name__))
 
     @contextlib.contextmanager
-    def _submitted(
+    def _run(
         self, addresses: Sequence[str], names: Sequence[str], tasks: Sequence[Task], *, groups: int | None
     ) -> Iterator[tuple[str, list[Future[Any]]]]:
-        """Submit tasks that end with the block; yield the id of their synchronisation and their futures."""
+        """Run tasks until the block ends; yield the id of their synchronisation and their futures."""
         sync_id = secrets.token_hex(8)
         self._ask(do="open", sync_id=sync_id, addresses=[*addresses])
         running: list[Future[TaskOutcome]] = []

@@ -52,7 +52,7 @@ class Batch(NamedTuple):
     indexes: Int64s
     """Indexes of the records, shape `(records,)`."""
     measured: int
-    """Number of records, the last of the batch, that are due in the window."""
+    """Number of records due in the window; they are the last of the batch."""
     measured_bytes: int
     """Keys and values of the measured records."""
     dues_ns: Int64s | None
@@ -208,7 +208,7 @@ class Ledger:
     def count_delayed(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
         """Count records that only the generator delayed.
 
-        `allowed_ns` is the time since when the in-flight limit allowed the batch, `end_ns` the end of the window.
+        `allowed_ns` is the time at which the in-flight limit became free for the batch, `end_ns` the end of the window.
         """
         late_ns = batch.sent_ns - max(batch.closing_ns or 0, allowed_ns)
         if late_ns > LATE_NS:

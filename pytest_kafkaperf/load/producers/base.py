@@ -134,7 +134,7 @@ class Producer(ABC):
 
     @property
     def _begun_ns(self) -> int:
-        """Time since when the open transaction takes records; 0 without transactions."""
+        """Time at which the open transaction began; 0 without transactions."""
         return 0 if self._transactions is None else self._transactions.begun_ns
 
     def _count_missing(self, schedule: Schedule, stop: int) -> None:

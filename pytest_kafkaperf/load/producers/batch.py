@@ -135,7 +135,7 @@ class BatchProducer(Producer):
         self._template = self._payload.template(self._start)
 
     async def _slot(self) -> tuple[int, int]:
-        """Wait until the limit allows a batch; return its partition and the time since when the limit allowed it."""
+        """Wait until the limit allows a batch; return its partition and the time at which its slot became free."""
         while not self._slots.free():
             await self._change()
         return self._slots.take()
@@ -158,8 +158,8 @@ _OUTSTANDING_BYTES = 32 << 20
 class InFlightLimit:
     """In-flight limits of one producer, per partition and in bytes.
 
-    A partition's limit is what the client sends at once and one more batch. While a batch waits, further records can
-    join the next one.
+    A partition's limit is the number of batches that the client sends at once, plus one. Until the limit allows a
+    batch, further records can still join it.
     """
 
     def __init__(self, partitions: int, *, batches: int, first: int, batch_bytes: int) -> None:
@@ -179,7 +179,7 @@ class InFlightLimit:
         )
 
     def take(self, partition: int | None = None) -> tuple[int, int]:
-        """Return the partition, round-robin if None, and the time since when the limit allowed its batch (ns)."""
+        """Return the partition, round-robin if None, and the time (ns) at which the slot of its batch became free."""
         since_ns = self._free_since_ns.popleft()
         if partition is None:
             partition = self._next()

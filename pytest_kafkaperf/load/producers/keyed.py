@@ -45,9 +45,9 @@ class KeyedProducer(BatchProducer):
         fewest = _GATHERED_BATCHES * scenario.partitions * self._template.count
         self._bound = max(fewest, int(_GATHERED_BYTES / record_bytes))
         self._since_ns = 0
-        """Time since when the limit of gathered records allowed more, after it had been reached."""
+        """Time at which gathered records last fell below their limit."""
         self._foreseen_ns = 0
-        """Earliest closing time of a batch, as known when the producer last slept; with mixed sizes a smaller batch may
+        """Earliest closing time of a batch, as known before the last sleep; with mixed sizes a smaller batch may
         follow."""
 
     async def _closed_loop(self, window: Window) -> None:
