@@ -47,7 +47,7 @@ def relay(broker: Cluster) -> Iterator[Start]:
 
 @contextmanager
 def _running(broker: Cluster, *arguments: str) -> Iterator[None]:
-    command = [sys.executable, str(Path(__file__).with_name("relay.py")), "--source", IN, "--target", OUT]
+    command = [sys.executable, str(application.__file__), "--source", IN, "--target", OUT]
     command += ["--bootstrap-servers", broker.bootstrap_servers, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         timer = threading.Timer(TIMEOUT_S, process.kill)
