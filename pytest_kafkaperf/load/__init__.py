@@ -1,4 +1,4 @@
-"""The load generator: a controller, worker processes, producers, consumers, and what they report.
+"""The load generator: a controller, worker processes, producers, consumers, and their reports.
 
-The only package that touches aiokafka's producer and fetcher. It may import `core`, `scenario` and `clusters`.
+This is the only package that uses aiokafka's producer and fetcher. It may import `core`, `scenario` and `clusters`.
 """

@@ -1,25 +1,27 @@
-"""What the load engine replaces inside aiokafka, for speed and for robustness.
+"""The names inside aiokafka that the load generator replaces, for speed and for robustness.
 
-These names are private, or may move: `pyproject.toml` caps aiokafka, `check_aiokafka` sees before load that each is
-there, and a test holds what is expected of each.
+These names are private or may move. Therefore `pyproject.toml` caps aiokafka's version, `check_aiokafka` checks before
+a load that each name exists, and `tests/unit/load/test_kafka.py` checks the behaviour expected of each.
 
 For speed:
 
-- `AIOKafkaProducer._message_accumulator._append_batch`: queues a batch without awaiting. The public `send_batch`
-  waits on one partition while others have room.
-- What the accumulator asks of a `BatchBuilder`: `EncodedBatch` stands in its place, with records encoded ahead.
-- `Sender._in_flight`, `Sender._muted_partitions`, `MessageAccumulator.drain_by_nodes`: several requests in flight.
-- `aiokafka.consumer.fetcher.PartitionRecords._unpack_records`: one value a batch instead of one `ConsumerRecord` a
-  record. Used in worker processes only.
-- `aiokafka.conn.READER_LIMIT`: answers to fetches are large.
-- `aiokafka.util.get_running_loop`: asyncio's own is much cheaper, and is called for every future.
+- `AIOKafkaProducer._message_accumulator._append_batch` queues a batch without awaiting. The public `send_batch`
+  waits for one partition even if others accept batches.
+- `EncodedBatch`, whose records are already encoded, takes the place of `BatchBuilder` in the accumulator.
+- `Sender._in_flight`, `Sender._muted_partitions` and `MessageAccumulator.drain_by_nodes` allow several requests in
+  flight.
+- `aiokafka.consumer.fetcher.PartitionRecords._unpack_records` yields one value per batch instead of one
+  `ConsumerRecord` per record. Used in worker processes only.
+- `aiokafka.conn.READER_LIMIT` is raised because fetch responses are large.
+- `aiokafka.util.get_running_loop` is called for every future; asyncio's own function is much cheaper.
 
 For robustness:
 
-- `aiokafka.conn.AIOKafkaConnection.send`: broken connections are reported as what clients recover from. Used in worker
-  processes only.
-- `aiokafka.client.MetadataRequest`: asking about a topic that is gone would create it. Used in worker processes only.
-- `MessageAccumulator.reenqueue`: batches that failed together keep their order.
+- `aiokafka.conn.AIOKafkaConnection.send` reports broken connections as an error from which clients recover. Used in
+  worker processes only.
+- `aiokafka.client.MetadataRequest` would create a deleted topic when a client asks for it. Used in worker processes
+  only.
+- `MessageAccumulator.reenqueue` keeps the order of batches that failed together.
 
 `batch_encoder` and `batch_decoder` use `aiokafka.record` and `aiokafka.codec`; `clusters.client` uses
 `aiokafka.protocol`.
@@ -49,18 +51,19 @@ if TYPE_CHECKING:
 
 
 _READER_LIMIT = 8 << 20
-"""Bytes that a connection buffers: a fetch is read in few pieces. With aiokafka's 64 KiB it costs a third more CPU."""
+"""Bytes that a connection buffers, so that it reads a fetch response in few pieces. aiokafka's 64 KiB costs a third
+more CPU."""
 
 
 class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
-    """Tells every failure to write as a `KafkaConnectionError`: then the clients connect again.
+    """A connection that raises `KafkaConnectionError` for every failed write, so that clients connect again.
 
-    Writing to a closed transport is a RuntimeError with uvloop (https://github.com/aio-libs/aiokafka/issues/1038),
-    and `drain`, which takes the place of an answer with acks=0, raises an OSError. Both would end aiokafka's tasks.
+    With uvloop, writing to a closed transport raises a RuntimeError (https://github.com/aio-libs/aiokafka/issues/1038).
+    With acks=0, `drain` takes the place of a response and raises an OSError. Either error would end aiokafka's tasks.
     """
 
     def send(self, request: Any, expect_response: bool = True) -> Any:  # noqa: FBT001, FBT002 - aiokafka's signature
-        """As aiokafka's own."""
+        """Send a request like aiokafka's own method."""
         try:
             answer = super().send(request, expect_response)
         except RuntimeError as error:
@@ -81,21 +84,21 @@ class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
 
 
 class Sender(sender.Sender):  # type: ignore[misc]
-    """Keeps several produce requests a broker on their way, as Kafka's own producer does; aiokafka keeps one.
+    """A sender with several produce requests per broker in flight, as in Kafka's own producer; aiokafka allows one.
 
-    Without idempotence a batch that is sent again may come after later ones of its partition, in Kafka's own
-    producer as here. With idempotence a partition has one batch on its way, so that its sequence holds.
+    Without idempotence, a batch that is sent again may follow later batches of its partition, as in Kafka's own
+    producer. With idempotence, each partition has one batch in flight, which keeps its sequence numbers in order.
     """
 
     def allow(self, in_flight: int) -> None:
-        """Bound the requests a broker; to be called before the sender is started."""
+        """Set the in-flight limit per broker; call this before the sender starts."""
         self._in_flight = _InFlight(in_flight)
         if self._txn_manager is None and in_flight > 1:
             self._muted_partitions = _NeverMuted()
 
 
 class _InFlight:
-    """Stands in for the set of brokers with a request on its way: a broker is in it when it has enough of them."""
+    """Replacement for the set of brokers with a request in flight: contains a broker once it reaches the limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -112,7 +115,7 @@ class _InFlight:
 
 
 class _NeverMuted(frozenset[TopicPartition]):
-    """Stands in for the set of partitions with a batch on its way, where that is no reason to wait."""
+    """Replacement for the set of partitions with a batch in flight; always empty, so that no partition has to wait."""
 
     def add(self, _: TopicPartition) -> None:
         pass
@@ -122,21 +125,21 @@ class _NeverMuted(frozenset[TopicPartition]):
 
 
 class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
-    """Lets its sender drain again as long as it gives batches: one drain takes one batch a partition."""
+    """An accumulator that wakes its sender while it has batches; one drain takes only one per partition."""
 
     def drain_by_nodes(self, *args: Any, **kwargs: Any) -> Any:
-        """As aiokafka's own."""
+        """Drain like aiokafka's own method, and wake the sender again if batches remain."""
         drained = super().drain_by_nodes(*args, **kwargs)
         if drained[0] and self._batches and not self._waiter_future.done():
             self._waiter_future.set_result(None)
         return drained
 
     def reenqueue(self, batch: Any) -> None:
-        """As aiokafka's own, but batches that failed together are sent again in their order."""
+        """Queue a failed batch again like aiokafka's own method, but keep the order of batches that failed together."""
         super().reenqueue(batch)
         queue = self._batches[batch.tp]
         queue.popleft()
-        later = (place for place, other in enumerate(queue) if other._ctime > batch._ctime)  # noqa: SLF001
+        later = (position for position, other in enumerate(queue) if other._ctime > batch._ctime)  # noqa: SLF001
         queue.insert(next(later, len(queue)), batch)
 
 
@@ -155,33 +158,33 @@ _REPLACED = (
     (producer, "Sender"),
     (util, "get_running_loop"),
 )
-"""Assigning to a name that has moved would change nothing, and nobody would notice."""
+"""Every replaced name. Assigning to a name that has moved would have no effect and raise no error."""
 
 
 def check_aiokafka() -> None:
-    """See that aiokafka has every name that `adapt` replaces.
+    """Check that aiokafka has every name that `adapt` replaces.
 
     Raises:
-        LoadError: it has not; names what is missing and the version to install.
+        LoadError: a name is missing; the text lists the missing names and the version to install.
 
     """
     missing = [f"{getattr(owner, '__name__', owner)}.{name}" for owner, name in _REPLACED if not hasattr(owner, name)]
     if missing:
         raise LoadError(
-            f"aiokafka {aiokafka.__version__} has no {', '.join(missing)}, which the load engine needs; install a "
-            "version that this plugin supports: pip install 'aiokafka>=0.14,<0.15'"
+            f"aiokafka {aiokafka.__version__} lacks {', '.join(missing)}, which the load generator needs; install "
+            "a supported version: pip install 'aiokafka>=0.14,<0.15'"
         )
 
 
 def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords]) -> None:
-    """Make every consumer of this process read by `partition_records`, and every client survive a lost connection.
+    """Replace names inside aiokafka for the load of this scenario. Call it in worker processes only.
 
-    No client creates a topic by asking about it.
+    The replacements apply to all code that uses aiokafka in this process:
 
-    Producers of explicit batches keep several requests on their way; those of single records stay as aiokafka makes
-    them, for they are there to measure what an application gets.
-
-    For worker processes only: it changes aiokafka for whoever uses it in this process.
+    - Consumers decode fetched data with `partition_records`.
+    - Clients recover from lost connections, and never create a topic by asking for its metadata.
+    - Producers of explicit batches keep several requests in flight. Producers of single records stay as aiokafka makes
+      them, because they measure what an application gets.
     """
     fetcher.PartitionRecords = partition_records
     fetcher.MemoryRecords = partition_records.reader
@@ -195,17 +198,17 @@ def adapt(scenario: Scenario, partition_records: type[fetcher.PartitionRecords])
 
 
 def allow_in_flight(producer: aiokafka.AIOKafkaProducer, in_flight: int) -> None:
-    """Bound the requests a broker of a producer of explicit batches, before it is started."""
+    """Set the in-flight limit per broker for a producer of explicit batches; call this before it starts."""
     producer._sender.allow(in_flight)  # noqa: SLF001
 
 
 def submit(
     producer: aiokafka.AIOKafkaProducer, batch: EncodedBatch, partition: TopicPartition
 ) -> asyncio.Future[RecordMetadata | None]:
-    """Queue a batch for a partition; the future ends with its acknowledgement (None with acks=0) or its error.
+    """Queue a batch for a partition; the future resolves to its acknowledgement (None with acks=0) or raises its error.
 
     Raises:
-        aiokafka.errors.KafkaError: the producer has failed for good.
+        aiokafka.errors.KafkaError: the producer has failed permanently.
 
     """
     accumulator = producer._message_accumulator  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""Who makes the load: how many worker processes of each kind, on this machine or through a Dask cluster."""
+"""Worker allocation: the number of worker processes of each kind, on this machine or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -19,44 +19,42 @@ if TYPE_CHECKING:
 
 _MAX_WORKERS = 1000
 
-_SCHEME = "dask://"
-
 _DEFAULT_PORT = 8786
 
-_SCHEDULER = re.compile(rf"{HOST}(:(?P<port>\d{{1,5}}))?", re.ASCII)
+_SCHEDULER = re.compile(rf"dask://{HOST}(:(?P<port>\d{{1,5}}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAllocation:
-    """How many worker processes a scenario gets, no more of a kind than it has clients, and where they run."""
+    """The number of worker processes of a scenario, at most one per client, and the place where they run."""
 
     producing: int | None = None
-    """None: as many as there are cores, or Dask workers."""
+    """None: one per core or Dask worker."""
     consuming: int | None = None
-    """The same."""
+    """None: one per core or Dask worker."""
     scheduler: str | None = None
-    """`HOST:PORT` of the Dask cluster that they run on; None: they run on this machine."""
+    """`HOST:PORT` of the scheduler of a Dask cluster; None: the workers run on this machine."""
     reason: str = ""
-    """Why so many, for people."""
+    """Explanation of the numbers, for reports."""
     is_measured: bool = False
-    """Whether a probe has shown how many."""
+    """True if a probe has determined the numbers."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a measurement may say how many are needed."""
+        """True if a probe may determine the numbers."""
         return self.producing is None and self.scheduler is None
 
 
 def cores() -> int:
-    """Those of this machine: for so many workers of a kind there is a place."""
+    """Return the number of this machine's cores."""
     return os.cpu_count() or 1
 
 
 def parse_workers(text: str) -> WorkerAllocation:
-    """Read the text of `--kafka-workers`: a number, or the scheduler of a Dask cluster.
+    """Parse the value of `--kafka-workers`: a number, or the scheduler of a Dask cluster.
 
     Raises:
-        UsageError: neither.
+        UsageError: the value is neither.
 
     """
     word = text.strip()
@@ -64,20 +62,15 @@ def parse_workers(text: str) -> WorkerAllocation:
         if not 1 <= int(word) <= _MAX_WORKERS:
             raise UsageError(f"--kafka-workers={text}: use 1 to {_MAX_WORKERS} worker processes of each kind")
         return WorkerAllocation(producing=int(word), consuming=int(word), reason=f"--kafka-workers={word}")
-    if not word.startswith(_SCHEME):
-        raise UsageError(
-            f"--kafka-workers={text}: valid are a number of worker processes, such as 4, and dask://HOST[:PORT] of a "
-            "Dask scheduler, such as dask://scheduler:8786"
-        )
-    found = _SCHEDULER.fullmatch(word.removeprefix(_SCHEME))
+    found = _SCHEDULER.fullmatch(word)
     if found is None:
         raise UsageError(
-            f"--kafka-workers={text}: the address of a Dask scheduler is dask://HOST[:PORT], such as "
-            "dask://scheduler:8786 or dask://[::1]:8786"
+            f"--kafka-workers={text}: use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask "
+            "scheduler, such as dask://scheduler:8786 or dask://[::1]:8786"
         )
     port = int(found["port"] or _DEFAULT_PORT)
     if not 1 <= port <= MAX_PORT:
-        raise UsageError(f"--kafka-workers={text}: port {port} is not one of 1 to {MAX_PORT}")
+        raise UsageError(f"--kafka-workers={text}: invalid port {port}; use 1 to {MAX_PORT}")
     return WorkerAllocation(scheduler=f"{found['host']}:{port}", reason=f"--kafka-workers={word}")
 
 
@@ -85,14 +78,14 @@ WorkerShares = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
 """For each worker, the indexes of its producers and the groups of its consumers."""
 
 _ENOUGH_RATIO = 0.5
-"""Of a core: a worker that is busy for longer makes records wait for each other."""
+"""Largest acceptable CPU use of a worker, as a share of a core; in a busier one records wait for each other."""
 
 
 def shares(scenario: Scenario, allocation: WorkerAllocation, places: int) -> WorkerShares:
-    """Which producers each worker runs, and of which groups its consumers are.
+    """Return the producers of each worker, and the groups of its consumers.
 
-    Producers and consumers are in different processes, so that reading does not delay sending; there are no more
-    processes of a kind than `places`, cores or Dask workers, unless the allocation says how many.
+    Producers and consumers run in different processes, so that reading does not delay sending. Unless the allocation
+    gives the numbers, there are at most `places` processes of a kind: one per core or Dask worker.
     """
     groups = [group for group in range(scenario.consumer_groups) for _ in range(scenario.consumers)]
     producing = min(scenario.producers, allocation.producing or places)
@@ -102,21 +95,21 @@ def shares(scenario: Scenario, allocation: WorkerAllocation, places: int) -> Wor
 
 
 def undecidable(scenario: Scenario, cores: int) -> str | None:
-    """Why no probe is to say how many workers of each kind are needed; None where one is."""
+    """Return the reason why no probe determines the number of workers; None if a probe does."""
     if min(max(scenario.producers, _live_consumers(scenario)), cores) <= 1:
-        return "there is nothing to divide"
+        return "one worker of each kind serves all clients"
     if scenario.rate is None:
-        return "without a rate, as many as there are clients and cores"
+        return "without a rate, one worker per client, up to the number of cores"
     if scenario.topic is not None:
-        return "on a topic that others use nothing is tried, so as many as there are clients and cores"
+        return "no probe on an existing topic: one worker per client, up to the number of cores"
     return None
 
 
 def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> WorkerAllocation:
-    """So many workers that each is busy half of the time at most, by what one of each kind took in a probe.
+    """Allocate workers by the CPU time of one of each kind in a probe, so that each uses at most half a core.
 
-    CPU time alone counts: a process that waits for a core gets none sooner by becoming two. A backlog is read as fast
-    as it goes, whatever the rate was.
+    Only CPU time counts: splitting a process does not shorten its wait for a core. A backlog is read at full speed
+    whatever the rate, so that the numbers of its readers stay open.
     """
     if scenario.rate is None:
         return WorkerAllocation()
@@ -127,8 +120,8 @@ def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> Wor
     )
     live = _live_consumers(scenario)
     if sending is None or (live and receiving is None):
-        return WorkerAllocation(reason="the trial moved no records, so as many as there are clients and cores")
-    known = [one for one in (sending, receiving if live else None) if one is not None]
+        return WorkerAllocation(reason="the probe moved no records: one worker per client, up to the number of cores")
+    known = [sending] if receiving is None or not live else [sending, receiving]
     each = "one of each kind would need" if len(known) > 1 else "one would need"
     return WorkerAllocation(
         producing=_needed(sending, scenario.producers, cores),
@@ -139,7 +132,7 @@ def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> Wor
 
 
 def described(allocation: WorkerAllocation, shares_of_round: Sequence[WorkerShare]) -> str:
-    """What worked, and why so many: `2 producing and 1 consuming worker processes: ...`."""
+    """Describe a round's workers and the reason: `2 producing and 1 consuming worker processes: ...`."""
     counts = [
         (sum(bool(share.producers) for share in shares_of_round), "producing"),
         (sum(bool(share.consumers) for share in shares_of_round), "consuming"),
@@ -152,12 +145,12 @@ def described(allocation: WorkerAllocation, shares_of_round: Sequence[WorkerShar
 
 
 def _live_consumers(scenario: Scenario) -> int:
-    """Those that read at the scenario's rate."""
+    """Return the number of consumers that read at the scenario's rate."""
     return scenario.consumers * scenario.consumer_groups if scenario.consume == "live" else 0
 
 
 def _cores(measured: Sequence[tuple[float, int]], rate: float) -> float | None:
-    """What one worker would need for so many records a second; None where none were moved."""
+    """Return the share of a core that one worker would need at `rate`; None if the probe moved no records."""
     cpu_s, records = sum(cpu_s for cpu_s, _ in measured), sum(count for _, count in measured)
     return cpu_s / records * rate if records else None
 

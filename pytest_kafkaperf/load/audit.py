@@ -1,7 +1,7 @@
-"""The audit: what really stands in the log, record by record, where counts leave a doubt.
+"""The audit: a comparison of the log with the sent records, record by record, for rounds whose counts disagree.
 
-Each record of the topic is known by its producer and index (see `payload`). So what is in the log twice, behind a
-later record, or not at all although it was acknowledged can be told exactly, whatever became of requests and answers.
+Each record of the topic carries its producer and index (see `payload`). Therefore the audit counts lost, duplicated and
+reordered records exactly, whatever happened to requests and responses.
 """
 
 from __future__ import annotations
@@ -25,40 +25,39 @@ from pytest_kafkaperf.load.payload import Int64s, Payload, RecordFilter, names_o
 from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
 
 MAX_RECORDS = 20_000_000
-"""Records that are looked at one by one: they need some 40 B of memory each."""
+"""Limit of records in an audit; each needs about 40 B of memory."""
 TIMEOUT_S = 120
-"""Bound of an audit."""
+"""Time limit of an audit."""
 _POLL_MS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditTask:
-    """What to look at. A plain picklable value."""
+    """The input of an audit, as a plain picklable value."""
 
     bootstrap_servers: str
     access: Access
     topic: str
     scenario: Scenario
     offsets: Mapping[int, tuple[int, int]]
-    """First and last (exclusive) offset of the round, by partition."""
+    """First and past-the-end offset of the round, by partition."""
     failed: Sequence[tuple[int, Int64s]]
     """Producer, and indexes of its records that were not acknowledged."""
     acknowledged: int
-    """Records that must stand in the log."""
+    """Number of records that must be in the log."""
     span_ns: tuple[int, int] | None = None
-    """On a topic that others write to: when the round's window opened, and when its last record was sent at the
-    latest, by the clock of tags."""
+    """For a topic that others write to: the start of the window and the latest send time, by the clock of tags."""
 
 
 def audit(task: AuditTask) -> Audit:
-    """Read the round's part of the log and compare it with what was acknowledged.
+    """Read the round's part of the log and compare it with the acknowledged records.
 
     Raises:
         LoadError: the log could not be read to its end, or holds records without a tag.
 
     """
     if task.span_ns is not None and not Payload(task.scenario, seed=0).tagged:
-        raise LoadError(f"records of less than {TAG_BYTES} B carry no tag that would tell them from those of others")
+        raise LoadError(f"records smaller than {TAG_BYTES} B carry no tag, so an audit cannot identify them")
     adapt(task.scenario, BatchedRecords)
     try:
         with Notes():
@@ -71,10 +70,10 @@ def audit(task: AuditTask) -> Audit:
 
 
 def compare(by_partition: Sequence[tuple[Int64s, Int64s]], failed: Sequence[tuple[int, Int64s]], acked: int) -> Audit:
-    """Compare producers and indexes of each partition, in the order of the log, with what was acknowledged.
+    """Compare producers and indexes of each partition, in the order of the log, with the acknowledged records.
 
-    A record is reordered when one of the same producer that is later stands before it; of records that stand there
-    twice the first counts.
+    A record is reordered if a later record of the same producer precedes it. Of duplicated records only the first
+    counts for the order.
     """
     names = [names_of(producers, indexes) for producers, indexes in by_partition]
     everything = np.concatenate(names) if names else np.empty(0, dtype=np.int64)
@@ -87,7 +86,7 @@ def compare(by_partition: Sequence[tuple[Int64s, Int64s]], failed: Sequence[tupl
 
 
 def outcome(consumed: Sequence[Consumed], failed: Sequence[tuple[int, Int64s]], acked: int) -> Audit:
-    """Compare what an application put out with what was acknowledged, of the group that got least of it."""
+    """Compare an application's output with the acknowledged records, for the group that received least of it."""
     groups: dict[int, list[Consumed]] = {}
     for part in consumed:
         groups.setdefault(part.group, []).append(part)
@@ -101,21 +100,21 @@ def outcome(consumed: Sequence[Consumed], failed: Sequence[tuple[int, Int64s]], 
 
 
 def _lost(distinct: Int64s, failed: Sequence[tuple[int, Int64s]], acked: int) -> int:
-    """Records that were acknowledged and are not there; such as failed and are there all the same do not make up."""
+    """Count acknowledged records that are not in the log; failed records in the log do not make up for them."""
     missed = np.concatenate([distinct[:0], *(names_of(np.full(indexes.size, one), indexes) for one, indexes in failed)])
     return max(0, acked - (distinct.size - int(np.isin(distinct, missed).sum())))
 
 
 def _reordered(names: Int64s) -> int:
-    """Records of one partition, in the order of the log, that stand behind a later one of their producer."""
+    """Count the records of one partition, in the order of the log, that follow a later one of their producer."""
     _, firsts = np.unique(names, return_index=True)
-    there = names[np.sort(firsts)]
-    producers = (there + (1 << 47)) >> 48
-    behind = 0
+    distinct = names[np.sort(firsts)]
+    producers = (distinct + (1 << 47)) >> 48
+    reordered = 0
     for producer in np.unique(producers).tolist():
-        own = there[producers == producer]
-        behind += int((own < np.maximum.accumulate(own)).sum())
-    return behind
+        sent = distinct[producers == producer]
+        reordered += int((sent < np.maximum.accumulate(sent)).sum())
+    return reordered
 
 
 async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
@@ -126,16 +125,17 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
         try:
             await client.start()
             client.assign(list(ends))
-            for partition, (begin, _) in task.offsets.items():
-                client.seek(TopicPartition(task.topic, partition), begin)
-            every, own = tags_every_record(task.scenario), RecordFilter.of(task.scenario)
+            for number, (begin, _) in task.offsets.items():
+                client.seek(TopicPartition(task.topic, number), begin)
+            every, record_filter = tags_every_record(task.scenario), RecordFilter.of(task.scenario)
             start_ns, end_ns = task.span_ns or (0, 0)
-            while [where for where, end in ends.items() if await client.position(where) < end]:
-                for where, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
-                    found[where.partition] += [
+            while [partition for partition, end in ends.items() if await client.position(partition) < end]:
+                for partition, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
+                    found[partition.partition] += [
                         named_records(batch, every=every)
                         for batch in batches
-                        if own is None or own.holds(batch, start_ns=start_ns, now_ns=end_ns, every=every)
+                        if record_filter is None
+                        or record_filter.holds(batch, start_ns=start_ns, now_ns=end_ns, every=every)
                     ]
         finally:
             await close(client)
@@ -144,9 +144,9 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
 
 
 def named_records(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
-    """Producers and indexes of a batch's records: from each of their tags, or from the first one's."""
+    """Return the producers and indexes of a batch's records, from each record's tag or from the first one's."""
     if len(batch.tags) < batch.count:
-        raise LoadError(f"the log holds records of less than {TAG_BYTES} B, which carry no tag")
+        raise LoadError(f"the log holds records smaller than {TAG_BYTES} B, which carry no tag")
     producers, indexes = origin(batch.tags[:, 1] if every else batch.tags[:1, 1])
     if every:
         return producers, indexes

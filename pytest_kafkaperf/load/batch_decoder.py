@@ -1,15 +1,15 @@
-"""Fetched record batches, decoded at numpy's speed.
+"""Vectorised decoding of fetched record batches.
 
-Of a record the measurements need the tag at the front of its value and how long key and value are. Every record's
-bytes are really read all the same: the CRC of a batch covers them, and it is always checked.
+Measurements need only the tag at the beginning of each value, and the sizes of key and value. Every byte is read
+nevertheless, because the decoder always checks the CRC of a batch, which covers all records.
 
-A batch is read in one of two ways. Records of one layout lie at one distance from each other, so that numpy takes
-all their tags at once, after it has compared whatever is neither timestamp nor key nor value, in every record, with
-what that layout prescribes. A batch that differs from that in a single byte (mixed sizes, null values, offsets that
-compaction took out) goes record by record through aiokafka's own parser.
+There are two ways to decode a batch. Records of one layout have equal distances, so that numpy extracts all tags at
+once, after it has compared every byte that is not part of a timestamp, key or value with that layout. A batch that
+differs in a single byte (mixed sizes, null values, offsets removed by compaction) is decoded record by record with
+aiokafka's own parser.
 
-The format is https://kafka.apache.org/documentation/#messageformat, magic 2. What is used of aiokafka: its codecs,
-its CRC-32C and varint, and `DefaultRecordBatch`.
+The format is https://kafka.apache.org/documentation/#messageformat, magic 2. The decoder uses aiokafka's codecs, its
+CRC-32C and varint functions, and `DefaultRecordBatch`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ATTRIBUTES_AT = struct.calcsize(">qiibI")
 
 _MAGIC = 2
 _SHORTEST_MESSAGE_BYTES = 14
-"""Of any format, after its length."""
+"""Minimum size of a message in any format, after its length field."""
 
 _CODEC_BITS, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x10, 0x20
 
@@ -54,60 +54,60 @@ _TAG = np.dtype(">i8")
 
 @dataclass(frozen=True, slots=True)
 class ReceivedBatch:
-    """One record batch as a consumer got it, without the records before the fetch offset."""
+    """One record batch as received by a consumer, without the records before the fetch offset."""
 
     offset: int
-    """Of its first record."""
+    """Offset of the first record."""
     count: int
-    """All its records."""
+    """Number of records."""
     tags: Tags
-    """Due time and origin of each record whose value is long enough to hold them, shape `(records, 2)`."""
+    """Due time and origin of each record whose value is long enough for a tag, shape `(records, 2)`."""
     size_bytes: int
-    """Keys and values of all its records."""
+    """Total size of keys and values."""
 
 
 class FetchedBatch(NamedTuple):
-    """One batch, complete and of the right CRC; its header is read, its records are still encoded."""
+    """One complete batch with a valid CRC; its header is decoded, its records are not."""
 
     base_offset: int
     last_offset_delta: int
     attributes: int
     producer_id: int
-    """-1 for a producer that is neither idempotent nor transactional."""
+    """-1 if the producer is neither idempotent nor transactional."""
     record_count: int
     encoded: memoryview
     """Header and records."""
 
     @property
     def next_offset(self) -> int:
-        """Where to read on. Compaction, which may take any record out, leaves it."""
+        """Next offset to read. Compaction, which may remove any record, does not change it."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def is_transactional(self) -> bool:
-        """Whether a transaction decides if its records count."""
+        """True if the records belong to a transaction."""
         return bool(self.attributes & _TRANSACTIONAL_BIT)
 
     @property
     def is_control_batch(self) -> bool:
-        """Whether it holds the end of a transaction instead of records."""
+        """True if the batch is a transaction marker instead of records."""
         return bool(self.attributes & _CONTROL_BIT)
 
     def aborts(self) -> bool:
-        """Whether it ends a transaction by aborting it."""
+        """Return True if the batch marks the abort of a transaction."""
         return self.is_control_batch and any(
             control_record.ControlRecord.parse(marker.key) == control_record.ABORT_MARKER
             for marker in default_records.DefaultRecordBatch(self.encoded)
         )
 
     def received(self, fetch_offset: int, tag_of: Correlate | None = None) -> ReceivedBatch | None:
-        """Decode its records from `fetch_offset` on; None when there are none.
+        """Decode the records from `fetch_offset` on; None if there are none.
 
-        `tag_of` finds the tag of what an application has written.
+        `tag_of` finds the tag of a record that an application has written.
 
         Raises:
-            CorruptRecordException: the records are not what the header says, though the CRC is right.
-            UnsupportedCodecError: a codec that aiokafka does not know.
+            CorruptRecordException: the records do not match the header, although the CRC is valid.
+            UnsupportedCodecError: aiokafka does not support the codec.
 
         """
         if self.is_control_batch:
@@ -138,10 +138,10 @@ class FetchedBatch(NamedTuple):
 
 
 class FetchedBatches:
-    """What a broker sent of one partition, as batches.
+    """The batches in a broker's fetch response for one partition.
 
-    A fetch is cut off at its size limit: an incomplete batch at the end is left alone, as Kafka's protocol demands.
-    Stands in for aiokafka's `MemoryRecords`, whose names are kept where its fetcher uses them.
+    A fetch response is cut off at its size limit. As Kafka's protocol requires, an incomplete batch at its end is
+    ignored. The class takes the place of aiokafka's `MemoryRecords` and keeps the names that aiokafka's fetcher uses.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -149,19 +149,19 @@ class FetchedBatches:
         self._at = 0
 
     def size_in_bytes(self) -> int:
-        """All that was sent, an incomplete batch included."""
+        """Return the size of the response, including an incomplete batch."""
         return len(self._data)
 
     def has_next(self) -> bool:
-        """Whether a complete batch follows."""
+        """Return True if a complete batch follows."""
         return self._end() is not None
 
     def checked(self, partition: object) -> Iterator[FetchedBatch]:
-        """Each complete batch that follows, after a check of its CRC. Errors name the partition.
+        """Yield each following complete batch after a check of its CRC. Errors name the partition.
 
         Raises:
             CorruptRecordException: a batch is damaged.
-            UnsupportedForMessageFormatError: a batch is in a format other than Kafka's since 0.11.
+            UnsupportedForMessageFormatError: a batch is in a format older than Kafka 0.11.
 
         """
         while (end := self._end()) is not None:
@@ -174,7 +174,7 @@ class FetchedBatches:
         if self._at + _AFTER_LENGTH > size:
             return None
         length: int = _LENGTH.unpack_from(self._data, self._at + _LENGTH_AT)[0]
-        # A negative length is no incomplete batch: it is taken for an empty one, for `_checked` to refuse.
+        # A batch with a negative length counts as empty, not as incomplete, so that `_checked` rejects it.
         end = self._at + _AFTER_LENGTH + max(0, length)
         return end if end <= size else None
 
@@ -183,31 +183,31 @@ def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
     size = len(encoded)
     if size < _AFTER_LENGTH + _SHORTEST_MESSAGE_BYTES:
         raise CorruptRecordException(
-            f"a batch of {size} bytes in {_place(encoded, partition)}: shorter than any can be"
+            f"a batch of {size} bytes in {_location(encoded, partition)}: shorter than any valid batch"
         )
     if encoded[_MAGIC_AT] != _MAGIC:
         raise UnsupportedForMessageFormatError(
-            f"message format {encoded[_MAGIC_AT]} in {_place(encoded, partition)}: only format {_MAGIC} can be read, "
-            "which Kafka has since 0.11"
+            f"message format {encoded[_MAGIC_AT]} in {_location(encoded, partition)}: only format {_MAGIC} of Kafka "
+            "0.11 and later is supported"
         )
     if size < _HEADER.size:
         raise CorruptRecordException(
-            f"a batch of {size} bytes in {_place(encoded, partition)}: shorter than its header"
+            f"a batch of {size} bytes in {_location(encoded, partition)}: shorter than its header"
         )
     base, _, _, _, crc, attributes, last_delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(encoded)
     if crc32c(bytes(encoded[_ATTRIBUTES_AT:])) != crc:
-        raise CorruptRecordException(f"wrong CRC in {_place(encoded, partition)}")
+        raise CorruptRecordException(f"wrong CRC in {_location(encoded, partition)}")
     return FetchedBatch(base, last_delta, attributes, producer_id, count, encoded)
 
 
-def _place(encoded: memoryview, partition: object) -> str:
+def _location(encoded: memoryview, partition: object) -> str:
     return f"{partition} at offset {int.from_bytes(encoded[:_LENGTH_AT], 'big')}"
 
 
 def _one_by_one(
     plain: memoryview, fetch_offset: int, tag_of: Correlate = lambda record: record.value
 ) -> ReceivedBatch | None:
-    """The slow way, for any batch."""
+    """Decode any batch record by record, which is slow."""
     first_offset, heads, size_bytes = None, [], 0
     for record in default_records.DefaultRecordBatch(plain):
         if record.offset >= fetch_offset:
@@ -224,16 +224,16 @@ def _one_by_one(
 
 
 def uniform_tags(plain: memoryview, count: int) -> tuple[Tags, int] | None:
-    """The fast way: every record's tag, and the bytes of key and value of each. None where records differ in layout.
+    """Decode all tags at once, and the size of key and value of a record; None if records differ in layout.
 
-    Offsets are among what is compared: those of a uniform batch have no gaps.
+    The comparison includes offsets, so that a uniform batch has no gaps.
     """
     first = next(iter(default_records.DefaultRecordBatch(plain)), None)
     if first is None or first.value is None or not TAG_BYTES <= len(first.value) <= len(plain) // count:
         return None
     key_bytes, value_bytes = None if first.key is None else len(first.key), len(first.value)
     first_bytes, after_length = decode_varint(plain, _HEADER.size)
-    # Later records are longer by at most three bytes: it is not worth more work when the sum is not like that.
+    # Later records are longer by at most three bytes; any other sum means that layouts differ.
     if not 0 <= len(plain) - _HEADER.size - count * (after_length - _HEADER.size + first_bytes) <= 3 * count:
         return None
     spans, tail_bytes = record_layout(key_bytes, value_bytes, first_bytes, (count - 1).bit_length())
@@ -251,20 +251,20 @@ def uniform_tags(plain: memoryview, count: int) -> tuple[Tags, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """Records of a uniform batch whose offset deltas are equally long, and which lie at one distance therefore."""
+    """Consecutive records of a uniform batch with offset deltas of one length, and so at equal distances."""
 
     stop: int
-    """Index of the first record after them."""
+    """Index of the first record after the span."""
     stride: int
     """Bytes from one record to the next."""
     head: np.dtype[Any]
-    """What stands before a value, as so many bytes."""
+    """The bytes before a value, as one field."""
     mask: npt.NDArray[np.uint8]
-    """Which bits of all heads the layout prescribes."""
+    """The bits of all heads that the layout prescribes."""
     prescribed: bytes
 
     def fits(self, plain: memoryview, at: int, rows: int, tail: bytes) -> bool:
-        """Whether the records from `at` on are as the layout says; `tail` stands after each value."""
+        """Return True if the records from `at` on have this layout; `tail` follows each value."""
         heads = np.ndarray(rows, self.head, plain, at, self.stride).tobytes()
         if (np.frombuffer(heads, np.uint8) & self.mask[: len(heads)]).tobytes() != self.prescribed[: len(heads)]:
             return False
@@ -276,9 +276,9 @@ class _Span:
 def record_layout(
     key_bytes: int | None, value_bytes: int, first_bytes: int, count_bits: int
 ) -> tuple[tuple[_Span, ...], int]:
-    """How up to `2**count_bits` records lie in a batch, the first `first_bytes` long after its length.
+    """Return the spans of up to `2**count_bits` records, the first of which takes `first_bytes` after its length field.
 
-    Returns, too, how many bytes stand after each value.
+    Also returns the number of bytes after each value.
     """
     key_length, value_length = _varint(-1 if key_bytes is None else key_bytes), _varint(value_bytes)
     spans: list[_Span] = []
@@ -288,10 +288,10 @@ def record_layout(
             break
         body_bytes = first_bytes + delta_bytes - 1
         length = _varint(body_bytes)
-        fields = (  # and which of their bits are prescribed
+        fields = (  # contents, and the mask of the prescribed bits
             (length, 0xFF),
             (b"\0", 0xFF),  # attributes
-            (b"\0", 0x80),  # timestamp delta, any of one byte
+            (b"\0", 0x80),  # any timestamp delta of one byte
             (bytes(delta_bytes), 0xFF),
             (key_length, 0xFF),
             (bytes(key_bytes or 0), 0),
@@ -314,7 +314,7 @@ def record_layout(
 
 
 def _deltas(start: int, stop: int, width: int) -> npt.NDArray[np.int64]:
-    """Varints of `start` to `stop`, each `width` bytes long, a row each."""
+    """Return the varints of `start` to `stop`, one per row, each `width` bytes long."""
     shifts = 7 * np.arange(width)
     continued = np.where(np.arange(width) < width - 1, 0x80, 0)
     return ((2 * np.arange(start, stop)[:, np.newaxis] >> shifts) & 0x7F) | continued
@@ -327,7 +327,7 @@ def _varint(value: int) -> bytes:
 
 
 class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
-    """Unpacks fetched data to one `ReceivedBatch` a record batch, in the place of aiokafka's own."""
+    """Fetched data of a partition, decoded to one `ReceivedBatch` per batch, in the place of aiokafka's own class."""
 
     reader = FetchedBatches
     tag_of: Correlate | None = None
@@ -346,19 +346,19 @@ class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 def reader_of(scenario: Scenario) -> type[BatchedRecords]:
-    """What unpacks the data that the consumers of a scenario fetch."""
+    """Return the class that decodes fetched data for the consumers of a scenario."""
     if scenario.output_topic is None:
         return BatchedRecords
-    found = tag_in_header if scenario.correlate is None else _careful(scenario.correlate)
+    found = tag_in_header if scenario.correlate is None else _with_named_errors(scenario.correlate)
 
-    class _OfApplication(BatchedRecords):
+    class _ApplicationRecords(BatchedRecords):
         tag_of = staticmethod(found)
 
-    return _OfApplication
+    return _ApplicationRecords
 
 
-def _careful(correlate: Correlate) -> Correlate:
-    """The test's function; what goes wrong in it is told with its name."""
+def _with_named_errors(correlate: Correlate) -> Correlate:
+    """Wrap the test's function so that errors name it."""
 
     def tag_of(record: Any) -> bytes | None:
         try:
@@ -369,8 +369,8 @@ def _careful(correlate: Correlate) -> Correlate:
             ) from error
         if tag is not None and not isinstance(tag, bytes):
             raise LoadError(
-                f"correlate: {described(correlate)} gave {type(tag).__name__}; give the {TAG_BYTES} bytes with which "
-                "the value of the record that went in begins, or None"
+                f"correlate: {described(correlate)} returned {type(tag).__name__}; return the first {TAG_BYTES} bytes "
+                "of the input record's value, or None"
             )
         return tag
 

@@ -1,9 +1,9 @@
-"""Record batches written: the format of magic 2, with its codecs and its CRC."""
+"""Encoding of record batches: format magic 2, with its codecs and its CRC."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import aiokafka
 import google_crc32c
@@ -13,7 +13,7 @@ from aiokafka.record.util import calc_crc32c
 
 
 class EncodedBatch:
-    """A record batch of encoded records, in the place of aiokafka's `BatchBuilder`.
+    """A batch of encoded records that takes the place of aiokafka's `BatchBuilder`.
 
     The format is magic 2 (KIP-98; https://kafka.apache.org/documentation/#recordbatch).
     """
@@ -21,7 +21,7 @@ class EncodedBatch:
     _HEADER = struct.Struct(">qiibI")
     """Base offset, length, partition leader epoch, magic, CRC."""
     _REST = struct.Struct(">hiqqqhii")
-    """Attributes, last offset delta, first and maximal timestamp, producer id, epoch, base sequence, count."""
+    """Attributes, last offset delta, first and maximum timestamp, producer id, epoch, base sequence, count."""
     _BEFORE_LENGTH_ENDS = 12
     _TRANSACTIONAL = 0x10
 
@@ -38,19 +38,19 @@ class EncodedBatch:
         self._built: bytes | None = None
 
     def record_count(self) -> int:
-        """How many records it holds."""
+        """Return the number of records."""
         return self._count
 
     def size(self) -> int:
-        """Bytes, before compression."""
+        """Return the size in bytes before compression."""
         return self._HEADER.size + self._REST.size + len(self._body)
 
     def closed(self) -> bool:
-        """It takes no more records."""
+        """Return True: the batch takes no more records."""
         return True
 
     def close(self) -> None:
-        """It is closed."""
+        """Do nothing: the batch is closed already."""
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         self._origin = (producer_id, producer_epoch, base_sequence)
@@ -58,7 +58,7 @@ class EncodedBatch:
     def _build(self) -> bytes:
         if self._built is None:
             attributes, body = self._attributes, self._body
-            if codec := attributes & _CODEC_MASK:  # as with Kafka's own producer even where it makes them larger
+            if codec := attributes & _CODEC_MASK:  # as in Kafka's own producer, even if it makes them larger
                 body = _ENCODERS[codec](bytes(body))
             rest = self._REST.pack(
                 attributes, self._count - 1, self._timestamp_ms, self._timestamp_ms, *self._origin, self._count
@@ -79,21 +79,16 @@ DECODERS = {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4
 _ENCODERS = {1: codec.gzip_encode, 2: codec.snappy_encode, 3: codec.lz4_encode, 4: codec.zstd_encode}
 
 
-def crc32c(data: bytes) -> int:
-    """The CRC-32C of a batch: by the processor's instruction where there is one."""
-    crc: int = google_crc32c.value(data) if _FAST_CRC else calc_crc32c(data)
-    return crc
-
-
-_FAST_CRC = google_crc32c.implementation == "c"
+crc32c: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
+"""Returns the CRC-32C of a batch, by the processor's instruction if available."""
 
 
 def encode(
     records: Iterable[tuple[bytes | None, bytes]], headers: Sequence[tuple[str, bytes | None]], batch_size: int
 ) -> tuple[bytes, list[int]]:
-    """Encode keys and values as the body of one uncompressed batch: as many as fit, one at least.
+    """Encode keys and values as the body of one uncompressed batch: as many as fit, but at least one.
 
-    Returns the body and where each record in it ends. All timestamps are the batch's.
+    Returns the body and the end of each record in it. All records have the batch's timestamp.
     """
     builder = default_records.DefaultRecordBatchBuilder(
         2, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=batch_size
@@ -101,10 +96,10 @@ def encode(
     ends: list[int] = []
     end = 0
     for key, value in records:
-        taken = builder.append(len(ends), 0, key, value, headers)
-        if taken is None:
+        appended = builder.append(len(ends), 0, key, value, headers)
+        if appended is None:
             break
-        end += taken.size
+        end += appended.size
         ends.append(end)
     return bytes(builder.build())[-end:], ends
 
@@ -112,7 +107,7 @@ def encode(
 def make_batch(
     producer: aiokafka.AIOKafkaProducer, body: bytes | bytearray, count: int, *, timestamp_ms: int
 ) -> EncodedBatch:
-    """A batch of encoded records, compressed and marked as this producer does."""
+    """Create a batch of encoded records with this producer's compression and transaction flag."""
     transactions = producer._txn_manager  # noqa: SLF001
     return EncodedBatch(
         body,

@@ -1,4 +1,4 @@
-"""The clients of the load, made of a scenario."""
+"""The aiokafka clients of the load, made from a scenario."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.scenario.scenario import Scenario
 
 REQUEST_TIMEOUT_S = 30
-"""Kafka's own default (`request.timeout.ms`); a batch that is older and not acknowledged has failed."""
+"""Kafka's default for `request.timeout.ms`; a batch that is not acknowledged by then has failed."""
 _IN_FLIGHT = 5
-"""Produce requests on their way to a broker: the default of Kafka's own producer."""
+"""Produce requests in flight per broker: the default of Kafka's own producer."""
 _MAX_REQUEST_BYTES = 1 << 20
 _HEARTBEAT_MS = 300
-"""Members learn of another that joins by a heartbeat: with Kafka's 3 s each round would begin that much later."""
+"""Members learn of a rebalance by a heartbeat. With Kafka's default of 3 s each round would begin up to 3 s later."""
 
 
 def make_producer(
@@ -29,17 +29,16 @@ def make_producer(
     transactional_id: str,
     largest: int,
 ) -> aiokafka.AIOKafkaProducer:
-    """A producer for values of up to `largest` bytes; not started.
+    """Create a producer for values of up to `largest` bytes, without starting it.
 
-    With explicit batches lingering is the schedule's work: a batch that gets here is closed and leaves as soon as it
-    can.
+    With explicit batches, the schedule applies the linger time; the client gets closed batches and sends them at once.
     """
     batches = scenario.client == "batch"
     config = dict(scenario.producer_config)
     in_flight = config.pop(IN_FLIGHT, _IN_FLIGHT)
-    room = max(_MAX_REQUEST_BYTES, 2 * (largest + scenario.batch_size))
-    made = aiokafka.AIOKafkaProducer(
-        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000, "max_request_size": room} | client_config | config,
+    request_bytes = max(_MAX_REQUEST_BYTES, 2 * (largest + scenario.batch_size))
+    producer = aiokafka.AIOKafkaProducer(
+        **{"request_timeout_ms": REQUEST_TIMEOUT_S * 1000, "max_request_size": request_bytes} | client_config | config,
         bootstrap_servers=bootstrap_servers,
         acks=scenario.acks,
         compression_type=scenario.compression,
@@ -49,14 +48,14 @@ def make_producer(
         transactional_id=transactional_id if scenario.transaction_size else None,
     )
     if batches:
-        allow_in_flight(made, in_flight)
-    return made
+        allow_in_flight(producer, in_flight)
+    return producer
 
 
 def make_consumer(
     scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
 ) -> aiokafka.AIOKafkaConsumer:
-    """A member of a consumer group that reads what comes from now on; not started."""
+    """Create a member of a consumer group that reads new records only, without starting it."""
     return aiokafka.AIOKafkaConsumer(
         topic,
         **{"heartbeat_interval_ms": _HEARTBEAT_MS, "request_timeout_ms": REQUEST_TIMEOUT_S * 1000}
@@ -71,7 +70,7 @@ def make_consumer(
 
 
 def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokafka.AIOKafkaConsumer:
-    """A consumer without a group that reads from where it is told to; not started."""
+    """Create a consumer without a group that reads from given positions, without starting it."""
     return aiokafka.AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers,
         auto_offset_reset="none",
@@ -81,6 +80,6 @@ def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokaf
 
 
 def batches_in_flight(scenario: Scenario) -> int:
-    """How many batches of a partition may be on their way at once."""
+    """Return the limit of batches in flight per partition."""
     in_flight: int = scenario.producer_config.get(IN_FLIGHT, _IN_FLIGHT)
     return 1 if scenario.idempotence else in_flight

@@ -1,4 +1,4 @@
-"""Waking up on time: event loops round to milliseconds, due times are finer."""
+"""The clock of a round, and alarms more exact than the millisecond timers of event loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.units import NS_PER_S
 
 
 class _Clock:
-    """How far this machine's monotonic clock is from that of the round, and how well that is known."""
+    """The offset of this machine's monotonic clock from the round's clock, and the uncertainty of that offset."""
 
     __slots__ = ("offset_ns", "uncertainty_ns")
 
@@ -24,49 +24,49 @@ class _Clock:
 
 
 _clock = _Clock()
-"""Set once, before any load, in a process on another machine than the controller's; 0 for all others."""
+"""Set once before any load in a process on another machine than the controller's; zero in all other processes."""
 
 
 def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:
-    """Let this process tell its instants by the controller's clock, which is so far ahead of its own."""
+    """Make this process use the controller's clock, which is `offset_ns` ahead of its own."""
     _clock.offset_ns, _clock.uncertainty_ns = offset_ns, uncertainty_ns
 
 
 def now_ns() -> int:
-    """The one clock of a round: the controller's monotonic one, which is that of all processes of its machine."""
+    """Return the time of the round's clock, which is the monotonic clock of the controller's machine."""
     return time.monotonic_ns() + _clock.offset_ns
 
 
 def monotonic_ns(instant_ns: int) -> int:
-    """An instant of the round's clock on this machine's own, for timers."""
+    """Convert an instant of the round's clock to this machine's monotonic clock, for timers."""
     return instant_ns - _clock.offset_ns
 
 
 def known_to_ns() -> int:
-    """How far `now_ns` may be from what another machine's says; 0 where all are on one."""
+    """Return the uncertainty of `now_ns` against other machines; 0 if all workers are on one machine."""
     return _clock.uncertainty_ns
 
 
 class Timer(Protocol):
-    """Sleeps until an instant of the round's clock."""
+    """A timer that sleeps until an instant of the round's clock."""
 
     async def until(self, deadline_ns: int) -> None:
-        """Return at `deadline_ns` or as soon after it as the machine can; at once when it has passed."""
+        """Return at `deadline_ns`, or as soon afterwards as the machine can; return at once if it has passed."""
 
     def __enter__(self) -> Self:
-        """Take what the alarm needs."""
+        """Allocate the timer's resources."""
 
     def __exit__(self, *_: object) -> None:
-        """Give it back."""
+        """Release the timer's resources."""
 
 
 def make_alarm() -> Timer:
-    """The most exact alarm of this platform."""
+    """Return the most exact timer of this platform."""
     return _TimerAlarm() if sys.platform == "linux" else LoopAlarm()
 
 
 class LoopAlarm:
-    """By the event loop, to the millisecond."""
+    """A timer based on the event loop, exact to a millisecond."""
 
     def __enter__(self) -> Self:
         return self
@@ -81,26 +81,25 @@ class LoopAlarm:
 
 
 class _TimerAlarm:
-    """By a Linux timer descriptor on the monotonic clock, to some ten microseconds (timerfd_create(2)).
+    """A timer based on a Linux timer descriptor (timerfd_create(2)), exact to about ten microseconds.
 
-    Python has these calls from 3.13 on; ctypes reaches them before.
+    Python has these calls from version 3.13 on; ctypes calls them in earlier versions.
     """
 
-    _TFD_NONBLOCK = os.O_NONBLOCK
-    _TFD_CLOEXEC = os.O_CLOEXEC if hasattr(os, "O_CLOEXEC") else 0
     _TFD_TIMER_ABSTIME = 1
     _CLOCK_MONOTONIC = 1
 
     def __init__(self) -> None:
         self._fd = -1
-        self._rang: asyncio.Future[None] | None = None
+        self._expired: asyncio.Future[None] | None = None
         self._settime: Callable[..., int] = _libc().timerfd_settime
 
     def __enter__(self) -> Self:
-        self._fd = _libc().timerfd_create(self._CLOCK_MONOTONIC, self._TFD_NONBLOCK | self._TFD_CLOEXEC)
+        # TFD_NONBLOCK and TFD_CLOEXEC have the values of these flags.
+        self._fd = _libc().timerfd_create(self._CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create failed")
-        asyncio.get_running_loop().add_reader(self._fd, self._ring)
+        asyncio.get_running_loop().add_reader(self._fd, self._on_expiry)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -111,21 +110,21 @@ class _TimerAlarm:
     async def until(self, deadline_ns: int) -> None:
         if deadline_ns <= now_ns():
             return
-        self._rang = asyncio.get_running_loop().create_future()
-        # struct itimerspec: interval (none), then the absolute instant, of which 0 would be none; both seconds and
+        self._expired = asyncio.get_running_loop().create_future()
+        # struct itimerspec: interval (none), then the absolute instant (0 would disarm the timer), each in seconds and
         # nanoseconds.
         spec = struct.pack("qqqq", 0, 0, *divmod(max(1, monotonic_ns(deadline_ns)), NS_PER_S))
         if self._settime(self._fd, self._TFD_TIMER_ABSTIME, spec, None) != 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime failed")
-        await self._rang
+        await self._expired
 
-    def _ring(self) -> None:
+    def _on_expiry(self) -> None:
         try:
             os.read(self._fd, 8)
-        except BlockingIOError:  # the loop saw an expiry that a newer deadline has replaced
+        except BlockingIOError:  # a newer deadline has replaced the one whose expiry woke the loop
             return
-        if self._rang is not None and not self._rang.done():
-            self._rang.set_result(None)
+        if self._expired is not None and not self._expired.done():
+            self._expired.set_result(None)
 
 
 def _libc() -> ctypes.CDLL:

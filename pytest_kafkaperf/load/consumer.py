@@ -1,4 +1,4 @@
-"""One consumer: reads as a member of its group, live or a backlog, and times each record from when it was due."""
+"""A consumer: a group member that reads live or from a backlog, and measures each record's time since it was due."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.clock import known_to_ns, now_ns
 from pytest_kafkaperf.load.messages import Consumed
 from pytest_kafkaperf.load.payload import RecordFilter, names_of, origin
+from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.load.timeseries import Series
 
 _POLL_MS = 100
-"""Bound of one wait for records: how soon a consumer notices that production is over."""
+"""Time limit of one poll, after which a consumer notices the end of production."""
 _REBALANCE_S = 1
-"""Bound of one wait for the group, when it gives partitions out anew."""
+"""Time limit of one poll during a rebalance."""
 _POSITION_TIMEOUT_S = 5
-"""Bound of finding where reading begins; tried again until the round begins or is given up."""
+"""Time limit for setting positions; the worker tries again until the round begins or stops."""
 _OFFSETS_TIMEOUT_S = 10
 _QUIET_S = 10
-"""What an application does not put out within this time after it put out another record is taken for lost."""
+"""Records that an application has not put out this long after its previous record count as lost."""
 
 
 class Consumer:
-    """The reading of one group member; `client` is started, and used by nobody else.
+    """The reading of one group member. `client` is started, and no other code uses it.
 
-    With `own` others write to the topic, too: what they have written is read and left out of everything. What an
-    application writes has no end: `missing` tells how many of the records that went in the group has not received.
+    With `record_filter`, other applications write to the topic, too; the consumer reads their records and ignores them.
+    An application's output has no known end: the shared counters tell how many records the group has yet to receive.
     """
 
     def __init__(
@@ -44,115 +45,103 @@ class Consumer:
         client: Any,
         *,
         group: int,
+        counters: SharedCounters,
         on_received: Callable[[], None],
-        missing: Callable[[], int],
-        own: RecordFilter | None = None,
+        record_filter: RecordFilter | None = None,
     ) -> None:
         self.report = Consumed(group=group)
-        self._missing = missing
+        self._counters = counters
         self._came_out: set[int] = set()
-        """Names of what an application made of our records."""
-        self._own = own
+        """Origins of the records that an application has put out."""
+        self._filter = record_filter
+        self._reads_application = record_filter is not None and record_filter.is_application
         self._on_received = on_received
         self._client = client
-        self._series: Series | None = None
+        self._series = Series(0)
         self._timed = True
         self._last: dict[tuple[Any, int], int] = {}
         """Index of the last record, by partition and producer."""
 
-    @property
-    def _reads_application(self) -> bool:
-        return self._own is not None and self._own.is_application
-
     async def settle_position(self) -> int:
-        """Find where reading begins on each assigned partition; returns how many there are."""
+        """Set the position of each assigned partition; return the number of partitions."""
         assigned = list(self._client.assignment())
         try:
             async with asyncio.timeout(_POSITION_TIMEOUT_S):
                 for partition in assigned:
                     await self._client.position(partition)
-        except (KafkaError, TimeoutError):  # the group took the partition back meanwhile, or the broker is silent
+        except (KafkaError, TimeoutError):  # a rebalance revoked the partition, or the broker does not answer
             return 0
         return len(assigned)
 
-    async def run(
-        self,
-        start_ns: int,
-        series: Series,
-        *,
-        backlog: bool,
-        drain_ns: Callable[[], int | None],
-        stopped: Callable[[], bool],
-        drain_s: float,
-    ) -> Consumed:
+    async def run(self, start_ns: int, series: Series, *, backlog: bool, drain_s: float) -> Consumed:
         """Read until production is over and everything in the log has been read.
 
-        With a backlog only the warm-up is read while records are produced, and the rest from `drain_ns` on, which is
-        known once production is over. What has not been read `drain_s` seconds after the end of production is counted
-        as unread, unless reading still gets on.
+        With a backlog, the consumer reads only the warm-up during production, and the rest from `drain_ns` of the
+        counters on. Records that it has not read `drain_s` seconds after the end of production count as unread, unless
+        reading still makes progress.
 
         Raises:
             LoadError: the client cannot read any more.
 
         """
         self._series = series
-        self._timed = not backlog  # of a backlog the age tells nothing
+        self._timed = not backlog  # the age of a backlog is no latency
         try:
-            while drain_ns() is None and not stopped():
+            while self._counters.drain_ns is None and not self._counters.stopped:
                 if backlog and now_ns() >= start_ns:
-                    await self._hold(drain_ns, stopped)
+                    await self._hold()
                 else:
                     await self._poll(start_ns, backlog=backlog)
             if self._reads_application:
-                await self._await_application(start_ns, stopped)
-            elif not stopped():
-                await self._drain(start_ns, stopped, drain_s)
+                await self._await_application(start_ns)
+            elif not self._counters.stopped:
+                await self._drain(start_ns, drain_s)
         except KafkaError as error:
             raise LoadError(f"a consumer cannot read any more: {error!r}") from None
         return self.report
 
-    async def _hold(self, drain_ns: Callable[[], int | None], stopped: Callable[[], bool]) -> None:
-        """Stay in the group and read nothing until the drain begins."""
+    async def _hold(self) -> None:
+        """Stay in the group without reading until the drain begins."""
         partitions = self._client.assignment()
         self._client.pause(*partitions)
-        while (begin_ns := drain_ns()) is None and not stopped():
-            await self._client.getmany(timeout_ms=_POLL_MS)  # a member that does not poll is taken for dead
+        while (begin_ns := self._counters.drain_ns) is None and not self._counters.stopped:
+            await self._client.getmany(timeout_ms=_POLL_MS)  # the group removes members that do not poll
         if begin_ns is not None:
             await asyncio.sleep(max(0, begin_ns - now_ns()) / NS_PER_S)
         self._client.resume(*partitions)
 
-    async def _await_application(self, start_ns: int, stopped: Callable[[], bool]) -> None:
-        """Receive until everything has come out, or nothing more comes to any member of the group."""
+    async def _await_application(self, start_ns: int) -> None:
+        """Receive until all records have come out, or until no member of the group receives any more."""
         before, deadline = 0, 0.0
-        while (missing := self._missing()) > 0 and not stopped():
+        while (missing := self._missing()) > 0 and not self._counters.stopped:
             if missing != before:
                 before, deadline = missing, time.monotonic() + _QUIET_S
             if time.monotonic() > deadline:
                 return
             await self._poll(start_ns)
-        await self._poll(start_ns)  # what came again to another member was counted for one that is on its way
+        await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
 
-    async def _drain(self, start_ns: int, stopped: Callable[[], bool], drain_s: float) -> None:
+    def _missing(self) -> int:
+        """Return the number of records written by all workers that the group has not received."""
+        return self._counters.total(Counter.VISIBLE) - self._counters.received()[self.report.group]
+
+    async def _drain(self, start_ns: int, drain_s: float) -> None:
         ends = await self._end_offsets()
-        fewest = left = sum(ends.values())  # until its positions are known, all of it
+        fewest = left = sum(ends.values())  # an upper bound until positions are known
         deadline = time.monotonic() + drain_s
         with contextlib.suppress(TimeoutError):
-            while left and time.monotonic() < deadline and not stopped():
-                self._leave_unread(left)
+            while left and time.monotonic() < deadline and not self._counters.stopped:
                 async with asyncio.timeout(drain_s):
                     left = await self._unread(ends)
                     if left < fewest:
                         fewest, deadline = left, time.monotonic() + drain_s
                     if left:
                         await self._poll(start_ns)
-        self._leave_unread(left)
-
-    def _leave_unread(self, left: int) -> None:
-        """Of a log that others write to, nobody knows how much of it is ours: what was not received tells."""
-        self.report.unread = left if self._own is None else 0
+        # On a topic that others write to, unread records may be theirs.
+        self.report.unread = left if self._filter is None else 0
 
     async def _poll(self, start_ns: int, *, backlog: bool = False) -> None:
-        """Receive what comes; a wait that ends in the window puts back what is of a backlog, for the drain."""
+        """Receive records; if a poll of a backlog ends in the window, put its records back for the drain."""
         try:
             async with asyncio.timeout(_REBALANCE_S):
                 fetched = await self._client.getmany(timeout_ms=_POLL_MS)
@@ -160,30 +149,29 @@ class Consumer:
             return
         received_ns = now_ns()
         if backlog and received_ns >= start_ns:
-            for partition, several in fetched.items():
-                self._client.seek(partition, several[0].offset)
+            for partition, batches in fetched.items():
+                self._client.seek(partition, batches[0].offset)
             return
-        if self._own is not None:
-            fetched = _held_by(self._own, fetched, received_ns + known_to_ns(), start_ns)
+        if self._filter is not None:
+            fetched = _filtered(self._filter, fetched, received_ns + known_to_ns(), start_ns)
         if fetched:
             self._receive(fetched, received_ns, start_ns)
 
     def _receive(self, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int) -> None:
-        batches = [batch for several in fetched.values() for batch in several]
+        batches = [batch for of_partition in fetched.values() for batch in of_partition]
         if self._reads_application:
             batches = [part for batch in batches if (part := self._first_time(batch, start_ns)) is not None]
             if not batches:
                 return
         else:
-            for partition, several in fetched.items():
-                for batch in several:
-                    self._follow(partition, batch)
+            for partition, of_partition in fetched.items():
+                for batch in of_partition:
+                    self._check_order(partition, batch)
         report = self.report
         count = sum(batch.count for batch in batches)
         report.total += count
         self._on_received()
-        if self._series is not None:
-            self._series.count(np.array([received_ns]), np.array([count]))
+        self._series.count(np.array([received_ns]), np.array([count]))
         dues = np.concatenate([batch.tags[:, 0] for batch in batches])
         measured = dues[dues >= start_ns]
         if measured.size:
@@ -192,11 +180,10 @@ class Consumer:
             report.last_ns = received_ns
         if self._timed:
             report.latency.record(latencies_since(measured, received_ns))
-            if self._series is not None:
-                self._series.record(dues, latencies_since(dues, received_ns))
+            self._series.record(dues, latencies_since(dues, received_ns))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
-        """What of a batch came out for the first time; the rest counts as duplicated."""
+        """Return the part of a batch that came out for the first time; the rest counts as duplicated."""
         producers, indexes = origin(batch.tags[:, 1])
         names = names_of(producers, indexes)
         new = np.zeros(names.size, dtype=bool)
@@ -216,8 +203,8 @@ class Consumer:
             size_bytes=round(batch.size_bytes * int(new.sum()) / batch.count),
         )
 
-    def _follow(self, partition: Any, batch: ReceivedBatch) -> None:
-        """A batch is one producer's; within a partition each continues the one before, unless something went wrong."""
+    def _check_order(self, partition: Any, batch: ReceivedBatch) -> None:
+        """Check that a batch, which is from one producer, continues the previous one of its partition and producer."""
         if not batch.tags.size:
             return
         producer, first = origin(batch.tags.item(1))
@@ -233,36 +220,38 @@ class Consumer:
                 ends: dict[Any, int] = await self._client.end_offsets(list(self._client.assignment()))
         except TimeoutError:
             raise LoadError(f"a consumer got no end offsets within {_OFFSETS_TIMEOUT_S} s") from None
-        if self._own is None:
+        if self._filter is None:
             return ends
-        # An open transaction of somebody else holds back what committed readers get: what stands behind it is to come.
-        held = self._client.assignment()
-        known = {partition: self._client.highwater(partition) or 0 for partition in ends if partition in held}
-        return {partition: max(end, known.get(partition, 0)) for partition, end in ends.items()}
+        # For committed readers the end offset is before another application's open transaction. Records after it are
+        # still to come.
+        assigned = self._client.assignment()
+        return {
+            partition: max(end, self._client.highwater(partition) or 0) if partition in assigned else end
+            for partition, end in ends.items()
+        }
 
     async def _unread(self, ends: dict[Any, int]) -> int:
         unread = 0
         for partition, end in ends.items():
-            with contextlib.suppress(KafkaError):  # not its partition any more
+            with contextlib.suppress(KafkaError):  # the partition is no longer assigned
                 unread += max(0, end - await self._client.position(partition))
         return unread
 
 
 def latencies_since(dues_ns: npt.NDArray[np.int64], received_ns: int) -> npt.NDArray[np.int64]:
-    """How long ago each was due; 0 where it seems to come before that by no more than two clocks may differ."""
+    """Return the time since each record was due; 0 if it seems negative by no more than the uncertainty of clocks."""
     waited: npt.NDArray[np.int64] = received_ns - dues_ns
     tolerated_ns = known_to_ns()
     return np.where((waited < 0) & (waited >= -tolerated_ns), 0, waited) if tolerated_ns else waited
 
 
-def _held_by(
-    own: RecordFilter, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int
+def _filtered(
+    record_filter: RecordFilter, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int
 ) -> dict[Any, list[ReceivedBatch]]:
-    """What is the run's own of what was fetched."""
-    held = {
-        partition: [
-            part for batch in several if (part := own.part(batch, start_ns=start_ns, now_ns=received_ns)) is not None
-        ]
-        for partition, several in fetched.items()
-    }
-    return {partition: several for partition, several in held.items() if several}
+    """Return the fetched records that belong to the round."""
+    kept: dict[Any, list[ReceivedBatch]] = {}
+    for partition, batches in fetched.items():
+        for batch in batches:
+            if (part := record_filter.part(batch, start_ns=start_ns, now_ns=received_ns)) is not None:
+                kept.setdefault(partition, []).append(part)
+    return kept

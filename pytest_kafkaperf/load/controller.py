@@ -1,4 +1,4 @@
-"""The controller's side of a round: hands assignments to workers, starts them together, watches them."""
+"""The controller's side of a round: it hands assignments to workers, starts them together and monitors them."""
 
 from __future__ import annotations
 
@@ -32,93 +32,94 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.scenario.scenario import Scenario
 
 READY_TIMEOUT_S = 60
-"""Bound of starting processes, connecting clients and forming the consumer group."""
+"""Time limit for starting processes, connecting clients and forming the consumer groups."""
 SILENCE_TIMEOUT_S = 15
-"""Without any answer for this long while records are on their way, the cluster is taken for lost."""
+"""If no record is acknowledged or received for this long while some are outstanding, the cluster counts as lost."""
 _GIVE_UP_S = 5
-"""What workers get to report after they were told to stop; then they are killed."""
+"""Time that workers get to report after the controller stops them; then it kills them."""
 _MARGIN_S = 10
-"""What the controller waits beyond a worker's own bound, which ends nearly every wait."""
+"""Time that the controller waits beyond a worker's own time limit, which normally ends the wait first."""
 _POLL_S = 0.02
 _CHECK_S = 0.25
-"""Between two looks at the cluster, and between two reports of progress."""
+"""Interval of cluster checks and progress reports."""
 _LAG_S = 0.1
-"""Between two looks at the lag."""
+"""Interval of lag samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What is seen of a round while it runs."""
+    """State of a round while it runs."""
 
     phase: str
     """`connecting`, `warm-up`, `measuring` or `draining`."""
     elapsed_s: float
-    """Since the window opened; negative before."""
+    """Time since the window opened; negative before."""
     acknowledged: int
     received: int
     p99_s: float | None = None
-    """Of the produce latency in the last whole second, of the slowest worker; None where it is not known."""
+    """Produce latency p99 of the slowest worker in the last complete second; None if unknown."""
     lag: int | None = None
-    """What consumers are to receive and did not yet, of the group that is farthest behind; None without live ones."""
+    """Records that the slowest consumer group has yet to receive; None without live consumers."""
     step: str = ""
-    """Of a search for the capacity: `step 7, 64k records/s`."""
+    """Step of a capacity search, for example `step 7, 64k records/s`; empty otherwise."""
 
 
 class WorkerBackend(Protocol):
-    """Where worker processes run: on this machine, or on others."""
+    """A place where worker processes run: this machine or other machines."""
 
     margin_ns: int
-    """Between telling an instant and it: by then every worker has seen it."""
+    """Time within which every worker sees an instant that the controller publishes."""
 
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> contextlib.AbstractContextManager[Sequence[Future[WorkerReport]]]:
-        """Hand the assignments out, and let all workers and this process share the counters while the block lasts.
+        """Hand the assignments to workers, and share the counters with all of them until the block ends.
 
         Raises:
-            LoadError: there is nobody to hand them to.
+            LoadError: no worker can take them.
 
         """
 
     def audit(self, task: AuditTask) -> Future[Audit]:
-        """Let a worker look into the log.
+        """Have a worker audit the log.
 
         Raises:
-            LoadError: there is none.
+            LoadError: no worker can do it.
 
         """
 
 
 OpenBackend = Callable[[int, str], contextlib.AbstractContextManager[WorkerBackend]]
-"""Opens the backend of so many workers, given the folder of the shared counters."""
+"""Opens a backend, given the number of workers and the folder of the shared counters."""
 
 
 class WorkerPool:
-    """Worker processes, used for every round of a test; `place` opens where they run."""
+    """Worker processes for all rounds of a test; `place` opens their backend."""
 
     def __init__(self, workers: int, place: OpenBackend = Processes) -> None:
         self._workers = workers
         self._open = place
         self._stack = contextlib.ExitStack()
         self._folder = ""
-        self._place: WorkerBackend | None = None
+        self._backend: WorkerBackend | None = None
         self._rounds = 0
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            # Made with the first counters: before, no worker is there that would remove it if this process were killed.
-            self._folder = str(Path(tempfile.gettempdir(), f"kafkaperf-board-{secrets.token_hex(8)}"))
+            # Created with the first counters. Until then no worker exists that would remove it after a kill of this
+            # process.
+            self._folder = str(Path(tempfile.gettempdir(), f"kafkaperf-counters-{secrets.token_hex(8)}"))
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            self._place = stack.enter_context(self._open(self._workers, self._folder))
+            self._backend = stack.enter_context(self._open(self._workers, self._folder))
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._place = None
+        self._backend = None
         self._stack.close()
 
     def counters(self, *, groups: int) -> SharedCounters:
-        """New shared counters for one round."""
+        """Create the shared counters of one round."""
         self._rounds += 1
         Path(self._folder).mkdir(mode=0o700, exist_ok=True)
         return SharedCounters.create(Path(self._folder) / f"round-{self._rounds}", self._workers, groups=groups)
@@ -131,35 +132,35 @@ class WorkerPool:
         check: Callable[[], None],
         progress: Callable[[Progress], None],
     ) -> LoadReport:
-        """Run one round to its end; every wait in it is bounded.
+        """Run one round to its end. Every wait has a time limit.
 
-        `check` raises `ClusterLostError` when the cluster is known to be gone.
+        `check` raises `ClusterLostError` if the cluster is known to be lost.
         """
-        place = self._opened
+        backend = self._opened
         with counters, contextlib.ExitStack() as stack:
             try:
-                futures = stack.enter_context(place.load(assignments, counters))
+                futures = stack.enter_context(backend.load(assignments, counters))
             except LoadError as error:
                 return LoadReport.failed(ProblemKind.WORKER_FAILED, error)
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
-            return _Round(futures, counters, scenario, read, check, progress, place.margin_ns).run()
+            return _Round(futures, counters, scenario, read, check, progress, backend.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | str:
-        """Have a worker look at the log; the reason, when that did not work."""
+        """Have a worker audit the log; return the reason if that fails."""
         try:
             return self._opened.audit(task).result(timeout=AUDIT_TIMEOUT_S + _GIVE_UP_S)
         except (LoadError, BrokenProcessPool, TimeoutError) as error:
-            return str(error) or "the audit did not end"
+            return str(error) or "the audit did not finish in time"
 
     @property
     def _opened(self) -> WorkerBackend:
-        if self._place is None:
-            raise RuntimeError("the pool is used outside its `with` block")
-        return self._place
+        if self._backend is None:
+            raise RuntimeError("the worker pool is used outside its `with` block")
+        return self._backend
 
 
 class _WorkerEndedError(Exception):
-    """A worker ended before its time; the reason comes with its report."""
+    """A worker ended too early; its future holds the reason."""
 
 
 @dataclass(slots=True)
@@ -214,41 +215,35 @@ class _Round:
         )
 
     def _start(self) -> None:
-        """Wait until all workers are ready and the group has given out all partitions; set the start."""
-        scenario = self._scenario
-        everyone = self._read_partitions * scenario.consumer_groups if scenario.consumers else 0
+        """Wait until all workers are ready and all partitions are assigned, then set the start."""
+        scenario, counters = self._scenario, self._counters
+        expected = self._read_partitions * scenario.consumer_groups if scenario.consumers else 0
         deadline = time.monotonic() + READY_TIMEOUT_S
-        while not (
-            self._counters.all_reached(WorkerState.READY) and self._counters.total(Counter.ASSIGNED) == everyone
-        ):
-            self._look("connecting")
+        while not (counters.all_reached(WorkerState.READY) and counters.total(Counter.ASSIGNED) == expected):
+            self._tick("connecting")
             if any(future.done() for future in self._futures):
                 raise _WorkerEndedError
             if time.monotonic() > deadline:
-                raise LoadError(self._not_ready(everyone))
-        warmup_ns = round(self._scenario.warmup * NS_PER_S)
-        self._start_ns = now_ns() + warmup_ns + self._margin_ns
-        self._counters.start_at(self._start_ns)
+                raise LoadError(
+                    f"the consumer groups held {counters.total(Counter.ASSIGNED)} of {expected} partitions after "
+                    f"{READY_TIMEOUT_S} s"
+                    if counters.all_reached(WorkerState.READY)
+                    else f"the workers were not connected after {READY_TIMEOUT_S} s"
+                )
+        self._start_ns = now_ns() + round(scenario.warmup * NS_PER_S) + self._margin_ns
+        counters.start_at(self._start_ns)
         self._progressed = (0, time.monotonic())
-
-    def _not_ready(self, everyone: int) -> str:
-        if self._counters.all_reached(WorkerState.READY):
-            return (
-                f"the consumer groups held {self._counters.total(Counter.ASSIGNED)} of {everyone} partitions after "
-                f"{READY_TIMEOUT_S} s"
-            )
-        return f"the workers were not connected after {READY_TIMEOUT_S} s"
 
     def _await_production(self) -> None:
         start_ns = self._start_ns or 0
         bound_s = longest_s(self._scenario) + settle_timeout_s(self._scenario) + _MARGIN_S
         while not self._counters.all_reached(WorkerState.PRODUCED):
             elapsed_s = (now_ns() - start_ns) / NS_PER_S
-            self._look(self._phase(elapsed_s))
+            self._tick(self._phase(elapsed_s))
             settled = self._counters.total(Counter.SETTLED)
-            self._listen(settled, self._counters.total(Counter.SENT) - settled, "acknowledged")
+            self._require_progress(settled, self._counters.total(Counter.SENT) - settled, "acknowledged")
             if elapsed_s > bound_s:
-                raise LoadError(f"producers did not come to an end within {bound_s:.0f} s")
+                raise LoadError(f"producers did not finish within {bound_s:.0f} s")
 
     def _phase(self, elapsed_s: float) -> str:
         if elapsed_s < 0:
@@ -260,17 +255,17 @@ class _Round:
         bound_s = 2 * DRAIN_TIMEOUT_S + _MARGIN_S
         received, deadline = -1, 0.0
         while not all(future.done() for future in self._futures):
-            self._look("draining")
+            self._tick("draining")
             if received != (received := sum(self._counters.received())):
-                deadline = time.monotonic() + bound_s  # a large backlog takes its time
+                deadline = time.monotonic() + bound_s  # reading a large backlog may take long
             if self._scenario.consumers:
                 pending = self._counters.total(Counter.VISIBLE) * self._scenario.consumer_groups - received
-                self._listen(received, pending, "received")
+                self._require_progress(received, pending, "received")
             if time.monotonic() > deadline:
                 raise LoadError(f"workers did not report within {bound_s:.0f} s after the last record")
 
-    def _look(self, phase: str) -> None:
-        """One turn of any wait: sleep a little, show progress, see whether cluster and workers are alive."""
+    def _tick(self, phase: str) -> None:
+        """Do one step of any wait: sleep briefly, report progress, and check that cluster and workers are alive."""
         concurrent.futures.wait(self._futures, timeout=_POLL_S, return_when=concurrent.futures.FIRST_EXCEPTION)
         for future in self._futures:
             if future.done() and future.exception() is not None:
@@ -278,15 +273,16 @@ class _Round:
         now_s = time.monotonic()
         if now_s - self._lag_s >= _LAG_S:
             self._lag_s = now_s
-            self._sample_lag(phase)
+            if phase == "measuring" and (lag := self._lag()) is not None:
+                self._lag_end, self._lag_max = lag, max(self._lag_max, lag)
         if now_s - self._checked_s >= _CHECK_S:
             self._checked_s = now_s
             self._check()
-            start_ns, p99_ns = self._start_ns, self._counters.most(Counter.P99_NS)
+            p99_ns = self._counters.most(Counter.P99_NS)
             self._progress(
                 Progress(
                     phase=phase,
-                    elapsed_s=0.0 if start_ns is None else (now_ns() - start_ns) / NS_PER_S,
+                    elapsed_s=0.0 if self._start_ns is None else (now_ns() - self._start_ns) / NS_PER_S,
                     acknowledged=self._counters.total(Counter.VISIBLE),
                     received=sum(self._counters.received()),
                     p99_s=p99_ns / NS_PER_S if p99_ns else None,
@@ -294,29 +290,23 @@ class _Round:
                 )
             )
 
-    def _sample_lag(self, phase: str) -> None:
-        lag = self._lag() if phase == "measuring" else None
-        if lag is not None:
-            self._lag_end = lag
-            self._lag_max = max(self._lag_max, lag)
-
     def _lag(self) -> int | None:
-        """What consumers are to receive and did not yet: of the group that is farthest behind."""
+        """Return the records that the slowest consumer group has yet to receive; None without live consumers."""
         if not self._scenario.consumers or self._scenario.consume != "live":
             return None
-        # Received first: what is acknowledged between the two readings is lag, not a negative one.
+        # Read what was received first, so that acknowledgements between the two readings never make the lag negative.
         received = min(self._counters.received())
         return max(0, self._counters.total(Counter.VISIBLE) - received)
 
-    def _listen(self, count: int, pending: int, what: str) -> None:
-        """Give up when the count stands still for long although records are on their way."""
+    def _require_progress(self, count: int, pending: int, verb: str) -> None:
+        """Give up if the count stays the same for too long although records are outstanding."""
         now_s = time.monotonic()
         if count != self._progressed[0] or pending <= 0:
             self._progressed = (count, now_s)
         elif now_s - self._progressed[1] > SILENCE_TIMEOUT_S:
             raise ClusterLostError(
-                f"no record was {what} for {SILENCE_TIMEOUT_S} s while {pending} were on their way: the cluster is "
-                "down, or far too slow for this load"
+                f"no record was {verb} for {SILENCE_TIMEOUT_S} s while {pending} were outstanding: the cluster is down "
+                "or much too slow for this load"
             )
 
     def _collect(self) -> None:
@@ -332,16 +322,12 @@ class _Round:
             except BrokenProcessPool:
                 self._add_worker_problem(DIED)
                 self._broken = True
-            except Exception as error:  # noqa: BLE001 - whatever ended a worker must stand in the report
-                failure = f"{type(error).__name__}: {error}\n{_traceback(error)}"
-                self._add_worker_problem(f"worker {number} failed: {failure}")
+            except Exception as error:  # noqa: BLE001 - the report must name any cause
+                # concurrent.futures keeps the worker's own traceback as the cause.
+                traceback = str(error.__cause__ or "").strip().strip('"').strip()
+                self._add_worker_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{traceback}")
 
     def _add_worker_problem(self, text: str) -> None:
         problem = Problem(ProblemKind.WORKER_FAILED, text)
         if problem not in self._problems:  # a cause that ends several workers is reported once
             self._problems.append(problem)
-
-
-def _traceback(error: BaseException) -> str:
-    """The worker's own traceback, which concurrent.futures keeps as the cause."""
-    return str(error.__cause__ or "").strip().strip('"').strip()

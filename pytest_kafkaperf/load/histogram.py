@@ -1,9 +1,9 @@
-"""A mergeable latency histogram, vectorised.
+"""A mergeable, vectorised latency histogram.
 
-Log-linear like HdrHistogram (G. Tene), with the bucket read off the bits of the float64: the exponent and the
-upper ten bits of the mantissa. A bucket is at most 1/1024 of its value wide and stands for its middle, so a
-quantile is off by at most 0.05 %. Values are nanoseconds from 0 to 2**40 (18 minutes); larger ones share the last
-bucket, which stands for the maximum.
+It is log-linear like HdrHistogram (G. Tene). The bucket comes from the bits of the float64: the exponent and the upper
+ten bits of the mantissa. A bucket is at most 1/1024 of its value wide and represents its middle, so a quantile is off
+by at most 0.05 %. Values are nanoseconds from 0 to 2**40 (18 minutes). Larger values share the last bucket, which
+represents the maximum.
 """
 
 from __future__ import annotations
@@ -17,43 +17,40 @@ _SUBBUCKET_BITS = 10
 OCTAVES = 40
 _MANTISSA_BITS = 52
 _BIAS = 1023
-"""Of the exponent of a float64."""
+"""Exponent bias of a float64."""
 _BUCKETS = (OCTAVES << _SUBBUCKET_BITS) + 1
 _BYTES = 8 * _BUCKETS
 
 Nanoseconds = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
-_State = tuple[Counts, int, int, int, int]
 
 
-def _no_counts() -> Counts:
-    return np.zeros(_BUCKETS, dtype=np.int64)
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Histogram:
-    """Counts of latencies; grows by `record`, is combined by `merged`.
+    """Counts of latencies; `record` adds values, `merged` combines histograms.
 
-    One that was pickled comes back with the buckets from the lowest to the highest that occurred, in as few bytes as
-    they need: a tenth of all, of which a controller holds several for each worker.
+    Pickling keeps only the buckets from the lowest to the highest used one, in the smallest sufficient type. That is
+    about a tenth of all; the controller holds several histograms per worker.
     """
 
-    counts: Counts = field(default_factory=_no_counts)
+    counts: Counts = field(default_factory=lambda: np.zeros(_BUCKETS, dtype=np.int64))
     first: int = 0
-    """The bucket that `counts` begins with."""
+    """Index of the first bucket in `counts`."""
     total: int = 0
     sum_ns: int = 0
     max_ns: int = 0
 
     def record(self, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
-        """Add values, shape `(n,)`; `counts` of the same shape says how often each occurred.
+        """Add values of shape `(n,)`; `counts` of the same shape gives the number of occurrences of each.
 
-        A negative value is a bug of the clock's use, never of the load: it raises.
+        Raises:
+            ValueError: a value is negative, which is a bug in the use of the clock and never an effect of the load.
+
         """
         if values_ns.size == 0:
             return
-        if int(values_ns.min()) < 0:
-            raise ValueError(f"negative latency: {int(values_ns.min())} ns")
+        if (lowest_ns := int(values_ns.min())) < 0:
+            raise ValueError(f"negative latency: {lowest_ns} ns")
         if self.counts.nbytes < _BYTES:
             self.counts, self.first = merged([self]).counts, 0
         buckets = buckets_of(values_ns, _SUBBUCKET_BITS)
@@ -64,20 +61,20 @@ class Histogram:
         else:
             np.add.at(self.counts, buckets, counts)
             self.total += int(counts.sum())
-            # In float64, for int64 has no room: exact below 2**53 ns, 104 days of waiting.
+            # In float64, because int64 could overflow; exact below 2**53 ns, which are 104 days.
             self.sum_ns += int(np.dot(values_ns.astype(np.float64), counts.astype(np.float64)))
         self.max_ns = max(self.max_ns, int(values_ns.max()))
 
     def quantile_s(self, quantile: float) -> float:
-        """The value in seconds at or below which `quantile` of the recorded values lie (nearest rank).
+        """Return the quantile in seconds (nearest rank).
 
         Raises:
-            ValueError: nothing was recorded.
+            ValueError: the histogram is empty.
 
         """
         if self.total == 0:
             raise ValueError("quantile of an empty histogram")
-        # 1e-9 keeps 0.999 * 1000 from becoming rank 1000 by a rounding error of the product.
+        # Subtracting 1e-9 keeps a rounding error from turning 0.999 * 1000 into rank 1000.
         rank = max(1, int(np.ceil(quantile * self.total - 1e-9)))
         bucket = self.first + int(np.searchsorted(np.cumsum(self.counts), rank))
         middle_ns = float(middles_ns(np.array([bucket]), _SUBBUCKET_BITS)[0])
@@ -93,17 +90,15 @@ class Histogram:
         """Exact maximum in seconds."""
         return self.max_ns / 1e9
 
-    def __getstate__(self) -> _State:
+    def __reduce__(self) -> tuple[type[Histogram], tuple[Counts, int, int, int, int]]:
         occurred = np.flatnonzero(self.counts)
         low, high = (int(occurred[0]), int(occurred[-1]) + 1) if occurred.size else (0, 0)
-        return smallest(self.counts[low:high]), self.first + low, self.total, self.sum_ns, self.max_ns
-
-    def __setstate__(self, state: _State) -> None:
-        self.counts, self.first, self.total, self.sum_ns, self.max_ns = state
+        counts = smallest(self.counts[low:high])
+        return Histogram, (counts, self.first + low, self.total, self.sum_ns, self.max_ns)
 
 
 def merged(histograms: list[Histogram]) -> Histogram:
-    """All counts of several histograms in one."""
+    """Combine several histograms into one."""
     result = Histogram()
     for histogram in histograms:
         result.counts[histogram.first : histogram.first + histogram.counts.size] += histogram.counts
@@ -114,21 +109,21 @@ def merged(histograms: list[Histogram]) -> Histogram:
 
 
 def smallest(counts: Counts) -> Counts:
-    """The same in the smallest type that holds it and can be added to others; none is negative."""
+    """Convert counts, none of them negative, to the smallest type that holds them and can be added to others."""
     kind = np.min_scalar_type(int(counts.max(initial=0)))
     return counts.astype(kind if kind.itemsize < counts.itemsize else counts.dtype)
 
 
 def buckets_of(values_ns: Nanoseconds, subbucket_bits: int) -> npt.NDArray[np.int64]:
-    """The bucket of each value, shape as given; `2**subbucket_bits` of them share an octave."""
-    # Zero has no logarithm; it shares the first bucket with 1 ns, below what any clock here resolves.
+    """Return the bucket of each value, in the same shape; an octave has `2**subbucket_bits` buckets."""
+    # Zero has no logarithm. It shares the first bucket with 1 ns, which is below the resolution of the clocks.
     bits = np.maximum(values_ns, 1).astype(np.float64).view(np.int64)
     buckets = (bits >> _MANTISSA_BITS - subbucket_bits) - (_BIAS << subbucket_bits)
     return np.asarray(np.minimum(buckets, OCTAVES << subbucket_bits))
 
 
 def middles_ns(buckets: npt.NDArray[np.int64], subbucket_bits: int) -> npt.NDArray[np.float64]:
-    """What each bucket stands for, shape as given; the last one stands for the maximum instead."""
+    """Return the middle of each bucket, in the same shape; the last bucket's middle has no meaning."""
     edges = np.stack([buckets, buckets + 1]) + (_BIAS << subbucket_bits)
     low, high = (edges << _MANTISSA_BITS - subbucket_bits).view(np.float64)
     return np.asarray((low + high) / 2)

@@ -1,4 +1,4 @@
-"""What a worker reports of a round. Plain picklable values."""
+"""Messages between the controller and its workers: assignments and reports, as plain picklable values."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from pytest_kafkaperf.scenario.scenario import Scenario
 
 @dataclass(slots=True, kw_only=True)
 class Produced:
-    """What one producer did. Counts of the window, unless they say otherwise."""
+    """The results of one producer. Counts are of the window unless stated otherwise."""
 
     producer: int = 0
     sent: int = 0
     acknowledged: int = 0
-    """With transactions: committed."""
+    """With transactions: committed records."""
     bytes: int = 0
-    """Keys and values of what was acknowledged."""
+    """Keys and values of acknowledged records."""
     aborted: int = 0
-    """Records of transactions that were aborted."""
+    """Records of aborted transactions."""
     failed: int = 0
-    """Records whose send failed for good, warm-up included."""
+    """Records that failed permanently, including the warm-up."""
     unknown: int = 0
-    """Of the failed, those that may stand in the log all the same."""
+    """Failed records that may be in the log nevertheless."""
     unknown_indexes: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    """Indexes of those, as long as they are not too many."""
+    """Indexes of the unknown records, up to a limit."""
     missing: int = 0
     """Records due in the window that were never sent."""
     late: int = 0
-    """Records sent more than `LATE_NS` after they could have been: the generator's doing."""
+    """Records that the generator sent more than `LATE_NS` later than possible."""
     behind: int = 0
-    """Records unsent at the end of the window although there was room for them."""
+    """Records unsent at the end of the window although the in-flight limit allowed them."""
     sent_late: int = 0
-    """Records sent after the end of the window, whatever held them."""
+    """Records sent after the end of the window, for any reason."""
     first_due_ns: int | None = None
     last_ack_ns: int | None = None
     latency: Histogram = field(default_factory=Histogram)
     delay: Histogram = field(default_factory=Histogram)
     acknowledged_by_partition: dict[int, int] = field(default_factory=dict)
-    """Warm-up and aborted transactions included: what must stand in the log."""
+    """Records that must be in the log, including the warm-up and aborted transactions."""
     markers_by_partition: dict[int, int] = field(default_factory=dict)
-    """Ends of transactions, each of which takes an offset in the log."""
+    """Transaction markers, each of which takes an offset in the log."""
     disordered: int = 0
-    """Records whose acknowledgement named an offset that is not beyond all before it: to be looked at."""
+    """Records acknowledged with an offset that is not greater than all before it; they call for an audit."""
     failures: dict[str, int] = field(default_factory=dict)
-    """Records by the error that ended them."""
+    """Failed records by error."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Consumed:
-    """What one consumer received: records due in the window."""
+    """The results of one consumer: records due in the window."""
 
     group: int = 0
     received: int = 0
@@ -68,36 +68,36 @@ class Consumed:
     last_ns: int | None = None
     latency: Histogram = field(default_factory=Histogram)
     unread: int = 0
-    """Records in the log beyond the position when the wait for the rest ended."""
+    """Records between the position and the end of the log when the wait for them ended."""
     total: int = 0
-    """Records received in all, warm-up included."""
+    """All received records, including the warm-up."""
     disordered: int = 0
-    """Records that did not continue those of their producer and partition: to be looked at."""
+    """Records that did not follow their predecessor of the same producer and partition; they call for an audit."""
     names: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    """Of what an application put out: which records it was made of (see `load.payload`), each once."""
+    """Origins of the records in an application's output (see `load.payload`), each once."""
     repeated: int = 0
-    """Of what an application put out: how much it had put out before."""
+    """Records in an application's output whose origin had come before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The clock of a machine of a Dask cluster, by which a worker there told instants."""
+    """The clock that a worker on a machine of a Dask cluster used."""
 
     name: str
-    """One for all processes of that machine."""
+    """Identifier that all processes of the machine share."""
     host: str
-    """The machine, for people."""
+    """Host name of the machine."""
     offset_ns: int
-    """What was added to it for the controller's time."""
+    """Offset that was added to it for the controller's time."""
     uncertainty_ns: int
-    """How far it may be, at most, from the one that all machines' clocks were compared with."""
+    """Largest possible difference from the clock that all machines' clocks were compared with."""
     is_here: bool
-    """Whether that machine is the controller's after all."""
+    """True if the worker ran on the controller's machine."""
 
 
 @dataclass(slots=True, kw_only=True)
 class WorkerReport:
-    """What one worker did."""
+    """The results of one worker."""
 
     worker: int
     produced: list[Produced] = field(default_factory=list)
@@ -105,23 +105,23 @@ class WorkerReport:
     produce_series: Series = field(default_factory=lambda: Series(0))
     """Acknowledgements, and produce latency by due time."""
     consume_series: Series = field(default_factory=lambda: Series(0))
-    """Receptions, and end-to-end latency by due time."""
+    """Received records, and end-to-end latency by due time."""
     cpu_s: float = 0.0
-    """User and system seconds of the process in the window."""
+    """User and system CPU seconds of the process in the window."""
     busy_ratio: float = 0.0
-    """Share of the window in which the process ran or waited for a core: near 1 it is the bottleneck."""
+    """Share of the window in which the process ran or waited for a core; near 1 it is the bottleneck."""
     notes: list[str] = field(default_factory=list)
-    """What the client library warned of, each once."""
+    """Warnings of the client library, each once."""
     clock: Clock | None = None
-    """None: the controller's own, of a worker that it started itself."""
+    """None if the worker ran beside the controller and used its clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShare:
-    """What one worker process had of a round, and what it took."""
+    """One worker process's share of a round, and the resources it used."""
 
     host: str | None
-    """Where it ran; None: beside the controller."""
+    """Host name; None if the process ran beside the controller."""
     producers: int
     consumers: int
     cpu_s: float
@@ -133,42 +133,42 @@ class WorkerShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What an audit of the log found: records, exactly."""
+    """Exact record counts from an audit of the log."""
 
     lost: int
-    """Acknowledged, and not in the log."""
+    """Acknowledged records that are not in the log."""
     duplicated: int
-    """In the log beyond once."""
+    """Additional copies of records in the log."""
     reordered: int
-    """In the log behind later ones of the same producer and partition."""
+    """Records that follow later ones of the same producer in their partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """What the workers of one round reported, and what the controller saw."""
+    """The reports of a round's workers, and the controller's observations."""
 
     workers: Sequence[WorkerReport]
     start_ns: int | None
-    """When the window opened; None when it never did."""
+    """Start of the window; None if it never opened."""
     drain_ns: int | None = None
-    """When production was over and the rest could be read; None when it never was."""
+    """Instant after production from which consumers read the rest; None if production did not finish."""
     problems: Sequence[Problem] = ()
     lag_max: int = 0
     lag_end: int = 0
     log_growth: Mapping[int, int] | None = None
-    """Offsets that the topic's log gained, by partition; None where it cannot be told."""
+    """Offsets added to the topic's log, by partition; None if unknown."""
     audit: Audit | str | None = None
-    """What the log really holds, or why it could not be looked at; None where counts leave no doubt."""
+    """Contents of the log, or the reason why no audit was possible; None if the counts agree."""
     samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)
     """Readings of the brokers, by broker."""
     unread: Sequence[str] = ()
-    """Why some of what brokers tell could not be read."""
+    """Reasons why some broker metrics could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()
-    """What the topic's partitions were like, each with its instant."""
+    """States of the topic's partitions, each with its instant."""
     actions: Sequence[tuple[int, str]] = ()
-    """What was done to brokers, each with its instant."""
+    """Actions on brokers during the round, each with its instant."""
     broken: bool = False
-    """The cluster or the workers are gone: no further round can run."""
+    """True if the cluster or the workers are gone, so that no further round can run."""
 
     @classmethod
     def failed(cls, kind: ProblemKind, error: Exception) -> LoadReport:
@@ -177,45 +177,45 @@ class LoadReport:
 
     @property
     def produced(self) -> list[Produced]:
-        """Of all producers."""
+        """Results of all producers."""
         return [part for worker in self.workers for part in worker.produced]
 
     @property
     def consumed(self) -> list[Consumed]:
-        """Of all consumers."""
+        """Results of all consumers."""
         return [part for worker in self.workers for part in worker.consumed]
 
     def acknowledged(self) -> dict[int, int]:
-        """Acknowledged records by partition, warm-up included: what must stand in the log."""
+        """Return the records that must be in the log, by partition, including the warm-up."""
         return _summed(part.acknowledged_by_partition for part in self.produced)
 
     def expected_growth(self) -> dict[int, int]:
-        """Offsets that the log must gain at least, by partition."""
+        """Return the minimum number of offsets that the log must gain, by partition."""
         return _summed(
             tally for part in self.produced for tally in (part.acknowledged_by_partition, part.markers_by_partition)
         )
 
     def received(self) -> dict[int, int]:
-        """Received records of the window by consumer group."""
+        """Return received records of the window by consumer group."""
         return _summed({part.group: part.received} for part in self.consumed)
 
     def unknown(self) -> int:
-        """Records that may stand in the log or not."""
+        """Return the number of records that may or may not be in the log."""
         return sum(part.unknown for part in self.produced)
 
     def disordered(self) -> int:
-        """Records whose acknowledgements were not in order."""
+        """Return the number of records that were acknowledged out of order."""
         return sum(part.disordered for part in self.produced)
 
     def log_differences(self) -> tuple[int, int]:
-        """How many records the log lacks, and has beyond what was acknowledged, partition by partition."""
+        """Return the numbers of records that the log lacks and has too many, summed over partitions."""
         expected, growth = self.expected_growth(), self.log_growth or {}
         gaps = [expected.get(part, 0) - growth.get(part, 0) for part in expected.keys() | growth.keys()]
         return sum(gap for gap in gaps if gap > 0), -sum(gap for gap in gaps if gap < 0)
 
     @property
     def in_doubt(self) -> bool:
-        """Whether counts leave open what the log holds: only an audit can tell."""
+        """True if counts disagree, so that only an audit can tell what the log holds."""
         disordered = self.disordered() + sum(part.disordered for part in self.consumed)
         return self.log_growth is not None and (
             self.log_differences() != (0, 0) or self.unknown() > 0 or disordered > 0
@@ -234,20 +234,20 @@ class Assignment:
     """One worker's part of one round."""
 
     worker: int
-    """Index of the worker: its row of the shared counters."""
+    """Index of the worker, which selects its row of the shared counters."""
     counters: str
-    """Path of the counters that all workers and the controller share."""
+    """Path of the shared counters."""
     bootstrap_servers: str
     access: Access
     topic: str
     group: str
-    """Name of the consumer groups, but for their numbers; and of transactional producers."""
+    """Prefix of consumer groups and transactional ids; a number follows."""
     scenario: Scenario
     read_partitions: int
-    """Of the topic that consumers read."""
+    """Partitions of the topic that consumers read."""
     producers: tuple[int, ...] = ()
-    """Which of the scenario's producers this worker runs."""
+    """Numbers of the scenario's producers that this worker runs."""
     consumers: tuple[int, ...] = ()
-    """The group of each consumer that this worker runs."""
+    """Group number of each consumer that this worker runs."""
     seed: int = 0
-    """Of the payload."""
+    """Seed of the payload."""

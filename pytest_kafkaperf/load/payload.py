@@ -1,9 +1,10 @@
-"""What records hold. Encoded ahead: any number of a template's first records is the body of a batch.
+"""The contents of records, encoded in advance: the first records of a template are the body of a batch.
 
-Where values have room for it, a tag stands in their head: 16 bytes, big-endian, when the record was due (ns of the
-monotonic clock), then its origin (producer in the upper 16 bits, index in the lower 48). Of what goes through an
-application it stands in a header, the last one, and values are left as they are. Every record has one where
-end-to-end time is measured or records have keys; otherwise the first of each batch has, for its batch to be known.
+If values are long enough, each begins with a tag of 16 bytes, big-endian: the due time of the record (ns of the
+monotonic clock) and its origin (producer in the upper 16 bits, index in the lower 48). For records that go through an
+application, the tag is the value of the last header, and values stay unchanged. Every record has a tag if end-to-end
+latency is measured or records have keys. Otherwise only the first record of each batch has one, which identifies the
+batch.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from pytest_kafkaperf.scenario.scenario import KEY_BYTES, TAG_BYTES, Scenario
 Int64s = npt.NDArray[np.int64]
 
 _MAX_POOL_BYTES = 32 << 20
-"""Of values and of templates that a worker keeps; one of each at least."""
+"""Memory limit of the values, and of the templates, that a worker keeps; it keeps at least one of each."""
 
 _TEMPLATES = 64
-"""Of values of one size."""
+"""Number of full batches for which a worker makes values if all have one size."""
 
 _MAX_TEMPLATES = 1024
 
 _DECK = 10_000
-"""Values of a size distribution: its weights hold to that part."""
+"""Number of values of a size distribution; it limits the precision of their proportions."""
 
 _MAX_SAMPLES_BYTES = 256 << 20
 
@@ -51,62 +52,61 @@ _NO_KEY = bytes(KEY_BYTES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """Encoded records, and where things stand in them; arrays of shape `(records,)`."""
+    """Encoded records and the positions of their parts, as arrays of shape `(records,)`."""
 
     body: bytes
     ends: Int64s
-    """Where each record ends."""
+    """End of each record."""
     sizes: Int64s
-    """Bytes of keys and values up to each record, it included."""
+    """Cumulative bytes of keys and values."""
     keys_at: Int64s
     tags_at: Int64s
-    """Where a tag goes: into the head of each value, or into the last header."""
+    """Position of each tag: the beginning of the value, or the last header's value."""
 
     @property
     def count(self) -> int:
-        """Records in it."""
+        """Number of records."""
         return self.ends.size
 
 
 class Payload:
-    """Values and templates of one worker; its producers share them, each beginning elsewhere.
+    """Values and templates of one worker; its producers share them, each with another start.
 
     Raises:
-        LoadError: the file of samples cannot be used.
+        LoadError: the file of samples is unusable.
 
     """
 
     def __init__(self, scenario: Scenario, *, seed: int) -> None:
-        self._random = random.Random(f"{seed}")  # noqa: S311 - a load, not a secret
         self._keyed = scenario.key is not None
         self.headers = scenario.all_headers
         self.tags_in_header = scenario.tags_in_header
         self._batch_size = scenario.batch_size
-        self.values = _Values(scenario, self._random).values()
-        """At least one."""
+        self.values = _values(scenario, random.Random(f"{seed}"))  # noqa: S311 - not for security
+        """Never empty."""
         self.tags_all = tags_every_record(scenario)
         sizes = {*map(len, self.values)}
         self.tagged = self.tags_in_header or min(sizes) >= TAG_BYTES
         self.largest = max(sizes)
-        """Bytes of the largest value."""
+        """Size in bytes of the largest value."""
         self._mixed = len(sizes) > 1
         kept = _MAX_POOL_BYTES // max(self._batch_size, self.largest)
         self._template = functools.lru_cache(maxsize=max(1, min(_MAX_TEMPLATES, kept)))(self._encoded)
         if scenario.consumers and not self.tagged:
             raise LoadError(
-                f"the samples in {scenario.payload} have values of less than {TAG_BYTES} B: with consumers, "
+                f"the samples in {scenario.payload} have values smaller than {TAG_BYTES} B: with consumers, "
                 f"end-to-end timing writes {TAG_BYTES} B into each; use longer samples, or consumers=0"
             )
 
     def template(self, start: int) -> Template:
-        """As many values from one on as a batch takes, encoded."""
+        """Return the encoded values from `start` on that fill a batch."""
         return self._template(start)
 
     def after(self, start: int, template: Template, used: int) -> int:
-        """Where the next batch begins, when so many records of the template at `start` were used.
+        """Return the start of the next batch, after `used` records of the template at `start`.
 
-        Each value follows the one before, so that batches that end early are as mixed as full ones. Where all are of
-        one size it does not matter which comes, and few starts serve for all batches.
+        Values of mixed sizes follow one another, so that batches that end early have the same mix as full ones. If all
+        values have one size, a few starts serve all batches.
         """
         if self._mixed:
             return (start + used) % len(self.values)
@@ -128,11 +128,9 @@ class Payload:
         )
 
     def _from(self, start: int) -> Iterator[bytes]:
-        """All values, again and again, from one on."""
-        place = start
-        while True:
-            yield self.values[place % len(self.values)]
-            place += 1
+        """Yield all values again and again, from `start` on."""
+        for position in itertools.count(start):
+            yield self.values[position % len(self.values)]
 
 
 class Stamp:
@@ -145,9 +143,9 @@ class Stamp:
     def body(
         self, template: Template, *, indexes: Int64s, dues_ns: Int64s | int, keys: Int64s | None
     ) -> bytes | bytearray:
-        """The template's first records as those of `indexes`, due at `dues_ns`.
+        """Return the template's first records with these indexes, due times and keys.
 
-        Indexes, due times where they differ, and keys are of shape `(records,)`.
+        `indexes`, `keys`, and `dues_ns` unless it is one instant for all, have shape `(records,)`.
         """
         count, payload = indexes.size, self._payload
         whole = template.body if count == template.count else template.body[: int(template.ends[count - 1])]
@@ -164,11 +162,11 @@ class Stamp:
         return body
 
     def tag(self, index: int, due_ns: int) -> bytes:
-        """The tag of one record."""
+        """Return the tag of one record."""
         return _TAG.pack(due_ns, (self._producer << 48) | (index & _INDEX_MASK))
 
     def tags(self, indexes: Int64s, dues_ns: Int64s | int) -> npt.NDArray[Any]:
-        """The tags of records, shape `(records, 2)`, big-endian."""
+        """Return the tags of records, shape `(records, 2)`, big-endian."""
         tags = np.empty((indexes.size, 2), dtype=">i8")
         tags[:, 0] = dues_ns
         tags[:, 1] = (self._producer << 48) | (indexes & _INDEX_MASK)
@@ -176,90 +174,82 @@ class Stamp:
 
 
 def tags_every_record(scenario: Scenario) -> bool:
-    """Whether each record has a tag, or the first of each batch only, whose records then follow one another."""
+    """Return True if each record has a tag; otherwise only the first of each batch has one.
+
+    In the latter case the indexes of a batch are consecutive.
+    """
     return scenario.consumers > 0 or scenario.key is not None or scenario.client == "record"
 
 
 def origin(named: Any) -> Any:
-    """Producer and index that the second half of a tag names, of a number or of each in an array.
+    """Return the producer and index in the second half of a tag, for a number or an array.
 
-    A warm-up record's index is below zero.
+    Records of the warm-up have negative indexes.
     """
     index = named & _INDEX_MASK
     return named >> 48, index - ((index >> 47) << 48)
 
 
 def names_of(producers: Int64s, indexes: Int64s) -> Int64s:
-    """One number a record, ascending with its index within a producer (an index has 48 bits, with its sign)."""
+    """Combine producer and index (48 bits, signed) into one number per record, in the order of indexes."""
     return (producers << 48) + indexes
 
 
 def _write(body: bytearray, places: Int64s, rows: npt.NDArray[Any]) -> None:
-    """Write each row's bytes at its place."""
+    """Write each row's bytes at its position."""
     data = rows.reshape(len(rows), -1).view(np.uint8)
     np.frombuffer(body, dtype=np.uint8)[places[:, None] + np.arange(data.shape[1])] = data
 
 
-class _Values:
-    """The values that a scenario asks for; tags are written into them later."""
-
-    def __init__(self, scenario: Scenario, source: random.Random) -> None:
-        self._scenario = scenario
-        self._random = source
-
-    def values(self) -> Sequence[bytes]:
-        """At least one; random ones that come again are far from each other, where no codec finds them."""
-        scenario = self._scenario
-        match scenario.payload:
-            case Samples() as samples:
-                return self._samples(Path(samples.path or samples.file), samples.delimiter.encode())
-            case "zeros":
-                make: Callable[[int], bytes] = bytes
-            case _:
-                make = self._random.randbytes
-        if len(scenario.record_sizes) > 1:
-            return self._deck(make)
+def _values(scenario: Scenario, source: random.Random) -> Sequence[bytes]:
+    """Return at least one value. Random values repeat at a distance beyond the reach of any codec."""
+    match scenario.payload:
+        case Samples() as samples:
+            values = _samples(Path(samples.path or samples.file), samples.delimiter.encode())
+            source.shuffle(values)
+            return values
+        case "zeros":
+            make: Callable[[int], bytes] = bytes
+        case _:
+            make = source.randbytes
+    if len(scenario.record_sizes) == 1:
         (size,) = scenario.record_sizes
         pool_bytes = min(_TEMPLATES * scenario.batch_size, _MAX_POOL_BYTES)
         return [make(size) for _ in range(max(1, pool_bytes // size))]
+    values, left_bytes = [], _MAX_POOL_BYTES
+    for size, share in scenario.record_sizes.items():  # large values repeat if memory is short
+        count = max(1, round(share * _DECK))
+        pool = [make(size) for _ in range(max(1, min(count, left_bytes // size)))]
+        left_bytes -= size * len(pool)
+        values += itertools.islice(itertools.cycle(pool), count)
+    source.shuffle(values)
+    return values
 
-    def _deck(self, make: Callable[[int], bytes]) -> Sequence[bytes]:
-        """Values of all sizes in the asked shares; the largest come again and again where memory is short."""
-        deck: list[bytes] = []
-        room_bytes = _MAX_POOL_BYTES
-        for size, share in self._scenario.record_sizes.items():
-            count = max(1, round(share * _DECK))
-            pool = [make(size) for _ in range(max(1, min(count, room_bytes // size)))]
-            room_bytes -= size * len(pool)
-            deck += itertools.islice(itertools.cycle(pool), count)
-        self._random.shuffle(deck)
-        return deck
 
-    def _samples(self, file: Path, delimiter: bytes) -> Sequence[bytes]:
-        try:
-            if file.stat().st_size > _MAX_SAMPLES_BYTES:
-                raise LoadError(f"the samples in {file} are too many: use at most {_MAX_SAMPLES_BYTES >> 20} MiB")
-            samples = [sample for sample in file.read_bytes().split(delimiter) if sample]
-        except OSError as error:
-            raise LoadError(f"cannot read the samples in {file}: {error.strerror}") from None
-        if not samples:
-            raise LoadError(f"no samples in {file}: it holds nothing but delimiters")
-        self._random.shuffle(samples)
-        return samples
+def _samples(file: Path, delimiter: bytes) -> list[bytes]:
+    try:
+        if file.stat().st_size > _MAX_SAMPLES_BYTES:
+            raise LoadError(f"the samples in {file} are too large; use at most {_MAX_SAMPLES_BYTES >> 20} MiB")
+        samples = [sample for sample in file.read_bytes().split(delimiter) if sample]
+    except OSError as error:
+        raise LoadError(f"cannot read the samples in {file}: {error.strerror}") from None
+    if not samples:
+        raise LoadError(f"no samples in {file}: it contains only delimiters")
+    return samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
-    """What the records of one round have in common."""
+    """Properties shared by the records of one round, which tell them from records of other applications."""
 
     producers: int
     warmup_ns: int
     is_application: bool = False
-    """Whether an application writes the topic, of records that it has read."""
+    """True if an application writes the topic, from records that it has read."""
 
     @classmethod
     def of(cls, scenario: Scenario) -> RecordFilter | None:
-        """None on a topic of the run's own, where all records are."""
+        """Create the filter of a scenario; None for the plugin's own topic, which holds no other records."""
         if scenario.topic is None:
             return None
         return cls(
@@ -269,7 +259,7 @@ class RecordFilter:
         )
 
     def part(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int) -> ReceivedBatch | None:
-        """What of a batch that was read by now is of the round whose window opens at `start_ns`."""
+        """Return the part of a batch read by `now_ns` that belongs to the round starting at `start_ns`, if any."""
         if not self.is_application:
             return batch if self.holds(batch, start_ns=start_ns, now_ns=now_ns) else None
         tags = batch.tags[self._plausible(batch.tags, start_ns, now_ns)]
@@ -278,9 +268,9 @@ class RecordFilter:
         return replace(batch, count=len(tags), tags=tags, size_bytes=round(batch.size_bytes * len(tags) / batch.count))
 
     def holds(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int, every: bool = True) -> bool:
-        """Whether a batch that was read by now is of the round whose window opens at `start_ns`.
+        """Return True if a batch read by `now_ns` belongs to the round starting at `start_ns`.
 
-        With `every` each record has a tag, else the first of each batch.
+        With `every`, each record has a tag; otherwise the first of each batch has.
         """
         if len(batch.tags) < batch.count:
             return False
@@ -290,7 +280,7 @@ class RecordFilter:
         dues_ns = tags[:, 0]
         producers, indexes = origin(tags[:, 1])
         first_ns = start_ns - self.warmup_ns
-        most = now_ns - first_ns  # records: one a nanosecond
+        most = now_ns - first_ns  # at most one record per nanosecond
         due = (dues_ns >= first_ns) & (dues_ns <= now_ns)
         named = (producers >= 0) & (producers < self.producers) & (indexes >= -most) & (indexes <= most)
         plausible: npt.NDArray[np.bool_] = due & named

@@ -27,13 +27,13 @@ from pytest_kafkaperf.load.worker import work
 DIED = "a worker process died: killed, out of memory, or crashed"
 
 _GIVE_UP_S = 5
-"""What idle processes get to end by themselves; then they are killed."""
+"""Time that idle processes get to end by themselves; then they are killed."""
 
 _MARGIN_NS = 20_000_000
 
 
 class Processes:
-    """Started once and used for every round of a test. Their counters are in a folder that they remove with it."""
+    """Worker processes for all rounds of a test; they remove the shared counters if the controller dies."""
 
     margin_ns = _MARGIN_NS
 
@@ -62,7 +62,7 @@ class Processes:
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> Iterator[Sequence[concurrent.futures.Future[WorkerReport]]]:
-        """Hand the assignments out; all processes see the counters themselves.
+        """Hand the assignments to the processes, which map the shared counters themselves.
 
         Raises:
             LoadError: a process has died before.
@@ -72,7 +72,7 @@ class Processes:
         yield self._submit(work, assignments)
 
     def audit(self, task: AuditTask) -> concurrent.futures.Future[Audit]:
-        """Let one of them look into the log.
+        """Have a process audit the log.
 
         Raises:
             LoadError: a process has died before.
@@ -82,7 +82,7 @@ class Processes:
 
     def _submit(self, function: Callable[[Any], Any], tasks: Sequence[object]) -> list[concurrent.futures.Future[Any]]:
         if self._executor is None:
-            raise RuntimeError("processes are used outside their `with` block")
+            raise RuntimeError("the worker processes are used outside their `with` block")
         try:
             with without_main(), interrupt_blocked():
                 self._futures = [self._executor.submit(function, task) for task in tasks]
@@ -93,9 +93,9 @@ class Processes:
 
 @contextlib.contextmanager
 def without_main() -> Iterator[None]:
-    """Hide `__main__` while processes are spawned, which is while assignments are submitted.
+    """Hide `__main__` while processes are spawned, which happens when assignments are submitted.
 
-    `multiprocessing` imports the parent's main module in each child: here pytest or the user's script, which a
+    `multiprocessing` imports the parent's main module in each child. Here that is pytest or the user's script, which a
     worker does not need, and which could start everything again.
     """
     main = sys.modules["__main__"]
@@ -107,8 +107,8 @@ def without_main() -> Iterator[None]:
 
 
 def _begin(folder: str) -> None:
-    """What a worker process does first."""
-    # The controller decides what becomes of the workers; see `_without_interrupt`.
+    """Initialise a worker process."""
+    # On Ctrl-C the controller ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -116,16 +116,16 @@ def _begin(folder: str) -> None:
 
 
 def _follow(sentinel: int, folder: str) -> None:
-    """End with the controller: a killed session leaves neither load nor files behind."""
+    """End this process when the controller ends, so that a killed session leaves neither load nor files behind."""
     multiprocessing.connection.wait([sentinel])
-    shutil.rmtree(folder, ignore_errors=True)  # all workers do
+    shutil.rmtree(folder, ignore_errors=True)  # every worker tries to
     os._exit(1)
 
 
 def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float) -> None:
-    """Let idle workers go by themselves within `patience_s`, kill the rest.
+    """Let idle processes end by themselves within `patience_s`, and kill the others.
 
-    The executor names its processes in a private attribute only (`kill_workers` is public from Python 3.14 on).
+    The executor has its processes in a private attribute only (`kill_workers` is public from Python 3.14 on).
     """
     processes = list((getattr(executor, "_processes", None) or {}).values())
     executor.shutdown(wait=False, cancel_futures=True)

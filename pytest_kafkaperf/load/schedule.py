@@ -1,8 +1,8 @@
-"""When records are due: index to instant and back, in integer nanoseconds. Pure arithmetic, no clock.
+"""The due times of records: conversion from index to instant and back, in integer nanoseconds, without a clock.
 
-Producer `p` of `P` makes every P-th record of the whole load, so its record `i` is record `i * P + p` of that: at a
-constant rate due at `start + (i * P + p) / rate`. Indexes below zero are the warm-up's: the same load, before the
-window opens.
+Producer `p` of `P` sends every P-th record of the whole load: its record `i` is record `i * P + p` of the load. At a
+constant rate that record is due at `start + (i * P + p) / rate`. Negative indexes belong to the warm-up, which is the
+same load before the window opens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.scenario.scenario import Scenario
 
 
-_INT64_ROOM = 1 << 62
+_INT64_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,39 +32,39 @@ class Schedule:
     """The due times of one producer."""
 
     start_ns: int
-    """The instant at which the window opens."""
+    """Instant at which the window opens."""
     rate: Fraction | Curve
-    """Records a second of the whole load, over all producers; or when each of them is due."""
+    """Records per second of the whole load, over all producers; a curve if the rate changes."""
     producer: int = 0
     producers: int = 1
 
     @classmethod
     def of(cls, rate: Rate, *, start_ns: int, producer: int = 0, producers: int = 1) -> Self:
-        """The schedule of a scenario's rate."""
+        """Create the schedule of a scenario's rate."""
         pace = Curve.of(rate) if isinstance(rate, tuple) else exact_rate(rate)
         return cls(start_ns=start_ns, rate=pace, producer=producer, producers=producers)
 
     def due_ns(self, index: int) -> int:
-        """When record `index` is due; never decreases with the index."""
+        """Return the due time of record `index`; it never decreases with the index."""
         rate, position = self.rate, index * self.producers + self.producer
         if isinstance(rate, Curve):
             return self.start_ns + rate.due_ns(position)
         return self.start_ns + position * NS_PER_S * rate.denominator // rate.numerator
 
     def due_between(self, first: int, count: int, *, stride: int = 1) -> npt.NDArray[np.int64]:
-        """Due times of the `count` records `first`, `first + stride`, ..., shape `(count,)`."""
+        """Return the due times of the `count` records `first`, `first + stride`, ..., shape `(count,)`."""
         rate, position, step = self.rate, first * self.producers + self.producer, self.producers * stride
         if isinstance(rate, Curve):
             return rate.due_between(position, count, stride=step) + self.start_ns
         position, step = position * NS_PER_S * rate.denominator, step * NS_PER_S * rate.denominator
-        if step * max(count, 1) + rate.numerator < _INT64_ROOM:
+        if step * max(count, 1) + rate.numerator < _INT64_LIMIT:
             base, rest = divmod(position, rate.numerator)
             offsets = (np.arange(count, dtype=np.int64) * step + rest) // rate.numerator
             return offsets + (self.start_ns + base)
         return np.fromiter((self.due_ns(first + k * stride) for k in range(count)), dtype=np.int64, count=count)
 
     def first_after(self, instant_ns: int) -> int:
-        """Index of the first record that is due after `instant_ns`; all before it are due by then."""
+        """Return the index of the first record due after `instant_ns`; all earlier records are due by then."""
         if isinstance(self.rate, Curve):
             return self._searched(instant_ns, self.rate.due_by(instant_ns - self.start_ns))
         # due(i) <= t  <=>  (i * P + p) * 1e9 / rate < t - start + 1
@@ -73,7 +73,7 @@ class Schedule:
         return -(-(bound - self.producer * unit) // (self.producers * unit))
 
     def _searched(self, instant_ns: int, position: int) -> int:
-        """As `first_after`, from a position of the whole load that is near: a few steps, and exact."""
+        """Return `first_after` exactly, in a few steps from a nearby position of the whole load."""
         index = (position - self.producer) // self.producers
         while self.due_ns(index) <= instant_ns:
             index += 1
@@ -83,14 +83,14 @@ class Schedule:
 
 
 def window_s(scenario: Scenario) -> float | None:
-    """Length of a round's window; None where it ends with its last record, whenever that is."""
+    """Return the length of a round's window; None if its last record ends it, so that its length is unknown."""
     if scenario.duration is not None or scenario.records is None or scenario.rate is None:
         return scenario.duration
     return Schedule.of(scenario.rate, start_ns=0).due_ns(scenario.records) / NS_PER_S
 
 
 def exact_rate(records_per_s: float) -> Fraction:
-    """A rate as a short fraction, off by at most one part in a million: the shorter, the faster `due_between`.
+    """Convert a rate to a short fraction, off by at most one part in a million; short ones make `due_between` fast.
 
     The rate of a scenario has been validated: above 0, at most 1e9.
     """
@@ -104,24 +104,25 @@ def exact_rate(records_per_s: float) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """When each record of the whole load is due, counted from the instant at which the window opens.
+    """The due time of each record of the whole load, relative to the opening of the window.
 
-    Before it the first rate holds, and after the last segment the rate in which that ends.
+    The first rate applies before the window, the last rate after the last segment.
     """
 
     pieces: tuple[_Piece, ...]
-    """The time before the window, each segment, and the time after them."""
+    """The time before the window, each segment, and the time after the last segment."""
     firsts: tuple[int, ...]
-    """Index of the first record of each piece but the one before the window."""
+    """Index of the first record of each piece, except for the piece before the window."""
     begins_ns: tuple[int, ...]
-    """When each of these pieces begins."""
+    """Start of each of these pieces."""
 
     @classmethod
     def of(cls, shape: Sequence[Segment]) -> Self:
-        """The curve of a shape."""
+        """Create the curve of a shape."""
         pieces, firsts, begins_ns = [_flat(shape[0].start, 0, Fraction(0))], [], []
         now_ns, due = 0, Fraction(0)
-        for segment in shape:
+        last = Segment(start=shape[-1].end, end=shape[-1].end, seconds=None)
+        for segment in (*shape, last):
             firsts.append(math.ceil(due))
             begins_ns.append(now_ns)
             if segment.seconds is None:
@@ -131,18 +132,14 @@ class Curve:
             more = (Fraction(segment.start) + Fraction(segment.end)) / 2 * length_ns / NS_PER_S
             pieces.append(_line(segment, (now_ns, now_ns + length_ns), (due, due + more)))
             now_ns, due = now_ns + length_ns, due + more
-        else:
-            firsts.append(math.ceil(due))
-            begins_ns.append(now_ns)
-            pieces.append(_flat(shape[-1].end, now_ns, due))
         return cls(pieces=tuple(pieces), firsts=tuple(firsts), begins_ns=tuple(begins_ns))
 
     def due_ns(self, index: int) -> int:
-        """When record `index` is due; never decreases with the index."""
+        """Return the due time of record `index`; it never decreases with the index."""
         return self.pieces[bisect.bisect_right(self.firsts, index)].due_ns(index)
 
     def due_between(self, first: int, count: int, *, stride: int) -> npt.NDArray[np.int64]:
-        """Due times of the `count` records `first`, `first + stride`, ..., shape `(count,)`: those of `due_ns`."""
+        """Return `due_ns` of the `count` records `first`, `first + stride`, ..., shape `(count,)`."""
         dues = np.empty(count, dtype=np.int64)
         done = 0
         while done < count:
@@ -156,7 +153,7 @@ class Curve:
         return dues
 
     def due_by(self, offset_ns: int) -> int:
-        """How many records are due by then, but for rounding: a few records more or less."""
+        """Return the approximate number of records due by then; rounding may make it a few records off."""
         return self.pieces[bisect.bisect_right(self.begins_ns, offset_ns)].due_by(offset_ns)
 
 
@@ -166,15 +163,15 @@ class _Piece:
 
     anchor_ns: int
     whole: int
-    """Records due by the anchor: whole ones..."""
+    """Complete records due by the anchor."""
     part: float
-    """...and what remains of one."""
+    """Remaining fraction of a record due by the anchor."""
     rate: float
-    """At the anchor, in records a second."""
+    """Rate at the anchor, in records per second."""
     slope: float
-    """What the rate gains by each second away from the anchor; at least 0."""
+    """Increase of the rate per second away from the anchor; at least 0."""
     sign: int
-    """+1: the piece stands after its anchor; -1: before it."""
+    """+1 if the piece follows its anchor, -1 if it precedes it."""
 
     def due_ns(self, index: int) -> int:
         records = self.sign * (float(index - self.whole) - self.part)
@@ -193,7 +190,7 @@ class _Piece:
         return self.whole + math.floor(self.part + self.sign * records)
 
     def _elapsed_ns(self, records: Any, sqrt: Callable[[Any], Any]) -> Any:
-        """One formula for a number and for an array: each step is rounded the same way (IEEE 754)."""
+        """Compute the time since the anchor for a number or an array; both round each step the same way (IEEE 754)."""
         return 2e9 * records / (self.rate + sqrt(self.rate * self.rate + 2 * self.slope * records))
 
 

@@ -1,7 +1,7 @@
-"""Shared counters: how the controller and its workers meet, and how progress is seen.
+"""Shared counters, through which the controller and its workers synchronise and report progress.
 
-A small memory-mapped file of int64 cells, each with one writer. Aligned 64-bit stores are whole on every platform
-that CPython supports, so nothing locks, and a worker that dies cannot leave a lock behind.
+They are a small memory-mapped file of int64 cells, each with one writer. Aligned 64-bit stores are atomic on every
+platform that CPython supports. Therefore no locks are needed, and a worker that dies cannot leave one behind.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import Self
 
 
 class WorkerState(IntEnum):
-    """How far a worker is."""
+    """Progress of a worker through a round."""
 
     STARTING = 0
     READY = 1
-    """Clients are connected, consumers have their partitions and positions."""
+    """Clients are connected; consumers have their partitions and positions."""
     PRODUCED = 2
-    """All its producers have sent their records and know what became of them."""
+    """All producers of the worker have sent their records and know the outcome of each."""
     DONE = 3
-    """Its consumers have read what there is. None leaves its group before all are: the others would lose positions."""
+    """All consumers of the worker have read what is there. They stay in their groups until all workers are done,
+    because the partitions of a consumer that leaves would move to others."""
 
 
 class _Control(IntEnum):
@@ -32,43 +33,43 @@ class _Control(IntEnum):
 
 
 class Counter(IntEnum):
-    """What a worker tells while it runs."""
+    """Values that a worker publishes while it runs."""
 
     STATE = 0
     ASSIGNED = 1
-    """Partitions that its consumers hold."""
+    """Partitions assigned to the worker's consumers."""
     SENT = 2
     SETTLED = 3
-    """Records whose send ended, well or not."""
+    """Records with a known outcome: acknowledged or failed."""
     VISIBLE = 4
-    """Records that consumers are to receive, as far as it is known."""
+    """Records that consumers are expected to receive, as far as known."""
     P99_NS = 5
-    """Of the produce latency in the last whole second; 0 where it is not known."""
+    """Produce latency p99 of the last complete second; 0 if unknown."""
     RECEIVED = 6
-    """Records that consumers of the first group received; each further group has the next cell."""
+    """Records received by consumers of the first group; the following cells are for the other groups."""
 
 
 CONTROLLER = -1
-"""The number of the controller's row."""
+"""Number of the controller's row."""
 
 _LINE = 8
-"""Cells of a cache line: rows are whole lines, so that workers do not slow each other down."""
+"""Cells per cache line. Each row fills whole lines, so that workers do not slow each other down."""
 
 
 class SharedCounters:
-    """The controller's row and one row a worker."""
+    """One row for the controller and one for each worker."""
 
     def __init__(self, path: str | Path, *, groups: int = 1) -> None:
         self.path = str(path)
         self.groups = groups
-        """Consumer groups."""
+        """Number of consumer groups."""
         self._width = -(-(Counter.RECEIVED + groups) // _LINE) * _LINE
         self._map: mmap.mmap | None = None
         self._cells: memoryview[int] | None = None
 
     @classmethod
     def create(cls, path: str | Path, workers: int, *, groups: int = 1) -> SharedCounters:
-        """Make the file, all zero."""
+        """Create the file with all cells zero."""
         counters = cls(path, groups=groups)
         Path(path).write_bytes(bytes((workers + 1) * counters._width * 8))
         return counters
@@ -91,65 +92,61 @@ class SharedCounters:
         """Write one cell of a worker's row."""
         self._open[(worker + 1) * self._width + cell] = value
 
-    def read(self, worker: int, cell: int) -> int:
-        """Read one cell of a worker's row."""
-        return self._open[(worker + 1) * self._width + cell]
-
     def read_row(self, worker: int) -> list[int]:
-        """All cells of a row, for counters elsewhere: the state first, so that the others are as new at least."""
+        """Return a row to copy to another machine; reads the state first, so that no other cell is older."""
         return self._open[(worker + 1) * self._width : (worker + 2) * self._width].tolist()
 
     def write_row(self, worker: int, cells: Sequence[int]) -> None:
-        """Write the row of counters elsewhere, the state last: who sees it sees what led to it."""
+        """Write a row from another machine; writes the state last, so that no other cell is older."""
         first = (worker + 1) * self._width
         for cell in reversed(range(self._width)):
             self._open[first + cell] = cells[cell]
 
     def total(self, cell: int) -> int:
-        """The sum of a cell over all workers."""
+        """Return the sum of a cell over all workers."""
         return sum(self._open[self._width + cell :: self._width])
 
     def most(self, cell: int) -> int:
-        """The largest of a cell over all workers."""
+        """Return the largest value of a cell over all workers."""
         return max(self._open[self._width + cell :: self._width])
 
     def received(self) -> list[int]:
-        """Records received, by consumer group."""
+        """Return the records received, by consumer group."""
         return [self.total(Counter.RECEIVED + group) for group in range(self.groups)]
 
     def all_reached(self, state: WorkerState) -> bool:
-        """Whether every worker is at least that far."""
+        """Return True if every worker has reached the state."""
         return all(read >= state for read in self._open[self._width + Counter.STATE :: self._width])
 
     def start_at(self, start_ns: int) -> None:
-        """Give all workers the instant at which the window opens."""
+        """Publish the instant at which the window opens."""
         self._open[_Control.START_NS] = start_ns
 
     @property
     def start_ns(self) -> int | None:
-        """The instant at which the window opens, once it is known."""
+        """The instant at which the window opens; None until the controller has set it."""
         return self._open[_Control.START_NS] or None
 
     def stop(self) -> None:
-        """Tell all workers to give up and report what they have."""
+        """Tell all workers to stop and to report what they have."""
         self._open[_Control.STOP] = 1
 
     @property
     def stopped(self) -> bool:
-        """Whether the round was given up."""
+        """True after the controller has stopped the round."""
         return bool(self._open[_Control.STOP])
 
     def all_produced(self, drain_ns: int) -> None:
-        """Tell consumers that nothing more will come: from that instant on read to the end offsets and report."""
+        """Tell consumers that production is over: from `drain_ns` on they read to the end offsets and report."""
         self._open[_Control.DRAIN_NS] = drain_ns
 
     @property
     def drain_ns(self) -> int | None:
-        """The instant from which on the rest is read, once all producers are done."""
+        """The instant from which consumers read the rest of the log; None until all producers are done."""
         return self._open[_Control.DRAIN_NS] or None
 
     @property
     def _open(self) -> memoryview[int]:
         if self._cells is None:
-            raise RuntimeError("the board is used outside its `with` block")
+            raise RuntimeError("the shared counters are used outside their `with` block")
         return self._cells

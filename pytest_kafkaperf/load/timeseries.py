@@ -1,12 +1,11 @@
-"""What happened when in one round, for plots: events a second and their latency, mergeable and bounded in memory.
+"""Time series of one round for plots: events per second and their latency, mergeable and bounded in memory.
 
-Time is cut into intervals of one second that are counted from the round's start; those before it, the warm-up, are
-negative. Where a round would take more than 600 of them, intervals double and neighbours become one. As they stay
-aligned on the start, series of different intervals can be merged, and it makes no difference in which order anything
-was recorded or merged.
+A series divides time into intervals of one second, counted from the start of the window; warm-up intervals have
+negative indexes. If a round needs more than 600 intervals, the interval doubles and neighbours are combined. Intervals
+stay aligned with the start, so that series of different intervals can be merged, in any order.
 
-Latencies are kept per interval in log-linear buckets at most 1/64 of their value wide: a quantile is off by at most
-0.8 %. What a threshold judges comes from `Histogram`; this is for looking at.
+Each interval keeps latencies in log-linear buckets at most 1/64 of their value wide, so that a quantile is off by at
+most 0.8 %. Thresholds use `Histogram`; a series is only for plots.
 """
 
 from __future__ import annotations
@@ -18,71 +17,61 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.histogram import OCTAVES, buckets_of, middles_ns, smallest
+from pytest_kafkaperf.load.histogram import OCTAVES, Counts, Nanoseconds, buckets_of, middles_ns, smallest
 
 MAX_INTERVALS = 600
 _SUBBUCKET_BITS = 6
 
-Nanoseconds = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64]
-
 
 class Curves(TypedDict):
-    """A series as plain lists, one entry an interval, without gaps. Seconds; None where nothing was recorded."""
+    """A series as plain lists, one entry per interval, without gaps. Times are seconds; None means no value."""
 
     interval_s: int
     first_s: float
-    """When the first interval begins; the round does at 0."""
+    """Start of the first interval, relative to the start of the window."""
     count: list[float]
-    """Events a second. The outer intervals may be cut short by what the round did, and are not corrected for it."""
+    """Events per second. The round may cut the first and the last interval short; they are not corrected for that."""
     p50: list[float | None]
     p99: list[float | None]
     max: list[float | None]
 
 
-def _none() -> Counts:
-    return np.zeros(0, dtype=np.int64)
-
-
-def _no_latencies() -> Counts:
-    return np.zeros((0, 0), dtype=np.int64)
-
-
 @dataclass(slots=True, eq=False)
 class Series:
-    """Events and latencies of one round; grows by `count` and `record`, is combined by `merged`.
+    """Events and latencies of one round; `count` and `record` add values, `merged` combines series.
 
-    One that was pickled comes back with its counts in as few bytes as they need: within a second most take one or two.
+    Pickling converts latency counts to the smallest sufficient type: most counts of a second take one or two bytes.
     """
 
     start_ns: int
     interval_s: int = 1
     first: int = 0
-    """Index of the first interval that is kept; interval 0 begins at the start."""
-    events: Counts = field(default_factory=_none)
+    """Index of the first interval that is kept; interval 0 begins at the start of the window."""
+    events: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Shape `(intervals,)`."""
-    max_ns: Nanoseconds = field(default_factory=_none)
+    max_ns: Nanoseconds = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Shape `(intervals,)`."""
     first_bucket: int = 0
-    latencies: Counts = field(default_factory=_no_latencies)
-    """Shape `(intervals, buckets)`; only buckets from the lowest to the highest that occurred."""
+    latencies: Counts = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    """Shape `(intervals, buckets)`; only buckets from the lowest to the highest used one."""
 
     def count(self, instants_ns: Nanoseconds, counts: Counts | None = None) -> None:
-        """Add events at `instants_ns`, shape `(n,)`; `counts` of the same shape says how many each stands for."""
+        """Add events at `instants_ns`, shape `(n,)`; `counts`, same shape, gives the number of events at each."""
         if instants_ns.size == 0:
             return
         low, high, places = self._places(instants_ns)
         self.events[low:high] += _tally(places, counts, high - low)
 
     def record(self, instants_ns: Nanoseconds, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
-        """Add latencies, shape `(n,)`, each to the interval of its instant; `counts` says how often each occurred.
+        """Add latencies of shape `(n,)`, each to the interval of its instant; `counts` gives the number of occurrences.
 
-        A negative latency is a bug of the clock's use, never of the load: it raises.
+        Raises:
+            ValueError: a latency is negative, which is a bug in the use of the clock and never an effect of the load.
+
         """
         if values_ns.size == 0:
             return
-        lowest_ns = int(values_ns.min())
-        if lowest_ns < 0:
+        if (lowest_ns := int(values_ns.min())) < 0:
             raise ValueError(f"negative latency: {lowest_ns} ns")
         buckets = buckets_of(values_ns, _SUBBUCKET_BITS)
         left, right = int(buckets.min()), int(buckets.max()) + 1
@@ -96,7 +85,7 @@ class Series:
         np.maximum.at(self.max_ns[low:high], places, values_ns)
 
     def curves(self) -> Curves:
-        """The series as lists, for a report."""
+        """Convert the series to lists for a report."""
         totals = self.latencies.sum(axis=1)
         return Curves(
             interval_s=self.interval_s,
@@ -108,14 +97,14 @@ class Series:
         )
 
     def recent_ns(self, quantile: float) -> int | None:
-        """Of the latencies of the last interval that is over; None where there are none."""
+        """Return a quantile of the latencies in the last complete interval; None if it has none."""
         last = replace(self, events=self.events[-2:-1], max_ns=self.max_ns[-2:-1], latencies=self.latencies[-2:-1])
         totals = last.latencies.sum(axis=1)
-        return int(last._quantiles_ns(totals, quantile)[0]) if totals.any() else None  # noqa: SLF001 - one of ours
+        return int(last._quantiles_ns(totals, quantile)[0]) if totals.any() else None  # noqa: SLF001 - of this class
 
     def add(self, other: Series) -> None:
-        """Add all of a series of the same start; `other` stays as it is."""
-        added = replace(other)  # its arrays are never written to, only replaced
+        """Add all of `other`, a series with the same start; `other` does not change."""
+        added = replace(other)  # a shallow copy: the code below replaces its arrays and never writes to them
         added.coarsen(self.interval_s)
         self.coarsen(added.interval_s)
         self._cover(added.first, added.first + added.events.size)
@@ -129,16 +118,12 @@ class Series:
         left = added.first_bucket - self.first_bucket
         self.latencies[low:high, left : left + added.latencies.shape[1]] += added.latencies
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**state, "latencies": smallest(self.latencies)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
+    def __reduce__(self) -> tuple[type[Series], tuple[Any, ...]]:
+        small = replace(self, latencies=smallest(self.latencies))
+        return Series, tuple(getattr(small, each.name) for each in fields(small))
 
     def coarsen(self, interval_s: int) -> None:
-        """Double the interval until it is at least so long."""
+        """Double the interval until it is at least `interval_s`."""
         while self.interval_s < interval_s:
             self._pad(self.first & 1, 0)
             self._pad(0, self.events.size & 1)
@@ -149,8 +134,8 @@ class Series:
             self.latencies = np.add(self.latencies[0::2], self.latencies[1::2], dtype=np.int64)
 
     def _quantiles_ns(self, totals: Counts, quantile: float) -> npt.NDArray[np.float64]:
-        """By nearest rank, shape `(intervals,)`; meaningless where nothing was recorded."""
-        # 1e-9 keeps 0.99 * 100 from becoming rank 100 by a rounding error of the product.
+        """Return quantiles by nearest rank, shape `(intervals,)`; values of empty intervals have no meaning."""
+        # Subtracting 1e-9 keeps a rounding error from turning 0.99 * 100 into rank 100.
         ranks = np.maximum(1, np.ceil(quantile * totals - 1e-9))
         below = np.cumsum(self.latencies, axis=1) < ranks[:, np.newaxis]
         buckets = self.first_bucket + below.sum(axis=1)
@@ -158,13 +143,17 @@ class Series:
         return np.where(buckets == OCTAVES << _SUBBUCKET_BITS, self.max_ns, middles)
 
     def _places(self, instants_ns: Nanoseconds) -> tuple[int, int, npt.NDArray[np.int64]]:
-        """Which of the kept intervals the instants are in, and where between these each of them is; makes room."""
+        """Extend the series to cover the instants, and locate them.
+
+        Returns the positions of the first and past the last covered interval, and for each instant the position
+        relative to the first.
+        """
         first, last = (
             (int(end) - self.start_ns) // (self.interval_s * NS_PER_S) for end in (instants_ns.min(), instants_ns.max())
         )
         doublings = self._cover(first, last + 1)
         first, last = first >> doublings, last >> doublings
-        if first == last:  # as nearly always
+        if first == last:  # the usual case, which is cheaper
             places = np.zeros(instants_ns.shape, dtype=np.int64)
         else:
             interval_ns = self.interval_s * NS_PER_S
@@ -172,7 +161,7 @@ class Series:
         return first - self.first, last + 1 - self.first, places
 
     def _cover(self, first: int, stop: int) -> int:
-        """Keep intervals `first` to `stop`, too; returns how often the interval had to be doubled for that."""
+        """Extend the series to intervals `first` to `stop`; return how often the interval had to double."""
         if first == stop:
             return 0
         if self.events.size:
@@ -207,15 +196,15 @@ class Series:
 
 
 def merged(parts: list[Series]) -> Series:
-    """All of several series of one round in one.
+    """Merge several series of one round.
 
     Raises:
-        ValueError: there are none, or they do not begin at one instant.
+        ValueError: the list is empty, or the starts differ.
 
     """
     starts = {part.start_ns for part in parts}
     if len(starts) != 1:
-        raise ValueError(f"only series of one start can be merged, these have {len(starts)}")
+        raise ValueError(f"cannot merge series with {len(starts)} different starts; all must have one")
     result = Series(starts.pop())
     for part in parts:
         result.add(part)
@@ -225,7 +214,7 @@ def merged(parts: list[Series]) -> Series:
 def _tally(cells: npt.NDArray[np.int64], counts: Counts | None, size: int) -> Counts:
     if counts is None:
         return np.bincount(cells, minlength=size)
-    # Weights are summed in float64: exact below 2**53.
+    # numpy sums weights in float64, which is exact below 2**53.
     return np.bincount(cells, counts, minlength=size).astype(np.int64)
 
 

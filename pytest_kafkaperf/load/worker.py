@@ -1,4 +1,4 @@
-"""The worker: one picklable function, assignment in, report out."""
+"""A worker: one picklable function that takes an assignment and returns a report."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenario.scenario import RECORDS_TIMEOUT_S, Scenario
 
 DRAIN_TIMEOUT_S = 30
-"""Bound of reading what is left after production, and of sending what was due in the window."""
+"""Time limit for reading what is left after production, and for sending the last records of the window."""
 _CONNECT_TIMEOUT_S = 20
-"""Bound of connecting one client and of joining its group."""
+"""Time limit for connecting one client and joining its group."""
 _START_TIMEOUT_S = 90
-"""Bound of waiting for the start instant: the other workers connect meanwhile."""
+"""Time limit of the wait for the start instant, during which the other workers connect."""
 _SETTLE_MARGIN_S = 5
 _TICK_S = 0.05
 _READY_TICK_S = 0.01
@@ -49,30 +49,30 @@ def work(assignment: Assignment) -> WorkerReport:
     """Run one worker's part of one round.
 
     Raises:
-        LoadError: a client could not connect or join its group; the text says which and why.
+        LoadError: a client could not connect or join its group; the text names the client and the reason.
 
     """
     adapt(assignment.scenario, reader_of(assignment.scenario))
     gc.collect()
-    gc.freeze()  # what is here stays: later collections need not look at it
+    gc.freeze()  # these objects stay; later collections skip them
     with Notes() as notes, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(LoadWorker(assignment, notes).run())
 
 
 def settle_timeout_s(scenario: Scenario) -> float:
-    """Bound of waiting for the fate of what was sent."""
+    """Return the time limit of the wait for outstanding records."""
     request_ms: int = scenario.producer_config.get("request_timeout_ms", REQUEST_TIMEOUT_S * 1000)
     return request_ms / 1000 + _SETTLE_MARGIN_S
 
 
 def longest_s(scenario: Scenario) -> float:
-    """Bound of sending the records of a window, from its start on: what is not sent then is missing."""
+    """Return the time limit for sending a window's records, from its start; records not sent by then are missing."""
     length_s = window_s(scenario)
     return RECORDS_TIMEOUT_S if length_s is None else length_s + max(length_s, DRAIN_TIMEOUT_S / 2)
 
 
 class LoadWorker:
-    """Holds what the parts of one worker share."""
+    """State shared by the parts of one worker."""
 
     def __init__(self, assignment: Assignment, notes: Notes) -> None:
         self._assignment = assignment
@@ -96,43 +96,41 @@ class LoadWorker:
 
     @contextlib.asynccontextmanager
     async def _clients(self) -> AsyncIterator[None]:
-        """Start all clients at once, and stop them at once.
+        """Start all clients concurrently, and stop them concurrently.
 
-        Members that join one after the other would each make the group start again, and where a cluster is gone,
-        each stop takes its whole bound.
+        Members that join one by one would each trigger a rebalance. If a cluster is gone, each stop takes its full time
+        limit.
         """
         assignment, scenario = self._assignment, self._scenario
         servers, config = assignment.bootstrap_servers, assignment.access.arguments()
+        topic, prefix = scenario.output_topic or assignment.topic, assignment.group
         payload = Payload(scenario, seed=assignment.seed) if assignment.producers else None
         largest = payload.largest if payload else 0
-        read_topic = scenario.output_topic or assignment.topic
         try:
             writers = {
-                number: make_producer(
-                    scenario, servers, config, transactional_id=f"{assignment.group}-{number}", largest=largest
-                )
+                number: make_producer(scenario, servers, config, transactional_id=f"{prefix}-{number}", largest=largest)
                 for number in assignment.producers
             }
             readers = [
-                (group, make_consumer(scenario, read_topic, f"{assignment.group}-{group}", servers, config))
+                (group, make_consumer(scenario, topic, f"{prefix}-{group}", servers, config))
                 for group in assignment.consumers
             ]
         except (AssertionError, TypeError, ValueError) as error:
-            refused = f"aiokafka refuses the settings of a client: {type(error).__name__}: {error}"
-            raise LoadError(f"{refused}; check producer_config and consumer_config") from None
+            rejected = f"aiokafka rejects the client configuration: {type(error).__name__}: {error}"
+            raise LoadError(f"{rejected}; check producer_config and consumer_config") from None
         connecting = [_connect(self._start_writer(client), f"producer {n}", servers) for n, client in writers.items()]
         connecting += [_connect(client.start(), "a consumer", servers) for _, client in readers]
         try:
-            await _together(connecting)
+            await _gather(connecting)
             if payload is not None:
                 self._producers = [self._producer(number, client, payload) for number, client in writers.items()]
             self._consumers = [
                 Consumer(
                     client,
                     group=group,
-                    on_received=functools.partial(self._post_received, group),
-                    missing=functools.partial(self._missing, group),
-                    own=RecordFilter.of(scenario),
+                    counters=self._counters,
+                    on_received=functools.partial(self._publish_received, group),
+                    record_filter=RecordFilter.of(scenario),
                 )
                 for group, client in readers
             ]
@@ -155,23 +153,23 @@ class LoadWorker:
             topic=self._assignment.topic,
             payload=payload,
             seed=self._assignment.seed,
-            on_visible=self._post_visible,
+            on_visible=self._add_visible,
         )
 
     async def _start_instant(self, counters: SharedCounters) -> int | None:
-        """Be ready, and wait for the instant at which the window opens; None when the round is given up before.
+        """Report readiness and wait for the start of the window; return None if the controller stops the round.
 
-        The group may still hand partitions to members that come later, so positions are settled again and again.
+        Sets positions repeatedly, because a rebalance may still assign partitions to members that join later.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while (start_ns := counters.start_ns) is None:
-            held = [await consumer.settle_position() for consumer in self._consumers]
-            self._tell(Counter.ASSIGNED, sum(held))
-            self._tell(Counter.STATE, WorkerState.READY)
+            assigned = [await consumer.settle_position() for consumer in self._consumers]
+            self._publish(Counter.ASSIGNED, sum(assigned))
+            self._publish(Counter.STATE, WorkerState.READY)
             if counters.stopped:
                 return None
             if time.monotonic() > deadline:
-                raise LoadError(f"no start instant within {_START_TIMEOUT_S} s")
+                raise LoadError(f"the controller did not start the round within {_START_TIMEOUT_S} s")
             await asyncio.sleep(_READY_TICK_S)
         return start_ns
 
@@ -181,10 +179,10 @@ class LoadWorker:
         report.produce_series, report.consume_series = Series(start_ns), Series(start_ns)
         watch = asyncio.ensure_future(self._watch(counters, start_ns, meter, report.produce_series))
         try:
-            await _together([self._produce(report, start_ns, meter), self._consume(report, counters, start_ns)])
+            await _gather([self._produce(report, start_ns, meter), self._consume(report, start_ns)])
             if not self._producers:
                 report.cpu_s, report.busy_ratio = meter.read()
-            self._tell(Counter.STATE, WorkerState.DONE)
+            self._publish(Counter.STATE, WorkerState.DONE)
             if self._consumers:
                 await self._until_all_are_done(counters)
         finally:
@@ -192,7 +190,7 @@ class LoadWorker:
 
     async def _produce(self, report: WorkerReport, start_ns: int, meter: _Meter) -> None:
         with contextlib.ExitStack() as alarms:
-            report.produced = await _together(
+            report.produced = await _gather(
                 [
                     producer.run(
                         self._window(start_ns, number),
@@ -205,20 +203,14 @@ class LoadWorker:
             )
         if self._producers:
             report.cpu_s, report.busy_ratio = meter.read()
-        self._post()
-        self._tell(Counter.STATE, WorkerState.PRODUCED)
+        self._publish_sent()
+        self._publish(Counter.STATE, WorkerState.PRODUCED)
 
-    async def _consume(self, report: WorkerReport, counters: SharedCounters, start_ns: int) -> None:
-        report.consumed = await _together(
+    async def _consume(self, report: WorkerReport, start_ns: int) -> None:
+        backlog = self._scenario.consume == "backlog"
+        report.consumed = await _gather(
             [
-                consumer.run(
-                    start_ns,
-                    report.consume_series,
-                    backlog=self._scenario.consume == "backlog",
-                    drain_ns=lambda: counters.drain_ns,
-                    stopped=lambda: counters.stopped,
-                    drain_s=DRAIN_TIMEOUT_S,
-                )
+                consumer.run(start_ns, report.consume_series, backlog=backlog, drain_s=DRAIN_TIMEOUT_S)
                 for consumer in self._consumers
             ]
         )
@@ -230,25 +222,23 @@ class LoadWorker:
 
     def _window(self, start_ns: int, number: int) -> Window:
         scenario = self._scenario
-        duration_ns = None if scenario.duration is None else round(scenario.duration * NS_PER_S)
         return Window(
             start_ns=start_ns,
             warm_from_ns=start_ns - round(scenario.warmup * NS_PER_S),
-            end_ns=None if duration_ns is None else start_ns + duration_ns,
+            end_ns=None if scenario.duration is None else start_ns + round(scenario.duration * NS_PER_S),
             records=None
             if scenario.records is None
             else records_of_producer(scenario.records, number, scenario.producers),
         )
 
     async def _watch(self, counters: SharedCounters, start_ns: int, meter: _Meter, series: Series) -> None:
-        """Post progress; end the load when the controller says so or its time is up."""
+        """Publish progress; end the load when the controller stops it or its time is up."""
         last_ns = start_ns + round(longest_s(self._scenario) * NS_PER_S)
-        measuring = False
-        second = 0
+        measuring, second = False, 0
         while True:
-            self._post()
-            if second != (second := (now_ns() - start_ns) // NS_PER_S):  # once a second, for some microseconds
-                self._tell(Counter.P99_NS, series.recent_ns(0.99) or 0)
+            self._publish_sent()
+            if second != (second := (now_ns() - start_ns) // NS_PER_S):  # once a second; takes some microseconds
+                self._publish(Counter.P99_NS, series.recent_ns(0.99) or 0)
             if not measuring and now_ns() >= start_ns:
                 meter.start()
                 measuring = True
@@ -259,29 +249,25 @@ class LoadWorker:
                     producer.abandon()
             await asyncio.sleep(_TICK_S)
 
-    def _tell(self, cell: int, value: int) -> None:
+    def _publish(self, cell: int, value: int) -> None:
         self._counters.write(self._assignment.worker, cell, value)
 
-    def _post(self) -> None:
+    def _publish_sent(self) -> None:
         ledgers = [producer.ledger for producer in self._producers]
-        self._tell(Counter.SENT, sum(ledger.sent for ledger in ledgers))
-        self._tell(Counter.SETTLED, sum(ledger.answered for ledger in ledgers))
+        self._publish(Counter.SENT, sum(ledger.sent for ledger in ledgers))
+        self._publish(Counter.SETTLED, sum(ledger.answered for ledger in ledgers))
 
-    def _post_visible(self, count: int) -> None:
+    def _add_visible(self, count: int) -> None:
         self._visible += count
-        self._tell(Counter.VISIBLE, self._visible)
+        self._publish(Counter.VISIBLE, self._visible)
 
-    def _missing(self, group: int) -> int:
-        """How many of the records that all workers have written a group has not received."""
-        return self._counters.total(Counter.VISIBLE) - self._counters.received()[group]
-
-    def _post_received(self, group: int) -> None:
+    def _publish_received(self, group: int) -> None:
         received = sum(consumer.report.total for consumer in self._consumers if consumer.report.group == group)
-        self._tell(Counter.RECEIVED + group, received)
+        self._publish(Counter.RECEIVED + group, received)
 
 
 class _Meter:
-    """CPU seconds of this process, and how busy it was, since `start`."""
+    """CPU time and utilisation of this process since `start`."""
 
     def __init__(self) -> None:
         self.start()
@@ -290,7 +276,7 @@ class _Meter:
         self._since_ns, self._cpu_s, self._runnable_ns = now_ns(), time.process_time(), _runnable_ns()
 
     def read(self) -> tuple[float, float]:
-        """CPU seconds, and the share of the time in which the process ran or waited for a core."""
+        """Return CPU seconds, and the share of time in which the process ran or waited for a core."""
         elapsed_ns = max(1, now_ns() - self._since_ns)
         cpu_s = time.process_time() - self._cpu_s
         runnable_ns = _runnable_ns()
@@ -300,7 +286,7 @@ class _Meter:
 
 
 def _runnable_ns() -> int | None:
-    """Time that the main thread ran or waited for a core (Linux, Documentation/scheduler/sched-stats.rst)."""
+    """Return the time the main thread ran or waited for a core (Linux, Documentation/scheduler/sched-stats.rst)."""
     try:
         running, waiting, _ = Path("/proc/self/schedstat").read_text(encoding="ascii").split()
     except (OSError, ValueError):
@@ -309,7 +295,7 @@ def _runnable_ns() -> int | None:
 
 
 async def _connect(starting: Coroutine[Any, Any, None], name: str, servers: str) -> None:
-    """Start a client within a bound."""
+    """Start a client within a time limit."""
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             await starting
@@ -319,8 +305,8 @@ async def _connect(starting: Coroutine[Any, Any, None], name: str, servers: str)
         raise LoadError(f"{name} could not connect to {servers}: {type(error).__name__}: {error}") from None
 
 
-async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Like `asyncio.gather`, but when one fails, the others are cancelled and ended before it is told."""
+async def _gather(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run coroutines like `asyncio.gather`, but if one fails, cancel the others and await them first."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
@@ -331,15 +317,14 @@ async def _together(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Uvloop where it is installed: 10 to 25 % less CPU a record."""
+    """Return uvloop's factory if uvloop is installed: it takes 10 to 25 % less CPU per record."""
     try:
-        import uvloop  # noqa: PLC0415 - absent on Windows
+        from uvloop import new_event_loop  # noqa: PLC0415 - absent on Windows
     except ImportError:
         return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
+    return new_event_loop
 
 
 def records_of_producer(records: int, number: int, producers: int) -> int:
-    """How many of `records` fall to producer `number`."""
+    """Return the number of `records` that producer `number` sends."""
     return records // producers + (number < records % producers)

@@ -166,7 +166,7 @@ def session() -> list[Result]:
             "test_lost_broker",
             "lost == 0",
             measured=[],
-            problems=["round 1: no record was acknowledged for 15 s while 300 were on their way: the cluster is down"],
+            problems=["round 1: no record was acknowledged for 15 s while 300 were outstanding: the cluster is down"],
         ),
         result("test_counts", "errors == 0", "lost == 0", warnings=("broker 2 left at 1.2 s",)),
         result("test_bare"),

@@ -189,7 +189,7 @@ def workers() -> list[psutil.Process]:
 
 
 @pytest.fixture
-def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """What is left in the folder of temporary files, which is the test's own."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return lambda: sorted(path.name for path in tmp_path.iterdir())

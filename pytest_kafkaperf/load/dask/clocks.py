@@ -1,7 +1,7 @@
-"""Clocks of several machines: how far each is from one that all are compared with, and how well that is known.
+"""The clocks of several machines: their offsets from a common clock, and the uncertainty of these offsets.
 
-A machine's clock is read by asking the other for its time, again and again: the answer was given between question and
-answer, so that half of the shortest round trip is all that it can be off (RFC 5905, section 10).
+A machine reads the common clock by repeated requests for its time. The response is created between request and arrival,
+so that the error is at most half of the shortest round trip (RFC 5905, section 10).
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from pathlib import Path
 from pytest_kafkaperf.load.messages import Clock
 
 DRIFT_NS = 5_000_000
-"""What clocks may go apart in a round before a record that seems to come before it was due is a mistake of ours."""
+"""Tolerated drift between clocks during a round. A record that seems to arrive even earlier reveals a bug."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One machine's clock against the one that all are compared with."""
+    """One machine's clock compared with the common clock."""
 
     name: str
-    """Of the clock: one for all processes of that machine."""
+    """Identifier of the clock, which all processes of the machine share."""
     host: str
-    """The machine, for people."""
+    """Host name of the machine."""
     offset_ns: int
-    """What is to be added to it for the other's time."""
+    """Offset to add to this clock for the common clock's time."""
     uncertainty_ns: int
-    """How far that may be off, at most."""
+    """Largest possible error of the offset."""
 
     def until(self, end: Reading | None) -> Reading:
-        """The same for a time at whose end it was read again: what it has moved since is not known any better."""
+        """Return the reading with the uncertainty after a round, at whose end the clock was read again, if it was."""
         if end is None:
             return self
         moved_ns = abs(end.offset_ns - self.offset_ns)
         return dataclasses.replace(self, uncertainty_ns=max(self.uncertainty_ns, moved_ns + end.uncertainty_ns))
 
     def clock(self, controller: Reading) -> Clock:
-        """What a worker there is to go by."""
+        """Return the clock for a worker of that machine, relative to the controller's."""
         return Clock(
             name=self.name,
             host=self.host,
@@ -52,44 +52,40 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One question for the time: when it was sent and answered by our clock, and what the other said."""
+    """One request for the common time: sent and received by the own clock, answered by the common clock."""
 
     sent_ns: int
-    told_ns: int
+    remote_ns: int
     received_ns: int
 
 
 def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str) -> Reading:
-    """By the exchange with the shortest round trip; exact where `common`, the clock that was asked, is this one."""
+    """Compute a reading from the exchange with the shortest round trip; exact if `common` is the same clock."""
     if name == common:
         return Reading(name=name, host=host, offset_ns=0, uncertainty_ns=0)
     best = min(exchanges, key=lambda one: one.received_ns - one.sent_ns)
     return Reading(
         name=name,
         host=host,
-        offset_ns=best.told_ns - (best.sent_ns + best.received_ns) // 2,
+        offset_ns=best.remote_ns - (best.sent_ns + best.received_ns) // 2,
         uncertainty_ns=-(-(best.received_ns - best.sent_ns) // 2),
     )
 
 
 def by_clock(readings: Iterable[Reading]) -> dict[str, Reading]:
-    """The best reading of each clock: processes of one machine must not differ in what they take it for."""
-    best: dict[str, Reading] = {}
-    for one in readings:
-        known = best.get(one.name)
-        if known is None or one.uncertainty_ns < known.uncertainty_ns:
-            best[one.name] = one
-    return best
+    """Return the best reading of each clock, so that all processes of a machine use the same one."""
+    worst_first = sorted(readings, key=lambda one: one.uncertainty_ns, reverse=True)
+    return {one.name: one for one in worst_first}
 
 
 def tolerated_ns(clock: Clock, clocks: Iterable[Clock]) -> int:
-    """How much too early another machine's record may seem to come by this clock; 0 where all go by one."""
+    """Return how early another machine's record may seem to arrive by this clock; 0 if all workers share one clock."""
     others = [one.uncertainty_ns for one in clocks if one.name != clock.name]
     return clock.uncertainty_ns + max(others) + DRIFT_NS if others else 0
 
 
 def spread(readings: Mapping[str, Reading], shares: int) -> list[str]:
-    """Which of the addresses gets each share: a machine gets another one when all have one."""
+    """Return the address of each share; no machine gets a second share before every machine has one."""
     machines: dict[str, list[str]] = {}
     for address in sorted(readings):
         machines.setdefault(readings[address].name, []).append(address)
@@ -100,15 +96,18 @@ def spread(readings: Mapping[str, Reading], shares: int) -> list[str]:
 
 
 def clock_name() -> str:
-    """What processes have in common whose monotonic clocks are one, and no others (Linux: time_namespaces(7))."""
+    """Return an identifier that exactly those processes share that share a monotonic clock.
+
+    On Linux a time namespace changes that clock (time_namespaces(7)).
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         namespace = Path("/proc/self/ns/time")
         return f"{boot} {namespace.readlink()}" if namespace.is_symlink() else boot
     except OSError:
-        return f"{uuid.getnode():x}"  # of the network card: no other machine has it
+        return f"{uuid.getnode():x}"  # the network card's address, unique to this machine
 
 
 def host_name() -> str:
-    """How this machine is called, for people."""
+    """Return the name of this machine."""
     return socket.gethostname()

@@ -1,8 +1,9 @@
-"""A worker process that another program started: on a machine of a Dask cluster, beside the Dask worker.
+"""A worker process started by another program: on a machine of a Dask cluster, by the Dask worker.
 
-The load does not run in a thread of the Dask worker: that has an event loop, a garbage collector and other work of its
-own, and as a daemonic process it may not use `multiprocessing`. The task comes by stdin, which stays open: when that
-closes, who started this process is gone. The outcome goes into a file. This module imports little: it starts often.
+The load does not run in a thread of the Dask worker, because that has an event loop, a garbage collector and other
+tasks, and as a daemonic process it cannot use `multiprocessing`. The process reads its task from stdin, which stays
+open: when it closes, the parent has ended. The process writes the outcome to a file. This module has few imports,
+because it starts often.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _LENGTH = struct.Struct(">Q")
 
 _OUTCOME = "outcome"
 
-_WORDS = "words"
+_OUTPUT = "output"
 
 _START = "import sys; from pytest_kafkaperf.load.dask.hosted import main; main(sys.argv[1])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What to do, and by which clock."""
+    """A function to call, its argument, and the clock to use."""
 
     function: Callable[[Any], Any]
     argument: Any
@@ -45,23 +46,23 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutcome:
-    """What came of it: a value, or why there is none."""
+    """The result of a task: a value, or the reason why there is none."""
 
     value: Any = None
     problem: str | None = None
 
 
 def start(task: Task, folder: str | Path) -> subprocess.Popen[bytes]:
-    """Start a process that does the task; it finds the modules that this one does."""
-    with (Path(folder) / _WORDS).open("wb") as words:
-        process = subprocess.Popen(  # noqa: S603 - this Python, and our own words
+    """Start a process for the task; it finds the same modules as this process."""
+    with (Path(folder) / _OUTPUT).open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - this Python with fixed arguments
             [sys.executable, "-P", "-c", _START, str(folder)],
             stdin=subprocess.PIPE,
-            stdout=words,
-            stderr=words,
+            stdout=output,
+            stderr=output,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            # A terminal's Ctrl-C is for who started it. Not a session of its own: Linux would give it a share of the
-            # machine of its own, too (sched(7), autogroup), and on a busy one the load would be faster than it is.
+            # Ctrl-C in a terminal is for the parent. A new session would do, too, but Linux would give it a CPU share
+            # of its own (sched(7), autogroup), and the load would be faster than usual on a busy machine.
             process_group=0 if os.name == "posix" else None,
         )
     content = pickle.dumps(task)
@@ -70,29 +71,29 @@ def start(task: Task, folder: str | Path) -> subprocess.Popen[bytes]:
         process.stdin.write(_LENGTH.pack(len(content)) + content)
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # it died at once, which `last_words` are of
+        pass  # the process died at once; `last_words` returns its reason
     return process
 
 
 def last_words(folder: str | Path) -> str:
-    """The last line that a process wrote, and where it wrote none, nothing."""
-    lines = (Path(folder) / _WORDS).read_text(encoding="utf-8", errors="replace").split("\n")
+    """Return the last line that a process has written, or an empty string."""
+    lines = (Path(folder) / _OUTPUT).read_text(encoding="utf-8", errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def read_outcome(folder: str | Path) -> TaskOutcome | None:
-    """What came of the task; None of a process that died before."""
+    """Return the outcome of the task; None if the process died before."""
     try:
         content = (Path(folder) / _OUTCOME).read_bytes()
     except FileNotFoundError:
         return None
-    outcome: TaskOutcome = pickle.loads(content)  # noqa: S301 - our own process wrote it, into a folder of this user's alone
+    outcome: TaskOutcome = pickle.loads(content)  # noqa: S301 - written by our own process, into a private folder
     return outcome
 
 
 def main(folder: str) -> None:
-    """Do what stdin says, and write the outcome whole or not at all."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller decides what becomes of it
+    """Run the task from stdin, and write its outcome atomically."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller ends this process
     stdin = sys.stdin.buffer
     (length,) = _LENGTH.unpack(stdin.read(_LENGTH.size))
     content = stdin.read(length)
@@ -103,22 +104,22 @@ def main(folder: str) -> None:
     unfinished.replace(path)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # the thread reads until the pipe closes, and would hold up an ordinary end
+    os._exit(0)  # the thread reads until the pipe closes, which would delay a normal exit
 
 
 def _done(content: bytes) -> TaskOutcome:
     try:
-        task: Task = pickle.loads(content)  # noqa: S301 - from who started this process
+        task: Task = pickle.loads(content)  # noqa: S301 - written by the parent process
         set_clock(offset_ns=task.offset_ns, uncertainty_ns=task.uncertainty_ns)
         return TaskOutcome(value=task.function(task.argument))
     except LoadError as error:
         return TaskOutcome(problem=str(error))
-    except Exception as error:  # noqa: BLE001 - whatever ended a worker must stand in the report
+    except Exception as error:  # noqa: BLE001 - the report must name any cause
         return TaskOutcome(problem=f"failed: {type(error).__name__}: {error}\n{traceback.format_exc().strip()}")
 
 
 def _follow(stdin: IO[bytes], folder: str) -> None:
-    """End with who started this: no load goes on that nobody waits for."""
+    """End this process when its parent ends, so that no load continues unattended."""
     stdin.read()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)

@@ -1,7 +1,7 @@
-"""Shared counters kept alike on several machines, through the Dask scheduler, which all of them reach.
+"""Synchronisation of shared counters between machines, through the Dask scheduler, which all of them reach.
 
-Each party hands its row in and takes those of the others. Who is silent for long is taken for lost; and when the
-controller is, so is the round.
+Each party sends its row and receives the rows of the others. A party that is silent for long counts as lost. If the
+controller is lost, the round ends.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 
 TICK_S = 0.05
-"""Between two looks at the meeting: as old is what is seen of other machines, and once more from here to there."""
+"""Interval of synchronisation. Values from other machines are up to two intervals old, plus the network latency."""
 
 SILENT_S = 8.0
-"""A party that was not heard for so long is lost."""
+"""A party that has not sent its row for this long is lost."""
 
 BEGIN_S = 30.0
-"""Bound of a Dask worker's beginning with its share."""
+"""Time limit for a Dask worker to start its share."""
 
 
 class SyncState:
-    """One round, or one audit: who takes part, and what they told last."""
+    """The parties of one round or one audit, and their last rows."""
 
     def __init__(self, addresses: list[str], *, now_s: float) -> None:
         self.addresses = addresses
-        """Of the Dask worker that has each share."""
+        """Address of the Dask worker of each share."""
         self.gone: set[str] = set()
-        """Those that the scheduler has lost since."""
+        """Addresses of Dask workers that the scheduler has lost since."""
         self._opened_s = self._controller_s = now_s
         self._rows: dict[int, tuple[int, list[int]]] = {}
         self._attempts: dict[int, str] = {}
-        self._heard_s: dict[int, float] = {}
+        self._seen_s: dict[int, float] = {}
 
     def control(self, cells: list[int], *, now_s: float) -> dict[str, Any]:
-        """What the controller gets for its row: those of the workers, and the shares that are lost, with why."""
+        """Take the controller's row; return the workers' rows, and the lost shares with reasons."""
         self._controller_s = now_s
         self._rows[CONTROLLER] = (0, cells)
         rows = [[worker, *row] for worker, row in self._rows.items() if worker != CONTROLLER]
@@ -56,96 +56,97 @@ class SyncState:
         return {"rows": rows, "lost": list(lost.items())}
 
     def share(self, worker: int, attempt: str, at_ns: int, cells: list[int], *, now_s: float) -> dict[str, Any]:
-        """What a worker gets for its row: all the others; nothing where nobody waits for it any more.
+        """Take a worker's row; return all others, or `over` if the worker must end.
 
-        A second attempt at a share is somebody's idea of repair, and would be load that nobody measures.
+        A second attempt at a share must end: a Dask cluster may repeat tasks, but nothing would measure their load.
         """
-        again = self._attempts.setdefault(worker, attempt) != attempt
-        if again or now_s - self._controller_s > SILENT_S:
+        if self._attempts.setdefault(worker, attempt) != attempt or now_s - self._controller_s > SILENT_S:
             return {"over": True}
-        self._heard_s[worker] = now_s
+        self._seen_s[worker] = now_s
         self._rows[worker] = (at_ns, cells)
-        return {"rows": [[other, told] for other, (_, told) in self._rows.items() if other != worker]}
+        return {"rows": [[other, row] for other, (_, row) in self._rows.items() if other != worker]}
 
     def _lost(self, worker: int, now_s: float) -> str | None:
         if self.addresses[worker] in self.gone:
-            return "left"
-        if worker in self._heard_s:
-            return "silent" if now_s - self._heard_s[worker] > SILENT_S else None
-        return "busy" if now_s - self._opened_s > BEGIN_S else None
+            return "was lost: killed, out of memory, or cut off from the scheduler"
+        if worker not in self._seen_s and now_s - self._opened_s > BEGIN_S:
+            return f"did not start within {BEGIN_S:.0f} s: it is busy with other tasks; use a dedicated Dask cluster"
+        if now_s - self._seen_s.get(worker, now_s) > SILENT_S:
+            return f"did not answer for {SILENT_S:.0f} s: its machine or the network is down"
+        return None
 
 
 class SchedulerSync(SchedulerPlugin):
-    """All meetings of one controller. It is there for as long as the controller is, and leaves nothing behind."""
+    """The scheduler's side, for all rounds of one controller. It ends with the controller and removes itself."""
 
     def __init__(self, name: str, client: str) -> None:
         self.name = name
-        """Of the messages to it, and of the plugin."""
+        """Name of the plugin and of its message handler."""
         self._client = client
-        """Which of the scheduler's clients the controller is."""
+        """Identifier of the controller among the scheduler's clients."""
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Begin to answer."""
+        """Register the message handler."""
         self._scheduler = scheduler
-        self._meetings: dict[str, SyncState] = {}
+        self._states: dict[str, SyncState] = {}
         scheduler.handlers[self.name] = self._answer
 
     def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:
-        """Remember that a worker has left; one that takes its address is another."""
+        """Record that a worker has left; a later worker with the same address is another one."""
         del scheduler, stimulus_id
-        for meeting in self._meetings.values():
-            meeting.gone.add(worker)
+        for state in self._states.values():
+            state.gone.add(worker)
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """End with the controller, however it ended."""
+        """Remove the plugin when the controller ends in any way."""
         del scheduler
         if client == self._client:
             self._close()
 
-    def _answer(self, do: str, meeting: str = "", **told: Any) -> dict[str, Any]:
-        """What messages get."""
+    def _answer(self, do: str, sync_id: str = "", **message: Any) -> dict[str, Any]:
+        """Answer one message."""
         now_s = time.monotonic()
         match do:
             case "clock":
                 return {"name": clock_name(), "at_ns": time.monotonic_ns()}
             case "open":
-                opened = self._meetings[meeting] = SyncState(told["addresses"], now_s=now_s)
-                opened.gone = {address for address in opened.addresses if address not in self._scheduler.workers}
+                state = self._states[sync_id] = SyncState(message["addresses"], now_s=now_s)
+                state.gone = {address for address in state.addresses if address not in self._scheduler.workers}
             case "end":
-                self._meetings.pop(meeting, None)
+                self._states.pop(sync_id, None)
             case "leave":
                 self._close()
-            case "control" if meeting in self._meetings:
-                return self._meetings[meeting].control(**told, now_s=now_s)
-            case "share" if meeting in self._meetings:
-                return self._meetings[meeting].share(**told, now_s=now_s)
+            case "control" if sync_id in self._states:
+                return self._states[sync_id].control(**message, now_s=now_s)
+            case "share" if sync_id in self._states:
+                return self._states[sync_id].share(**message, now_s=now_s)
             case _:
                 return {"over": True}
         return {}
 
     def _close(self) -> None:
-        self._meetings.clear()
+        self._states.clear()
         self._scheduler.handlers.pop(self.name, None)
         self._scheduler.plugins.pop(self.name, None)
 
 
 ANSWER_S = 10
-"""Bound of any question to the scheduler or, through it, to all workers."""
+"""Time limit of a request to the scheduler or, through it, to all workers."""
 
 
 class CounterSync:
-    """Keeps the counters here like those elsewhere, in a thread, and ends what is lost; else that alone."""
+    """A thread that synchronises the controller's counters, if any, and fails the futures of lost workers."""
 
     def __init__(
         self,
         ask: Callable[..., dict[str, Any]],
-        meeting: str,
+        sync_id: str,
         counters: SharedCounters | None,
         futures: Sequence[Future[Any]],
         names: Sequence[str],
     ) -> None:
         self._ask = ask
-        self._meeting = meeting
+        self._sync_id = sync_id
         self._counters = counters
         self._futures = futures
         self._names = names
@@ -166,20 +167,20 @@ class CounterSync:
         while not self._closing.wait(TICK_S):
             cells = [] if self._counters is None else self._counters.read_row(CONTROLLER)
             try:
-                answer = self._ask(do="control", meeting=self._meeting, cells=cells)
+                answer = self._ask(do="control", sync_id=self._sync_id, cells=cells)
             except LoadError as error:
                 if time.monotonic() - self._answered_s > SILENT_S:
                     self._fail(range(len(self._futures)), str(error))
                 continue
             self._answered_s = time.monotonic()
             if answer.get("over"):
-                self._fail(range(len(self._futures)), "the Dask scheduler has been started again")
+                self._fail(range(len(self._futures)), "the Dask scheduler has restarted")
                 return
-            self._put(answer["rows"])
-            for worker, why in answer["lost"]:
-                self._fail([worker], _loss(self._names[worker], why))
+            self._write(answer["rows"])
+            for worker, reason in answer["lost"]:
+                self._fail([worker], f"the Dask worker {self._names[worker]} {reason}")
 
-    def _put(self, rows: Sequence[Sequence[Any]]) -> None:
+    def _write(self, rows: Sequence[Sequence[Any]]) -> None:
         if self._counters is None:
             return
         for worker, at_ns, cells in rows:
@@ -189,44 +190,32 @@ class CounterSync:
 
     def _fail(self, workers: Sequence[int], reason: str) -> None:
         for worker in workers:
-            with contextlib.suppress(InvalidStateError):  # it has reported
+            with contextlib.suppress(InvalidStateError):  # the worker has reported already
                 self._futures[worker].set_exception(LoadError(reason))
 
 
-def _loss(name: str, why: str) -> str:
-    match why:
-        case "left":
-            return f"the Dask worker {name} was lost: killed, out of memory, or cut off from the scheduler"
-        case "silent":
-            return f"the Dask worker {name} was not heard of for {SILENT_S:.0f} s: its machine or the network is down"
-        case _:
-            return (
-                f"the Dask worker {name} did not begin within {BEGIN_S:.0f} s: it has other work; use a Dask cluster "
-                "that does nothing else meanwhile"
-            )
-
-
 _KEPT = 200
-"""Of a worker; some seconds: rows of a machine that is silent for longer wait for nobody."""
+"""Number of rows kept per worker, enough for some seconds. If a machine is silent for longer, older rows are
+dropped."""
 
 Row = tuple[int, Sequence[int]]
-"""Instant, and cells."""
+"""Instant and cells."""
 
 
 class AlignedCounters:
-    """The latest rows of all workers."""
+    """The latest rows of all workers, aligned in time."""
 
     def __init__(self) -> None:
         self._known: dict[int, collections.deque[Row]] = {}
 
     def add(self, worker: int, at_ns: int, cells: Sequence[int]) -> None:
-        """Take a row, unless it is known already."""
+        """Add a row unless it is known already."""
         known = self._known.setdefault(worker, collections.deque(maxlen=_KEPT))
         if not known or at_ns > known[-1][0]:
             known.append((at_ns, cells))
 
     def together(self) -> dict[int, list[int]]:
-        """All rows as of the last instant that is known of everyone; states and the like as new as they are."""
+        """Return all rows as of the last instant known of every running worker; states are the newest ones."""
         running = [known[-1][0] for known in self._known.values() if known[-1][1][Counter.STATE] < WorkerState.DONE]
         at_ns = min(running, default=None)
         return {
@@ -235,7 +224,7 @@ class AlignedCounters:
 
 
 def _as_of(at_ns: int, known: collections.deque[Row]) -> list[int]:
-    """The newest row with the counts of records that it had at that instant, in proportion between two rows."""
+    """Return the newest row with its record counts at that instant, interpolated between two rows."""
     newest = [*known[-1][1]]
     later = next((number for number, (instant_ns, _) in enumerate(known) if instant_ns > at_ns), None)
     if later is None:

@@ -1,4 +1,4 @@
-"""A Dask task: it starts a worker process on its machine, and keeps the counters there like those elsewhere."""
+"""A Dask task: it starts a worker process on its machine and synchronises the shared counters there."""
 
 from __future__ import annotations
 
@@ -20,82 +20,81 @@ from distributed.worker import Worker, secede
 from pytest_kafkaperf.load.dask.clocks import Exchange, Reading, clock_name, host_name, reading
 from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome, last_words, read_outcome, start
 from pytest_kafkaperf.load.dask.sync import SILENT_S, TICK_S
+from pytest_kafkaperf.load.processes import DIED
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 
 _EXCHANGES = 20
-"""Questions for the time; the one with the shortest way counts."""
+"""Number of requests for the time, of which the one with the shortest round trip counts."""
 
-_OVER = "the round was over before its worker was"
+_OVER = "the round ended before its worker"
 
 _ENDING_S = 10
-"""What processes that are told to stop get on their machine, before they are killed."""
+"""Time limit for a stopped process to end; then it is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerTask:
-    """What one Dask task is to do. Its repr is in Dask's logs."""
+    """The input of one Dask task. Its repr appears in Dask's logs."""
 
-    point: str
-    meeting: str
+    handler: str
+    sync_id: str
     worker: int
     task: Task = dataclasses.field(repr=False)
     groups: int | None
-    """Of the shared counters; None: the task has none."""
+    """Consumer groups of the shared counters; None if the task has no counters."""
     workers: int
 
 
 def run_worker_task(worker_task: WorkerTask, samples: bytes | None) -> TaskOutcome:
-    """What a Dask task does, on the machine of its Dask worker."""
+    """Run a worker process on the machine of the Dask worker that executes this task."""
     worker = get_worker()
-    secede()  # other shares of the load may wait for this thread's place
-    with tempfile.TemporaryDirectory(prefix="kafkaperf-board-") as folder, contextlib.ExitStack() as stack:
+    secede()  # frees this thread's place for other shares
+    with tempfile.TemporaryDirectory(prefix="kafkaperf-counters-") as folder, contextlib.ExitStack() as stack:
         counters = None
         if worker_task.groups is not None:
             counters = stack.enter_context(
-                SharedCounters.create(Path(folder) / "board", worker_task.workers, groups=worker_task.groups)
+                SharedCounters.create(Path(folder) / "counters", worker_task.workers, groups=worker_task.groups)
             )
         host = _Host(worker, worker_task, counters)
         if host.is_over():
             return TaskOutcome(problem=_OVER)
         process = start(_localised(worker_task.task, folder, samples, counters), folder)
         try:
-            over = host.follow(process)
+            problem = host.follow(process)
         finally:
             process.kill()
             process.communicate()
-        if over is not None:
-            return TaskOutcome(problem=over)
+        if problem is not None:
+            return TaskOutcome(problem=problem)
         words = last_words(folder)
-        return read_outcome(folder) or TaskOutcome(
-            problem=f"a worker process died: killed, out of memory, or crashed{f' ({words})' if words else ''}"
-        )
+        return read_outcome(folder) or TaskOutcome(problem=f"{DIED}{f' ({words})' if words else ''}")
 
 
-async def tell(scheduler: Any, point: str, **message: Any) -> Any:
-    """Tell the meeting point something, and get its answer."""
-    return await getattr(scheduler, point)(**message)
+async def send(scheduler: Any, handler: str, **message: Any) -> Any:
+    """Send a message to the scheduler's message handler, and return its answer."""
+    return await getattr(scheduler, handler)(**message)
 
 
-async def exchanges(scheduler: Any, point: str) -> tuple[list[Exchange], str]:
-    """Ask the scheduler for its time; the exchanges, and the name of its clock."""
-    asked, name = [], ""
+async def exchanges(scheduler: Any, handler: str) -> tuple[list[Exchange], str]:
+    """Ask the scheduler for its time repeatedly; return the exchanges and the name of its clock."""
+    found, name = [], ""
     for _ in range(_EXCHANGES):
         sent_ns = time.monotonic_ns()
-        answer = await getattr(scheduler, point)(do="clock")
+        answer = await send(scheduler, handler, do="clock")
         received_ns = time.monotonic_ns()
-        asked.append(Exchange(sent_ns=sent_ns, told_ns=answer["at_ns"], received_ns=received_ns))
+        found.append(Exchange(sent_ns=sent_ns, remote_ns=answer["at_ns"], received_ns=received_ns))
         name = answer["name"]
-    return asked, name
+    return found, name
 
 
-async def read_clock(point: str, dask_worker: Worker) -> Reading:
-    """A Dask worker's clock against the scheduler's; run there."""
-    asked, common = await exchanges(dask_worker.scheduler, point)
-    return reading(asked, name=clock_name(), host=host_name(), common=common)
+async def read_clock(handler: str, dask_worker: Worker) -> Reading:
+    """Compare a Dask worker's clock with the scheduler's; runs on the Dask worker."""
+    found, common = await exchanges(dask_worker.scheduler, handler)
+    return reading(found, name=clock_name(), host=host_name(), common=common)
 
 
 def _localised(task: Task, folder: str, samples: bytes | None, counters: SharedCounters | None) -> Task:
-    """The task with the paths of this machine."""
+    """Return the task with the paths of this machine."""
     argument = task.argument
     if samples is not None:
         path = Path(folder) / "samples"
@@ -109,7 +108,7 @@ def _localised(task: Task, folder: str, samples: bytes | None, counters: SharedC
 
 
 class _Host:
-    """A machine's side of a meeting, for one process there."""
+    """A machine's side of the synchronisation, for one process there."""
 
     def __init__(self, worker: Worker, worker_task: WorkerTask, counters: SharedCounters | None) -> None:
         self._dask_worker = worker
@@ -118,25 +117,26 @@ class _Host:
         self._attempt = secrets.token_hex(8)
 
     def is_over(self) -> bool:
-        """Whether nobody waits for this share, or another attempt at it was first."""
+        """Return True if the controller is gone, or another attempt at this share came first."""
         return bool(self._exchange().get("over"))
 
     def follow(self, process: subprocess.Popen[bytes]) -> str | None:
-        """Keep the counters alike until the process ends; why it is not to be waited for any longer."""
+        """Synchronise the counters until the process ends; return the reason if it must be killed instead."""
         answered_s, stopped_s = time.monotonic(), None
         while True:
-            ended = _has_ended(process)
-            now_s = time.monotonic()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(TICK_S)
+            ended, now_s = process.poll() is not None, time.monotonic()
             try:
                 answer = self._exchange()
             except (OSError, TimeoutError):
                 if now_s - answered_s > SILENT_S:
-                    return f"the Dask scheduler was not heard of for {SILENT_S:.0f} s"
+                    return f"the Dask scheduler did not answer for {SILENT_S:.0f} s"
             else:
                 answered_s = now_s
                 if answer.get("over"):
                     return _OVER
-                self._put(answer["rows"])
+                self._write(answer["rows"])
             if ended:
                 return None
             if self._counters is not None and self._counters.stopped:
@@ -147,32 +147,22 @@ class _Host:
     def _exchange(self) -> dict[str, Any]:
         worker = self._worker_task.worker
         cells = [] if self._counters is None else self._counters.read_row(worker)
-        at_ns = time.monotonic_ns() + self._worker_task.task.offset_ns
         answer: dict[str, Any] = sync(
             self._dask_worker.loop,
-            tell,
+            send,
             self._dask_worker.scheduler,
-            self._worker_task.point,
+            self._worker_task.handler,
             do="share",
-            meeting=self._worker_task.meeting,
+            sync_id=self._worker_task.sync_id,
             worker=worker,
             attempt=self._attempt,
-            at_ns=at_ns,
+            at_ns=time.monotonic_ns() + self._worker_task.task.offset_ns,
             cells=cells,
             callback_timeout=SILENT_S,
         )
         return answer
 
-    def _put(self, rows: Sequence[Sequence[Any]]) -> None:
+    def _write(self, rows: Sequence[Sequence[Any]]) -> None:
         if self._counters is not None:
             for worker, cells in rows:
                 self._counters.write_row(worker, cells)
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it ends within a moment."""
-    try:
-        process.wait(TICK_S)
-    except subprocess.TimeoutExpired:
-        return False
-    return True

@@ -1,7 +1,8 @@
 """Worker processes on the machines of a Dask cluster.
 
-A share of the load is a Dask task, pinned to one Dask worker and never run again. On that machine it runs in a process
-of its own, as it does here; the task's thread meanwhile keeps shared counters there like those here (see `sync`).
+Each share of the load is a Dask task, pinned to one Dask worker and never repeated. On that machine it runs in a
+process of its own, as on the controller's machine. Meanwhile the task's thread synchronises the shared counters (see
+`sync`).
 """
 
 from __future__ import annotations
@@ -26,42 +27,42 @@ from pytest_kafkaperf.load.audit import AuditTask, audit
 from pytest_kafkaperf.load.dask.clocks import Reading, by_clock, clock_name, host_name, reading, spread, tolerated_ns
 from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome
 from pytest_kafkaperf.load.dask.sync import ANSWER_S, CounterSync, SchedulerSync
-from pytest_kafkaperf.load.dask.task import WorkerTask, exchanges, read_clock, run_worker_task, tell
+from pytest_kafkaperf.load.dask.task import WorkerTask, exchanges, read_clock, run_worker_task, send
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.load.worker import work
 from pytest_kafkaperf.scenario.records import Samples
 
 _CONNECT_S = 10
-"""Bound of reaching the scheduler."""
+"""Time limit for connecting to the scheduler."""
 _WORKER_S = 5
-"""Bound of a worker's own answer."""
+"""Time limit for one worker's answer."""
 _MARGIN_NS = 500_000_000
 _PLUGIN = "pytest-kafkaperf"
 _VERSIONS: Mapping[str, tuple[Any, ...]] = {
     "Python": (sysconfig.get_python_version,),
     **{name: (importlib.metadata.version, name) for name in (_PLUGIN, "aiokafka")},
 }
-"""What must be the same wherever load runs, and what tells its version: the standard library, which is everywhere."""
+"""Software that must have one version everywhere, and a function of the standard library that returns its version."""
 
 
 class DaskWorkers:
-    """A Dask cluster, from entry to exit."""
+    """A connection to a Dask cluster, from entry to exit."""
 
     margin_ns = _MARGIN_NS
 
     def __init__(self, scheduler: str) -> None:
         self._address = scheduler
-        self._point = f"kafkaperf-{secrets.token_hex(8)}"
+        self._handler = f"kafkaperf-{secrets.token_hex(8)}"
         self._stack = contextlib.ExitStack()
         self._connected: Client | None = None
         self._fit: set[str] = set()
-        """Workers whose versions are ours."""
+        """Addresses of workers whose versions match."""
         self._silent: set[str] = set()
-        """Workers that did not answer: nobody asks them again."""
+        """Addresses of workers that did not answer and are not used again."""
 
     def __enter__(self) -> Self:
-        """Connect.
+        """Connect to the scheduler.
 
         Raises:
             ClusterError: no scheduler answers, it has no workers, or versions differ.
@@ -71,13 +72,13 @@ class DaskWorkers:
             with contextlib.ExitStack() as stack:
                 self._connected = stack.enter_context(self._client())
                 self._check_scheduler()
-                point = SchedulerSync(self._point, self._dask.id)
+                plugin = SchedulerSync(self._handler, self._dask.id)
                 stack.callback(self._leave)
-                self._client_call(self._dask.register_plugin, point, name=self._point)
+                self._client_call(self._dask.register_plugin, plugin, name=self._handler)
                 if not self._addresses():
                     raise ClusterError(
-                        f"the Dask scheduler {self._address} has no workers: start some, such as "
-                        f"'dask worker {self._address}' on each machine that is to make load"
+                        f"the Dask scheduler {self._address} has no workers: start one with "
+                        f"'dask worker {self._address}' on each machine that is to generate load"
                     )
                 self._stack = stack.pop_all()
         except LoadError as error:
@@ -89,12 +90,12 @@ class DaskWorkers:
         self._connected = None
 
     def count(self) -> int:
-        """How many Dask workers there are now."""
+        """Return the current number of Dask workers."""
         return len(self._addresses())
 
     @contextlib.contextmanager
     def place(self, workers: int, folder: str) -> Iterator[Self]:
-        """Nothing is to be opened for a test."""
+        """Yield this backend for one test; nothing has to be opened."""
         del workers, folder
         yield self
 
@@ -102,11 +103,11 @@ class DaskWorkers:
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> Iterator[Sequence[Future[WorkerReport]]]:
-        """Hand the assignments out, read clocks before and after, and keep the counters alike meanwhile.
+        """Hand the assignments to Dask workers, synchronise the counters, and read clocks before and after.
 
         Raises:
-            LoadError: there is nobody to hand them to.
-            ClusterError: workers have come whose versions differ.
+            LoadError: no worker can take them.
+            ClusterError: new workers have other versions.
 
         """
         common, readings = self.read_clocks()
@@ -124,16 +125,16 @@ class DaskWorkers:
             for assignment, clock in zip(assignments, clocks, strict=True)
         ]
         names = [f"{address} on {clock.host}" for address, clock in zip(addresses, clocks, strict=True)]
-        with self._met(addresses, names, tasks, groups=counters.groups) as (meeting, futures):
-            with CounterSync(self._ask, meeting, counters, futures, names):
+        with self._run(addresses, names, tasks, groups=counters.groups) as (sync_id, futures):
+            with CounterSync(self._ask, sync_id, counters, futures, names):
                 yield futures
-            self._tell_clocks(futures, clocks, best)
+            self._report_clocks(futures, clocks, best)
 
     def audit(self, task: AuditTask) -> Future[Audit]:
-        """Let a worker look into the log.
+        """Have a worker audit the log.
 
         Raises:
-            LoadError: there is none.
+            LoadError: no worker can do it.
 
         """
         _, readings = self.read_clocks()
@@ -144,52 +145,52 @@ class DaskWorkers:
         return result
 
     def _audit(self, address: str, name: str, task: AuditTask, result: Future[Audit]) -> None:
-        """In a thread of its own, for whoever waits may give up."""
+        """Run an audit in a thread, because its caller may give up waiting."""
         try:
             with (
-                self._met([address], [name], [Task(function=audit, argument=task)], groups=None) as (meeting, futures),
-                CounterSync(self._ask, meeting, None, futures, [name]),
+                self._run([address], [name], [Task(function=audit, argument=task)], groups=None) as (sync_id, futures),
+                CounterSync(self._ask, sync_id, None, futures, [name]),
             ):
                 found: Any = futures[0].result()
             result.set_result(found)
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the reason
+        except Exception as error:  # noqa: BLE001 - the caller gets any error as the result
             result.set_exception(LoadError(str(error) or type(error).__name__))
 
     @contextlib.contextmanager
-    def _met(
+    def _run(
         self, addresses: Sequence[str], names: Sequence[str], tasks: Sequence[Task], *, groups: int | None
     ) -> Iterator[tuple[str, list[Future[Any]]]]:
-        """The meeting of tasks under way at those addresses, and what comes of each; they end with the block."""
-        meeting = secrets.token_hex(8)
-        self._ask(do="open", meeting=meeting, addresses=[*addresses])
+        """Run tasks until the block ends; yield the id of their synchronisation and their futures."""
+        sync_id = secrets.token_hex(8)
+        self._ask(do="open", sync_id=sync_id, addresses=[*addresses])
         running: list[Future[TaskOutcome]] = []
         try:
             samples = self._samples(tasks, addresses)
             for worker, (address, task) in enumerate(zip(addresses, tasks, strict=True)):
                 executor = self._dask.get_executor(workers=[address], allow_other_workers=False, retries=0, pure=False)
                 worker_task = WorkerTask(
-                    point=self._point, meeting=meeting, worker=worker, task=task, groups=groups, workers=len(tasks)
+                    handler=self._handler, sync_id=sync_id, worker=worker, task=task, groups=groups, workers=len(tasks)
                 )
                 running.append(executor.submit(run_worker_task, worker_task, samples))
-            yield meeting, [_followed(theirs, name) for theirs, name in zip(running, names, strict=True)]
+            yield sync_id, [_result_of(task, name) for task, name in zip(running, names, strict=True)]
         finally:
             with contextlib.suppress(LoadError):
-                self._ask(do="end", meeting=meeting)
-            for theirs in running:
-                theirs.cancel()
+                self._ask(do="end", sync_id=sync_id)
+            for future in running:
+                future.cancel()
 
     def _samples(self, tasks: Sequence[Task], addresses: Sequence[str]) -> Any:
-        """The file of samples that producers need, on its way to their machines; None without one."""
+        """Send the file of samples to the machines of producers; return None if there is no file."""
         payload = tasks[0].argument.scenario.payload
         if not isinstance(payload, Samples) or payload.path is None:
             return None
         content = Path(payload.path).read_bytes()
         return self._dask.scatter(content, workers=sorted(set(addresses)), broadcast=True)
 
-    def _tell_clocks(
+    def _report_clocks(
         self, futures: Sequence[Future[WorkerReport]], clocks: Sequence[Clock], before: Mapping[str, Reading]
     ) -> None:
-        """Let reports say by which clock they go, and how well it is known after all."""
+        """Add to each report the clock it used, with the uncertainty after the round."""
         if any(not future.done() or future.exception() is not None for future in futures):
             return  # the round does not count
         after: Mapping[str, Reading] = {}
@@ -197,27 +198,27 @@ class DaskWorkers:
             common, readings = self.read_clocks()
             after = by_clock([common, *readings.values()])
         for future, clock in zip(futures, clocks, strict=True):
-            kept = before[clock.name].until(after.get(clock.name))
-            future.result().clock = dataclasses.replace(clock, uncertainty_ns=kept.uncertainty_ns)
+            known = before[clock.name].until(after.get(clock.name))
+            future.result().clock = dataclasses.replace(clock, uncertainty_ns=known.uncertainty_ns)
 
     def read_clocks(self) -> tuple[Reading, dict[str, Reading]]:
-        """The clock of this machine and those of all Dask workers, read now.
+        """Read the clocks of this machine and of all Dask workers.
 
         Raises:
-            LoadError: no scheduler or no workers answer.
-            ClusterError: workers have come whose versions differ.
+            LoadError: the scheduler does not answer, or no workers do.
+            ClusterError: new workers have other versions.
 
         """
         addresses = self._addresses()
-        found = self._on_workers(read_clock, self._point, workers=addresses)
-        readings = {address: one for address, one in found.items() if isinstance(one, Reading)}
+        values = self._on_workers(read_clock, self._handler, workers=addresses)
+        readings = {address: value for address, value in values.items() if isinstance(value, Reading)}
         if not readings:
-            raise LoadError(f"no worker of the Dask scheduler {self._address} is left")
-        asked, common = self._client_call(exchanges, self._dask.scheduler, self._point)
-        return reading(asked, name=clock_name(), host=host_name(), common=common), readings
+            raise LoadError(f"the Dask scheduler {self._address} has no workers left")
+        found, common = self._client_call(exchanges, self._dask.scheduler, self._handler)
+        return reading(found, name=clock_name(), host=host_name(), common=common), readings
 
     def _addresses(self) -> list[str]:
-        """Of all workers, whose versions are ours.
+        """Return the addresses of all workers, after a check of their versions.
 
         Raises:
             LoadError: the scheduler does not answer.
@@ -229,8 +230,8 @@ class DaskWorkers:
         if new:
             problems = [
                 version_problem(f"the Dask worker {address}", name, version)
-                for name, asked in _VERSIONS.items()
-                for address, version in self._on_workers(*asked, workers=new).items()
+                for name, call in _VERSIONS.items()
+                for address, version in self._on_workers(*call, workers=new).items()
             ]
             if any(problems):
                 raise ClusterError("\n".join(filter(None, problems)))
@@ -247,15 +248,13 @@ class DaskWorkers:
                 raise ClusterError(problem)
 
     def _on_workers(self, function: Callable[..., Any], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
-        """What it gives on each worker; what is not installed there is None, and who has left is left out.
+        """Call a function on each worker; return the results without workers that left, and None for missing packages.
 
         Raises:
             LoadError: the scheduler does not answer.
-            ClusterError: it failed on a worker.
+            ClusterError: the function failed on a worker.
 
         """
-        if not workers:
-            return {}
         answers = self._client_call(_run_on_each, self._dask, function, arguments, workers)
         values: dict[str, Any] = {}
         for address, value in zip(workers, answers, strict=True):
@@ -271,24 +270,24 @@ class DaskWorkers:
         return values
 
     def _ask(self, **message: Any) -> dict[str, Any]:
-        """Tell the meeting point something.
+        """Send a message to the scheduler's message handler.
 
         Raises:
-            LoadError: no answer.
+            LoadError: there is no answer.
 
         """
-        answer: dict[str, Any] = self._client_call(tell, self._dask.scheduler, self._point, **message)
+        answer: dict[str, Any] = self._client_call(send, self._dask.scheduler, self._handler, **message)
         return answer
 
     def _client_call(self, function: Callable[..., Any], *arguments: object, **named: object) -> Any:
-        """Do something with the scheduler, within a bound.
+        """Call a function of the Dask client within a time limit.
 
         Raises:
-            LoadError: no answer.
+            LoadError: there is no answer.
 
         """
-        if self._dask.scheduler is None:  # so it is after the client has tried in vain to reach it again
-            raise LoadError(f"the Dask scheduler {self._address} is gone")
+        if self._dask.scheduler is None:  # the client has failed to reconnect
+            raise LoadError(f"the connection to the Dask scheduler {self._address} is lost")
         try:
             return self._dask.sync(function, *arguments, callback_timeout=ANSWER_S, **named)
         except (OSError, TimeoutError) as error:
@@ -297,8 +296,8 @@ class DaskWorkers:
         except RuntimeError:
             if self._dask.status == "running":
                 raise
-            # The client closed itself meanwhile: it had tried in vain to reach the scheduler again.
-            raise LoadError(f"the Dask scheduler {self._address} is gone") from None
+            # The client has failed to reconnect and closed itself.
+            raise LoadError(f"the connection to the Dask scheduler {self._address} is lost") from None
 
     def _client(self) -> Client:
         try:
@@ -306,7 +305,7 @@ class DaskWorkers:
         except (OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
                 f"--kafka-workers=dask://{self._address}: no Dask scheduler answers there within {_CONNECT_S} s "
-                f"({type(error).__name__}); start one with 'dask scheduler', or name the address that it prints"
+                f"({type(error).__name__}); start one with 'dask scheduler', or use the address that it prints"
             ) from None
 
     def _leave(self) -> None:
@@ -323,7 +322,7 @@ class DaskWorkers:
 async def _run_on_each(
     client: Client, function: Callable[..., Any], arguments: Sequence[object], workers: Sequence[str]
 ) -> list[Any]:
-    """What a function gives on each worker, or what went wrong: one that does not answer holds up no other."""
+    """Call a function on each worker concurrently; return results, and exceptions instead of raising them."""
 
     async def run(address: str) -> Any:
         async with asyncio.timeout(_WORKER_S):
@@ -334,27 +333,29 @@ async def _run_on_each(
 
 
 def version_problem(place: str, name: str, version: str | None) -> str | None:
-    """Give an error if the version there (None: not installed) is not the one here."""
+    """Return an error if the version at `place` (None: not installed) differs from the version here."""
     function, *arguments = _VERSIONS[name]
     here = function(*arguments)
     if version is None:
         plugin = importlib.metadata.version(_PLUGIN)
-        return f"{place} has no {name}: install it there, with 'pip install pytest-kafkaperf[dask]=={plugin}'"
-    return None if version == here else f"{place} has {name} {version}, here it is {here}: install the same on both"
+        return f"{place} has no {name}: install it there with 'pip install pytest-kafkaperf[dask]=={plugin}'"
+    if version != here:
+        return f"{place} has {name} {version}, this machine has {here}: install the same version on both"
+    return None
 
 
 def refuse_loopback(servers: str, readings: Sequence[Reading]) -> None:
-    """Brokers that only this machine reaches are no use to others.
+    """Check that other machines can reach the brokers.
 
     Raises:
-        LoadError: names both, and what to do.
+        LoadError: the brokers are on loopback, and a worker runs on another machine.
 
     """
     away = [one.host for one in readings if one.host != host_name()]
     if away and all(_is_loopback(server.rpartition(":")[0]) for server in servers.split(",")):
         raise LoadError(
-            f"the brokers at {servers} are reached from this machine alone, and load is to run on {away[0]}, too: name "
-            "brokers that all machines reach by --kafka-cluster=HOST:PORT, or leave --kafka-workers out"
+            f"the brokers at {servers} are reachable from this machine only, but load is to run on {away[0]}, too; use "
+            "--kafka-cluster=HOST:PORT with brokers that all machines reach, or omit --kafka-workers"
         )
 
 
@@ -365,20 +366,20 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _followed(theirs: Future[TaskOutcome], name: str) -> Future[Any]:
-    """What comes of a task: its value, or a LoadError that names where it was."""
-    ours: Future[Any] = Future()
+def _result_of(task: Future[TaskOutcome], name: str) -> Future[Any]:
+    """Return a future of a task's value; its LoadError names the Dask worker."""
+    result: Future[Any] = Future()
 
     def conclude(done: Future[TaskOutcome]) -> None:
-        with contextlib.suppress(InvalidStateError):  # it was lost, and that is known
+        with contextlib.suppress(InvalidStateError):  # the worker was lost, and the future has that error already
             if done.cancelled():
-                ours.set_exception(LoadError(f"the Dask scheduler gave up what the Dask worker {name} had to do"))
+                result.set_exception(LoadError(f"the Dask scheduler cancelled the task of the Dask worker {name}"))
             elif (error := done.exception()) is not None:
-                ours.set_exception(LoadError(f"the Dask worker {name} failed: {type(error).__name__}: {error}"))
+                result.set_exception(LoadError(f"the Dask worker {name} failed: {type(error).__name__}: {error}"))
             elif (problem := done.result().problem) is not None:
-                ours.set_exception(LoadError(f"{problem} (on the Dask worker {name})"))
+                result.set_exception(LoadError(f"{problem} (on the Dask worker {name})"))
             else:
-                ours.set_result(done.result().value)
+                result.set_result(done.result().value)
 
-    theirs.add_done_callback(conclude)
-    return ours
+    task.add_done_callback(conclude)
+    return result

@@ -1,1 +1,1 @@
-"""Producers of each kind: prebuilt batches, batches by key, single records."""
+"""Producers of three kinds: batches without keys, batches by key, and single records."""

@@ -1,4 +1,4 @@
-"""What became of the batches of one producer, kept as counts and histograms."""
+"""The outcome of one producer's batches, as counts and histograms."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.load.payload import Int64s
 
 LATE_NS = 100_000_000
-"""A record sent this much later than it could have been is the generator's failure, not Kafka's latency."""
+"""A record sent this much later than possible is a failure of the generator, not latency of Kafka."""
 
 _FOLD_BATCHES = 64
-"""Acknowledged batches whose latencies are recorded at once: few enough to be done in about a millisecond."""
+"""Number of acknowledged batches whose latencies are recorded together, which takes about a millisecond."""
 
 _REFUSALS = (
     kafka_errors.MessageSizeTooLargeError,
@@ -28,51 +28,55 @@ _REFUSALS = (
     kafka_errors.InvalidTopicError,
     kafka_errors.PolicyViolationError,
 )
-"""The broker has said that the batch is not in the log. Any other failure leaves that open.
+"""Errors after which the batch is certainly not in the log; any other failure leaves that unknown.
 
-Only errors after which nothing is sent again: what a last attempt was told says nothing of the ones before it.
+The list has only errors after which a client does not retry, because the error of a last attempt says nothing about
+earlier attempts.
 """
 
 MAX_NAMED = 1 << 20
-"""Records of unknown fate whose indexes are kept, for an audit."""
+"""Limit of unknown records whose indexes are kept for an audit."""
 
 _MISSING_SAMPLES = 1 << 20
-"""Of more records than this that were never sent, every n-th stands for n."""
+"""Limit of latency samples for records that were never sent; beyond it every n-th record stands for n."""
 
 
 class Batch(NamedTuple):
-    """A batch on its way, or one record of a client that batches by itself. A tuple: there is one a record then."""
+    """A batch in flight, or one record of a client that batches by itself.
+
+    A tuple for speed, because such a client needs one per record.
+    """
 
     partition: int | None
-    """None where the client chooses it."""
+    """None if the client chooses it."""
     indexes: Int64s
-    """Of its records, shape `(records,)`."""
+    """Indexes of the records, shape `(records,)`."""
     measured: int
-    """How many of its last records are due in the window."""
+    """Number of records due in the window; they are the last of the batch."""
     measured_bytes: int
-    """Keys and values of those."""
+    """Keys and values of the measured records."""
     dues_ns: Int64s | None
-    """Due times, shape `(records,)`; None where all are due when they are sent."""
+    """Due times, shape `(records,)`; None if all are due when they are sent."""
     closing_ns: int | None
-    """When it was to be sent; None in closed loop."""
+    """Time at which the batch was to be sent; None in closed loop."""
     sent_ns: int
-    """When it was."""
+    """Time at which the batch was sent."""
 
     @property
     def records(self) -> int:
-        """How many it holds."""
+        """Number of records."""
         return self.indexes.size
 
     @property
     def measured_dues_ns(self) -> Int64s:
-        """Due times of its records that are due in the window, shape `(measured,)`."""
+        """Due times of the measured records, shape `(measured,)`."""
         if self.dues_ns is None:
             return np.full(self.measured, self.sent_ns, dtype=np.int64)
         return self.dues_ns[self.records - self.measured :]
 
 
 class Ledger:
-    """Counts what is sent, acknowledged and failed."""
+    """The counts of sent, acknowledged and failed records of one producer."""
 
     def __init__(
         self,
@@ -83,57 +87,57 @@ class Ledger:
         committed_only: bool = False,
     ) -> None:
         self.report = Produced(producer=producer)
-        self.series: Series | None = None
-        """Takes acknowledgements, and latencies at the time when records were due; warm-up included."""
+        self.series = Series(0)
+        """Takes acknowledgements, and latencies by due time; includes the warm-up."""
         self.sent = 0
         self.settled = 0
-        """Records whose send ended, well or not."""
+        """Records with a known outcome: acknowledged or failed."""
         self._on_visible = on_visible
-        """Takes how many more records consumers are to receive."""
+        """Takes the number of further records that consumers are expected to receive."""
         self._transactional = transactional
         self._committed_only = committed_only
         self.ending = False
-        """Whether the open transaction is being ended."""
+        """True while the open transaction is being ended."""
         self._open: list[Batch] = []
-        """What the transaction holds that is acknowledged and not committed."""
+        """Batches of the open transaction that are acknowledged but not committed."""
         self._marked: set[int] = set()
-        """Partitions of the transaction: its end stands in the log of each."""
-        self._failed_in_transaction = False
-        self._on_their_way: dict[int, Batch] = {}
-        """By identity."""
+        """Partitions of the open transaction; its end adds a marker to the log of each."""
+        self.must_abort = False
+        """True if a batch of the open transaction has failed."""
+        self._in_flight: dict[int, Batch] = {}
+        """Batches in flight by identity."""
         self._last_offsets: dict[int, int] = {}
         self._unfolded: list[tuple[Batch, int]] = []
         self._closed = False
 
     @property
     def answered(self) -> int:
-        """Records that nobody waits for: settled, and not of a transaction that is just being ended."""
+        """Settled records, without those of a transaction that is being ended."""
         waiting = sum(batch.records for batch in self._open) if self.ending else 0
         return self.settled - waiting
 
     @property
     def outstanding(self) -> int:
-        """Records that were sent and whose fate is not known."""
+        """Sent records whose outcome is not known."""
         return self.sent - self.settled
 
     def enter(self, batch: Batch) -> None:
-        """A batch was sent."""
+        """Count a batch as sent."""
         self.sent += batch.records
-        self._on_their_way[id(batch)] = batch
+        self._in_flight[id(batch)] = batch
         if batch.measured:
-            first_due_ns = (
-                batch.sent_ns if batch.dues_ns is None else int(batch.dues_ns[batch.records - batch.measured])
-            )
+            dues_ns = batch.dues_ns
+            first_due_ns = batch.sent_ns if dues_ns is None else int(dues_ns[batch.records - batch.measured])
             self.report.sent += batch.measured
             self.report.first_due_ns = min(self.report.first_due_ns or first_due_ns, first_due_ns)
 
-    def acknowledge(self, batch: Batch, ack_ns: int, where: tuple[int, int] | None) -> None:
-        """A batch is in the log, as far as `acks` promises it; `where` are partition and offset, if that is known."""
+    def acknowledge(self, batch: Batch, ack_ns: int, location: tuple[int, int] | None) -> None:
+        """Count a batch as acknowledged; `location` gives partition and offset if known."""
         if self._closed:
             return
         self._settle(batch)
-        if where is not None:
-            self._locate(batch, *where)
+        if location is not None:
+            self._locate(batch, *location)
         if not self._transactional:
             self._count(batch, ack_ns)
             return
@@ -142,10 +146,10 @@ class Ledger:
             self._on_visible(batch.records)
 
     def end_transaction(self, ended_ns: int, *, committed: bool) -> None:
-        """The transaction that held all batches since the last one has ended."""
+        """Count the batches of the transaction that has ended as committed or aborted."""
         if self._closed:
             return
-        batches, self._open, self._failed_in_transaction = self._open, [], False
+        batches, self._open, self.must_abort = self._open, [], False
         markers = self.report.markers_by_partition
         markers.update({partition: markers.get(partition, 0) + 1 for partition in self._marked})
         self._marked.clear()
@@ -155,24 +159,19 @@ class Ledger:
             else:
                 self.report.aborted += batch.measured
 
-    @property
-    def must_abort(self) -> bool:
-        """Whether something of the open transaction has failed."""
-        return self._failed_in_transaction
-
     def fail(self, batch: Batch, error: BaseException) -> None:
-        """A batch was not acknowledged and will not be sent again."""
+        """Count a batch as permanently failed."""
         if self._closed:
             return
         self._settle(batch)
-        self._failed_in_transaction = self._transactional
+        self.must_abort = self._transactional
         self._lose(batch, type(error).__name__, known=isinstance(error, _REFUSALS))
 
     def close(self) -> None:
-        """The round ends: of batches that are on their way still, nobody will know."""
+        """End the round: batches still in flight have failed with an unknown outcome."""
         self.fold()
         self._closed = True
-        for batch in list(self._on_their_way.values()):
+        for batch in list(self._in_flight.values()):
             self._settle(batch)
             self._lose(batch, "no answer", known=False)
         for batch in self._open:
@@ -194,7 +193,7 @@ class Ledger:
             self.fold()
 
     def _settle(self, batch: Batch) -> None:
-        del self._on_their_way[id(batch)]
+        del self._in_flight[id(batch)]
         self.settled += batch.records
 
     def _lose(self, batch: Batch, reason: str, *, known: bool) -> None:
@@ -206,22 +205,22 @@ class Ledger:
             if report.unknown <= MAX_NAMED:
                 report.unknown_indexes.append(batch.indexes)
 
-    def judge_generator(self, batch: Batch, room_ns: int, end_ns: int) -> None:
-        """Count records that the generator alone held back.
+    def count_delayed(self, batch: Batch, allowed_ns: int, end_ns: int) -> None:
+        """Count records that only the generator delayed.
 
-        `room_ns` is since when there was room for the batch, `end_ns` the end of the window.
+        `allowed_ns` is the time at which the in-flight limit became free for the batch, `end_ns` the end of the window.
         """
-        late_ns = batch.sent_ns - max(batch.closing_ns or 0, room_ns)
+        late_ns = batch.sent_ns - max(batch.closing_ns or 0, allowed_ns)
         if late_ns > LATE_NS:
             dues = batch.measured_dues_ns
-            self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # those due since are not late
+            self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # those due later are not late
         if batch.sent_ns > end_ns:
             self.report.sent_late += batch.measured
             if batch.sent_ns - late_ns <= end_ns:
                 self.report.behind += batch.measured
 
-    def give_up(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:
-        """Records `first` to `stop` were never sent. Those due have waited until now at least; they count, as that."""
+    def count_missing(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:
+        """Count records `first` to `stop` as missing; those already due add their waiting time to the latencies."""
         self.report.missing += stop - first
         due = min(stop, schedule.first_after(now_ns)) - first
         if due <= 0:
@@ -233,32 +232,33 @@ class Ledger:
         self.report.latency.record(waited, counts)
         self.report.delay.record(waited, counts)
 
-    def forgo(self, dues_ns: Int64s, now_ns: int) -> None:
-        """Records of the window that were taken and never sent; they count as those of `give_up`."""
+    def count_unsent(self, dues_ns: Int64s, now_ns: int) -> None:
+        """Count records of the window that were gathered but never sent as missing, like `count_missing`."""
         self.report.missing += dues_ns.size
         waited = now_ns - dues_ns[dues_ns <= now_ns]
         self.report.latency.record(waited)
         self.report.delay.record(waited)
 
     def fold(self) -> None:
-        """Record what was acknowledged since the last time."""
+        """Record the latencies of batches acknowledged since the last call."""
         rows, self._unfolded = self._unfolded, []
         if not rows:
             return
         report = self.report
         acks = np.array([ack_ns for _, ack_ns in rows], dtype=np.int64)
         records = np.array([batch.records for batch, _ in rows], dtype=np.int64)
+        self.series.count(acks, records)
         measured = np.array([batch.measured for batch, _ in rows], dtype=np.int64)
         if rows[0][0].dues_ns is None:
             sent = np.array([batch.sent_ns for batch, _ in rows], dtype=np.int64)
             report.latency.record((acks - sent)[measured > 0], measured[measured > 0])
-            self._trace(acks, records, sent, acks - sent, records)
+            self.series.record(sent, acks - sent, records)
         else:
             dues = np.concatenate([batch.dues_ns for batch, _ in rows if batch.dues_ns is not None])
             latencies = np.repeat(acks, records) - dues
             places = np.arange(dues.size) - np.repeat(np.cumsum(records) - records, records)
             report.latency.record(latencies[places >= np.repeat(records - measured, records)])
-            self._trace(acks, records, dues, latencies, None)
+            self.series.record(dues, latencies)
         delays = [(one.sent_ns - one.closing_ns, one.measured) for one, _ in rows if one.closing_ns is not None]
         if delays:
             late, counts = np.array(delays, dtype=np.int64).T
@@ -267,10 +267,3 @@ class Ledger:
         report.bytes += sum(batch.measured_bytes for batch, _ in rows)
         if measured.any():
             report.last_ack_ns = max(report.last_ack_ns or 0, int(acks[measured > 0].max()))
-
-    def _trace(
-        self, acks_ns: Int64s, records: Int64s, dues_ns: Int64s, latencies_ns: Int64s, counts: Int64s | None
-    ) -> None:
-        if self.series is not None:
-            self.series.count(acks_ns, records)
-            self.series.record(dues_ns, latencies_ns, counts)

@@ -1,7 +1,7 @@
-"""One producer: takes records when they are due, sends them, and waits for the fate of each.
+"""One producer: it takes records when they are due, sends them, and awaits the outcome of each.
 
-Nothing that a record meets is left out of its latency, which runs from the due time. How records become batches is
-for the kinds of producer: `batches`, `keyed`, `single`.
+Latency counts from the due time, so that it includes every delay of a record. The kinds of producer decide how records
+become batches: `batch`, `keyed`, `record`.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The measured window, as one producer sees it."""
+    """The measured window of one producer."""
 
     start_ns: int
     warm_from_ns: int
     end_ns: int | None
-    """Records due before this belong to the window; None: `records` ends it."""
+    """Records due before this instant belong to the window; None if `records` ends the window."""
     records: int | None
-    """How many records of the window this producer sends; None: `end_ns` ends it."""
+    """Number of records that this producer sends in the window; None if `end_ns` ends the window."""
 
     def stop(self, schedule: Schedule) -> int:
-        """Index of the first record beyond the window."""
+        """Return the index of the first record after the window."""
         return self.records or 0 if self.end_ns is None else schedule.first_after(self.end_ns - 1)
 
 
 class Producer(ABC):
-    """The load of one producer; `client` is started, and used by nobody else."""
+    """The load of one producer. `client` is started, and no other code uses it."""
 
     def __init__(
         self,
@@ -69,26 +69,30 @@ class Producer(ABC):
         self._topic = topic
         self._payload = payload
         self._seed = seed
-        self._transactions = self._make_transactions()
+        self._transactions: Transactions | None = None
+        if (size := scenario.transaction_size) is not None:
+            self._transactions = Transactions(
+                client, self.ledger, size=size, abort_ratio=scenario.abort_ratio, settled=self._all_settled
+            )
         self._changed: asyncio.Future[None] | None = None
         self._enough = asyncio.Event()
         self._abandoned = False
         self._next = 0
-        """Index of the next record to be taken."""
+        """Index of the next record to take."""
 
     def give_up(self) -> None:
-        """Send nothing more; wait for what is on its way."""
+        """Send nothing more, but wait for what is in flight."""
         self._enough.set()
 
     def abandon(self) -> None:
-        """Do not even wait for what is on its way."""
+        """Stop waiting for what is in flight, too."""
         self._abandoned = True
         self._wake()
 
     async def run(self, window: Window, timer: Timer, series: Series, *, settle_s: float) -> Produced:
-        """Warm up, produce the window's records, and wait until the fate of each is known.
+        """Warm up, send the window's records, and wait until the outcome of each is known.
 
-        Waits at most `settle_s` seconds for that; what is on its way then has failed with "no answer".
+        That wait takes at most `settle_s` seconds; records still in flight then have failed with "no answer".
 
         Raises:
             LoadError: the client cannot send any more.
@@ -97,11 +101,10 @@ class Producer(ABC):
         self.ledger.series = series
         schedule = self._schedule(window)
         await timer.until(window.warm_from_ns)
-        await self._send_until_enough(
-            self._open_loop(window, timer, schedule) if schedule else self._closed_loop(window)
-        )
+        sending = self._open_loop(window, timer, schedule) if schedule else self._closed_loop(window)
+        await first_of(sending, self._enough.wait())
         if schedule:
-            self._forgo_rest(schedule, window.stop(schedule))
+            self._count_missing(schedule, window.stop(schedule))
         elif window.records is not None:
             self.ledger.report.missing = window.records - self.ledger.report.sent
         await self._settle(settle_s)
@@ -109,11 +112,11 @@ class Producer(ABC):
 
     @abstractmethod
     async def _closed_loop(self, window: Window) -> None:
-        """Keep as many records on their way as there is room for."""
+        """Keep as many records in flight as the limit allows."""
 
     @abstractmethod
     async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
-        """Send each record when it is due, and never skip one; `_next` is the next to be taken."""
+        """Send each record when it is due, and never skip one; `_next` is the next to take."""
 
     def _schedule(self, window: Window) -> Schedule | None:
         if self._scenario.rate is None:
@@ -125,40 +128,21 @@ class Producer(ABC):
             producers=self._scenario.producers,
         )
 
-    async def _send_until_enough(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Run it to its end, or until `give_up`."""
-        tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(self._enough.wait())]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            ended, _ = await asyncio.gather(*tasks, return_exceptions=True)
-        if isinstance(ended, Exception):
-            raise ended
-
-    def _make_transactions(self) -> Transactions | None:
-        size = self._scenario.transaction_size
-        if size is None:
-            return None
-        abort_ratio = self._scenario.abort_ratio
-        return Transactions(self._client, self.ledger, size=size, abort_ratio=abort_ratio, settled=self._nothing_open)
-
-    async def _room_in_transaction(self, count: int) -> int:
-        """How many of so many records may be sent now: fewer when the transaction takes no more."""
-        return count if self._transactions is None else min(count, await self._transactions.room())
+    async def _limit_to_transaction(self, count: int) -> int:
+        """Return how many of `count` records the open transaction takes; begin another one first if it is full."""
+        return count if self._transactions is None else min(count, await self._transactions.remaining())
 
     @property
     def _begun_ns(self) -> int:
-        """Since when the open transaction has taken records; 0 without transactions."""
+        """Time at which the open transaction began; 0 without transactions."""
         return 0 if self._transactions is None else self._transactions.begun_ns
 
-    def _forgo_rest(self, schedule: Schedule, stop: int) -> None:
-        """Records up to `stop` that were never taken will not be sent any more."""
-        self.ledger.give_up(schedule, max(self._next, 0), max(stop, self._next, 0), now_ns())
+    def _count_missing(self, schedule: Schedule, stop: int) -> None:
+        """Count records up to `stop` that were never taken as missing."""
+        self.ledger.count_missing(schedule, max(self._next, 0), max(stop, self._next, 0), now_ns())
 
     def _follow(self, batch: Batch, future: asyncio.Future[Any]) -> None:
-        """A batch was handed over: learn what becomes of it."""
+        """Count a batch as sent, and handle its outcome when the future is done."""
         self.ledger.enter(batch)
         if self._transactions is not None:
             self._transactions.take(batch.records)
@@ -167,12 +151,11 @@ class Producer(ABC):
     def _ended(self, batch: Batch, future: asyncio.Future[Any]) -> None:
         now = now_ns()
         if future.cancelled():
-            return  # the loop is closing; the ledger has counted it
+            return  # the event loop is closing; the ledger has counted the batch
         error = future.exception()
         if error is None:
-            stands = future.result()
-            where = None if stands is None else (stands.partition, stands.offset)
-            self.ledger.acknowledge(batch, now, where)
+            metadata = future.result()
+            self.ledger.acknowledge(batch, now, None if metadata is None else (metadata.partition, metadata.offset))
         else:
             self.ledger.fail(batch, error)
         self._give_back(batch, now)
@@ -180,7 +163,7 @@ class Producer(ABC):
 
     @abstractmethod
     def _give_back(self, batch: Batch, now: int) -> None:
-        """There is room again."""
+        """Release the batch's share of the in-flight limit."""
 
     def _refused(self, error: KafkaError) -> LoadError:
         return LoadError(f"producer {self._number} cannot send any more: {error!r}")
@@ -190,26 +173,40 @@ class Producer(ABC):
             self._changed.set_result(None)
 
     async def _change(self) -> None:
-        """Wait until a batch has ended, or the round is abandoned."""
+        """Wait until a batch has ended or the round is abandoned."""
         if self._changed is None or self._changed.done():
             self._changed = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._changed)
 
-    async def _nothing_open(self) -> None:
+    async def _all_settled(self) -> None:
         while self.ledger.outstanding and not self._abandoned:
             await self._change()
 
     async def _settle(self, settle_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(settle_s):
-                await self._nothing_open()
+                await self._all_settled()
                 if self._transactions is not None and not self._abandoned:
                     await self._transactions.end()
         self.ledger.close()
 
 
+async def first_of(*coroutines: Coroutine[Any, Any, object]) -> None:
+    """Run coroutines until one ends, cancel the others, and raise an error of any."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for error in results:
+        if isinstance(error, Exception):
+            raise error
+
+
 class Transactions:
-    """Begins and ends them; one at a time, as Kafka has it."""
+    """Begins and ends transactions, one at a time, as Kafka requires."""
 
     def __init__(
         self,
@@ -225,19 +222,19 @@ class Transactions:
         self._size = size
         self._abort_ratio = abort_ratio
         self._settled = settled
-        """Waits until the fate of every record is known that was sent."""
+        """Waits until the outcome of every sent record is known."""
         self._left: int | None = None
-        """Records that the open transaction still takes; None when none is open."""
+        """Number of records that the open transaction still takes; None if none is open."""
         self.begun_ns = 0
-        """When the transaction before the open one had ended: until then nothing could be sent."""
+        """Time at which the open transaction began; nothing could be sent before."""
         self._number = 0
         self._ending: asyncio.Task[None] | None = None
 
-    async def room(self) -> int:
-        """How many records the transaction still takes: at least one, for a full one is ended and another begun.
+    async def remaining(self) -> int:
+        """Return how many records the transaction still takes, at least one; a full one is ended and another begun.
 
         Raises:
-            LoadError: the transaction could not be begun or ended.
+            LoadError: the transaction could not begin or end.
 
         """
         if self._left == 0:
@@ -252,14 +249,14 @@ class Transactions:
         return self._left
 
     def take(self, count: int) -> None:
-        """Records go into the open transaction."""
+        """Add records to the open transaction."""
         self._left = (self._left or 0) - count
 
     async def end(self) -> None:
-        """End the open transaction; nothing without one. Goes on to its end when whoever waits is cancelled.
+        """End the open transaction, if any. It ends even if the caller is cancelled.
 
         Raises:
-            LoadError: as `room`.
+            LoadError: as for `remaining`.
 
         """
         if self._ending is None:
@@ -282,5 +279,5 @@ class Transactions:
         self._number += 1
 
     def _is_to_abort(self, number: int) -> bool:
-        """Aborts are spread evenly: after n transactions there were `n * abort_ratio` of them, rounded down."""
+        """Return True for evenly spread aborts: of the first n transactions, `n * abort_ratio` abort, rounded down."""
         return int((number + 1) * self._abort_ratio) > int(number * self._abort_ratio)

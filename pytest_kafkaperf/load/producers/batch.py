@@ -1,8 +1,8 @@
-"""The producer of explicit batches, and its kind for records without keys.
+"""The producer of explicit batches, for records without keys.
 
-A batch opens with a record's due time and closes when it is full or has lingered; without keys its partition is
-chosen for the whole batch, as in Kafka's own producer (KIP-480). As due times are known beforehand, so is the closing
-time: the producer sleeps until then and makes the batch at once.
+A batch opens at a record's due time, and closes when it is full or has lingered. Without keys, the whole batch gets one
+partition, as in Kafka's own producer (KIP-480). Due times are known in advance, and so is the closing time: the
+producer sleeps until then and builds the batch at once.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from pytest_kafkaperf.load.producers.base import Producer, Window
 from pytest_kafkaperf.load.schedule import Schedule
 
 _DIFFERENT_STARTS = 32
-"""Producers of a worker begin in different places of the payload; as many of them as matter."""
+"""Number of different starts in the payload; further producers of a worker repeat them."""
 
 
 class BatchProducer(Producer):
-    """Sends records without keys in explicit batches."""
+    """A producer that sends records without keys in explicit batches."""
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         partitions = self._scenario.partitions
         self._start = 0
-        """In the payload, of the next batch."""
+        """Start of the next batch in the payload."""
         self._template = self._payload.template(0)
         for _ in range(self._number % _DIFFERENT_STARTS):
-            self._go_on(self._template.count)
+            self._advance(self._template.count)
         self._stamp = Stamp(self._payload, producer=self._number)
         self._partitions = [TopicPartition(self._topic, partition) for partition in range(partitions)]
         largest = max(self._payload.largest, self._scenario.batch_size)
@@ -51,7 +51,7 @@ class BatchProducer(Producer):
         left = window.records
         while left is None or left > 0:
             partition, _ = await self._slot()
-            count = await self._room_in_transaction(self._template.count)
+            count = await self._limit_to_transaction(self._template.count)
             now = now_ns()
             if window.end_ns is not None and now >= window.end_ns:
                 return
@@ -68,10 +68,9 @@ class BatchProducer(Producer):
         end_ns = schedule.due_ns(stop)
         self._next = schedule.first_after(window.warm_from_ns - 1)
         while self._next < stop:
-            partition, room_ns = await self._slot()
-            room = await self._room_in_transaction(self._template.count)
+            partition, allowed_ns = await self._slot()
             first = self._next
-            last = min(first + room, stop) - 1
+            last = min(first + await self._limit_to_transaction(self._template.count), stop) - 1
             closing_ns = min(schedule.due_ns(first) + self._linger_ns, schedule.due_ns(last))
             await timer.until(closing_ns)
             now = now_ns()
@@ -84,7 +83,7 @@ class BatchProducer(Producer):
                 measured=min(count, max(0, first + count)),
                 closing_ns=closing_ns,
             )
-            self.ledger.judge_generator(batch, max(room_ns, self._begun_ns), end_ns)
+            self.ledger.count_delayed(batch, max(allowed_ns, self._begun_ns), end_ns)
             self._next += count
 
     def _send(
@@ -98,16 +97,16 @@ class BatchProducer(Producer):
         closing_ns: int | None = None,
         keys: Int64s | None = None,
     ) -> Batch:
-        """Build a batch of the next template's first records and hand it over.
+        """Build a batch of the next template's first records and hand it to the client.
 
-        `dues_ns` without a value means now; `measured` of the last records are due in the window.
+        `dues_ns` is None if the records are due now; the last `measured` records are due in the window.
 
         Raises:
             LoadError: the client cannot send any more.
 
         """
         template, count = self._template, indexes.size
-        self._go_on(count)
+        self._advance(count)
         made = make_batch(
             self._client,
             self._stamp.body(template, indexes=indexes, dues_ns=now if dues_ns is None else dues_ns, keys=keys),
@@ -130,13 +129,13 @@ class BatchProducer(Producer):
         self._follow(batch, future)
         return batch
 
-    def _go_on(self, used: int) -> None:
-        """Turn to the template of the next batch, after so many records of this one."""
+    def _advance(self, used: int) -> None:
+        """Go to the template of the next batch, after `used` records of the current one."""
         self._start = self._payload.after(self._start, self._template, used)
         self._template = self._payload.template(self._start)
 
     async def _slot(self) -> tuple[int, int]:
-        """A partition for the next batch, and since when there has been room for it; waits for room."""
+        """Wait until the limit allows a batch; return its partition and the time at which its slot became free."""
         while not self._slots.free():
             await self._change()
         return self._slots.take()
@@ -147,24 +146,25 @@ class BatchProducer(Producer):
 
 
 def _bytes_of_last(template: Template, count: int, measured: int) -> int:
-    """Bytes of keys and values of the last `measured` of the template's first `count` records."""
+    """Return the bytes of keys and values of the last `measured` of the template's first `count` records."""
     before = int(template.sizes[count - measured - 1]) if measured < count else 0
     return int(template.sizes[count - 1]) - before
 
 
 _OUTSTANDING_BYTES = 32 << 20
-"""Bound of unacknowledged data of one producer: the default of `buffer.memory` of Kafka's own."""
+"""Limit of unacknowledged data of one producer: the default of `buffer.memory` of Kafka's own producer."""
 
 
 class InFlightLimit:
-    """What one producer may have on its way: so many batches a partition.
+    """In-flight limits of one producer, per partition and in bytes.
 
-    No more than can be sent at once, and one to follow: while a batch has no room, more records can still join it.
+    A partition's limit is the number of batches that the client sends at once, plus one. Until the limit allows a
+    batch, further records can still join it.
     """
 
     def __init__(self, partitions: int, *, batches: int, first: int, batch_bytes: int) -> None:
         self._batches = batches
-        # Producers begin at different partitions, so that few of them do not meet on the same one.
+        # Producers begin at different partitions to spread their load.
         self._turns = collections.deque((first + turn) % partitions for turn in range(partitions))
         self._taken = [0] * partitions
         self._full: set[int] = set()
@@ -173,13 +173,13 @@ class InFlightLimit:
         self._free_since_ns = collections.deque([0] * min(bound, partitions * batches))
 
     def free(self, partition: int | None = None) -> bool:
-        """Whether a batch may go to a partition; to any, without one."""
+        """Return True if the limit allows a batch to the partition, or to any partition if None."""
         return bool(self._free_since_ns) and (
             len(self._full) < len(self._taken) if partition is None else partition not in self._full
         )
 
     def take(self, partition: int | None = None) -> tuple[int, int]:
-        """The partition, or the one whose turn it is, and since when its batch has had room (ns)."""
+        """Return the partition, round-robin if None, and the time (ns) at which the slot of its batch became free."""
         since_ns = self._free_since_ns.popleft()
         if partition is None:
             partition = self._next()
@@ -191,7 +191,7 @@ class InFlightLimit:
         return partition, since_ns
 
     def give_back(self, partition: int, now_ns: int) -> None:
-        """A batch has ended."""
+        """Release the slot of a batch that has ended."""
         self._taken[partition] -= 1
         if partition in self._full:
             self._full.remove(partition)
@@ -199,7 +199,7 @@ class InFlightLimit:
         self._free_since_ns.append(now_ns)
 
     def _next(self) -> int:
-        """The first in turn that is not full; the turn goes on."""
+        """Return the next partition that is not full, round-robin."""
         while True:
             partition = self._turns[0]
             self._turns.rotate(-1)

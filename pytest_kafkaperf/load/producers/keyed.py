@@ -1,12 +1,11 @@
-"""The producer of records with keys: a record's partition is its key's, as in Kafka's own producer.
+"""The producer of records with keys: the key determines a record's partition, as in Kafka's own producer.
 
-Each partition gathers records until its batch is full or has lingered. A partition without room holds up the others
-only when too many records have gathered, as a full `buffer.memory` does.
+Each partition gathers records until its batch is full or has lingered. A partition that has reached its in-flight limit
+holds up the others only when too many records have gathered, like a full `buffer.memory`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import collections
 from collections.abc import Iterator
 from typing import Any
@@ -16,39 +15,40 @@ import numpy.typing as npt
 
 from pytest_kafkaperf.load.clock import Timer, now_ns
 from pytest_kafkaperf.load.payload import Int64s
-from pytest_kafkaperf.load.producers.base import Window
+from pytest_kafkaperf.load.producers.base import Window, first_of
 from pytest_kafkaperf.load.producers.batch import BatchProducer
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenario.records import Keys
 from pytest_kafkaperf.scenario.scenario import KEY_BYTES
 
 _AT_ONCE = 4096
-"""Records that a closed loop takes at once."""
+"""Number of records that a closed loop takes at once."""
 
 _GATHERED_BYTES = 32 << 20
-"""Records that may gather, as in a `buffer.memory` of Kafka's default; beyond it the backlog waits in the schedule."""
+"""Limit of gathered records, as Kafka's default `buffer.memory`; beyond it the backlog waits in the schedule."""
 
 _GATHERED_BATCHES = 2
-"""Batches a partition that may always gather: so that one of them is full before there is no more room."""
+"""Batches per partition that may gather in any case, so that one of them fills before the limit is reached."""
 
 
 class KeyedProducer(BatchProducer):
-    """Sends records with keys in explicit batches."""
+    """A producer that sends records with keys in explicit batches."""
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         scenario = self._scenario
         if scenario.key is None:
-            raise ValueError("a producer of keyed records needs keys")
+            raise ValueError("a keyed producer needs a scenario with keys")
         self._keys = KeySource(scenario.key, producer=self._number, producers=scenario.producers, seed=self._seed)
         self._gathering = Gathering(scenario.partitions)
         record_bytes = len(self._template.body) / self._template.count
         fewest = _GATHERED_BATCHES * scenario.partitions * self._template.count
         self._bound = max(fewest, int(_GATHERED_BYTES / record_bytes))
         self._since_ns = 0
-        """When there was room again after there had been none."""
+        """Time at which gathered records last fell below their limit."""
         self._foreseen_ns = 0
-        """When a batch could close at the earliest, as was known then: with mixed sizes a batch of fewer may follow."""
+        """Earliest closing time of a batch, as known before the last sleep; with mixed sizes a smaller batch may
+        follow."""
 
     async def _closed_loop(self, window: Window) -> None:
         taken, measured_from, left = 0, None, window.records
@@ -80,24 +80,24 @@ class KeyedProducer(BatchProducer):
                 taken = self._next = due
             blocked = await self._send_due(now, end_ns)
             if any(self._slots.free(partition) for partition in blocked):
-                continue  # there is room again since a transaction ended meanwhile: nobody would tell later
-            no_more = self._gathering.total >= self._bound
-            closing_ns = self._next_closing_ns(schedule, taken if no_more else stop, blocked)
+                continue  # batches ended while a transaction did; `_change` would not notice them later
+            is_full = self._gathering.total >= self._bound
+            closing_ns = self._next_closing_ns(schedule, taken if is_full else stop, blocked)
             await self._until(timer, closing_ns, blocked=bool(blocked))
             self._foreseen_ns = now_ns() if closing_ns is None else min(closing_ns, now_ns())
-            if no_more:
+            if is_full:
                 self._since_ns = now_ns()
 
-    def _forgo_rest(self, schedule: Schedule, stop: int) -> None:
-        super()._forgo_rest(schedule, stop)
+    def _count_missing(self, schedule: Schedule, stop: int) -> None:
+        super()._count_missing(schedule, stop)
         indexes, dues_ns = self._gathering.rest()
-        self.ledger.forgo(dues_ns[indexes >= 0], now_ns())
+        self.ledger.count_unsent(dues_ns[indexes >= 0], now_ns())
 
     def _next_closing_ns(self, schedule: Schedule, stop: int, blocked: set[int]) -> int | None:
-        """When the next batch can close, of records here or to come before `stop`; None when none will by itself."""
-        closings = [self._gathering.lingers_until(self._linger_ns, besides=blocked)]
+        """Return the next time at which a batch of records before `stop` can close; None if none will by itself."""
+        closings = [self._gathering.lingers_until(self._linger_ns, excluding=blocked)]
         if self._next < stop:
-            fills = self._next + max(0, self._template.count - 1 - self._gathering.most(besides=blocked))
+            fills = self._next + max(0, self._template.count - 1 - self._gathering.most(excluding=blocked))
             closings += [schedule.due_ns(self._next) + self._linger_ns, schedule.due_ns(min(fills, stop - 1))]
         return min((closing for closing in closings if closing is not None), default=None)
 
@@ -106,27 +106,27 @@ class KeyedProducer(BatchProducer):
         self._gathering.add(partitions_of(keys, self._scenario.partitions), indexes, dues_ns, keys)
 
     async def _send_ready(self, now: int | None, measured_from: int) -> None:
-        """Closed loop: send what is full or has lingered, and everything when there is no `now`; waits for room."""
+        """Closed loop: send batches that are full or have lingered, or all if `now` is None, as the limit allows."""
         for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
             while not self._slots.free(partition):
                 await self._change()
-            count = await self._room_in_transaction(min(self._template.count, self._gathering.count(partition)))
+            count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
             indexes, dues_ns, keys = self._gathering.take(partition, count)
             self._slots.take(partition)
             measured = int((indexes >= measured_from).sum())
             self._send(partition, indexes, dues_ns, now=now_ns(), measured=measured, keys=keys)
 
     async def _send_due(self, now: int, end_ns: int) -> set[int]:
-        """Open loop: send what is full or has lingered, where there is room; returns the partitions without."""
+        """Open loop: send batches that are full or have lingered; return the partitions at their in-flight limit."""
         blocked: set[int] = set()
         for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
             if partition in blocked or not self._slots.free(partition):
                 blocked.add(partition)
                 continue
-            count = await self._room_in_transaction(min(self._template.count, self._gathering.count(partition)))
+            count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
             full = count == self._template.count
             indexes, dues_ns, keys = self._gathering.take(partition, count)
-            _, room_ns = self._slots.take(partition)
+            _, allowed_ns = self._slots.take(partition)
             batch = self._send(
                 partition,
                 indexes,
@@ -138,27 +138,21 @@ class KeyedProducer(BatchProducer):
                 ),
                 keys=keys,
             )
-            self.ledger.judge_generator(batch, max(room_ns, self._since_ns, self._begun_ns), end_ns)
+            self.ledger.count_delayed(batch, max(allowed_ns, self._since_ns, self._begun_ns), end_ns)
         return blocked
 
     async def _until(self, timer: Timer, wake_ns: int | None, *, blocked: bool) -> None:
-        """Until an instant; where some partition waits for room, at the latest when any gets it."""
+        """Sleep until an instant; return earlier when a batch ends if a partition is blocked."""
         if wake_ns is None:
             await self._change()
         elif not blocked:
             await timer.until(wake_ns)
         else:
-            tasks = [asyncio.ensure_future(timer.until(wake_ns)), asyncio.ensure_future(self._change())]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            await first_of(timer.until(wake_ns), self._change())
 
 
 class Gathering:
-    """Records that wait for the batches of their partitions, in the order in which they came."""
+    """Records that wait for the batches of their partitions, in order of arrival."""
 
     def __init__(self, partitions: int) -> None:
         self._queues: list[collections.deque[tuple[Int64s, Int64s, Int64s]]] = [
@@ -166,26 +160,25 @@ class Gathering:
         ]
         self._counts = [0] * partitions
         self.total = 0
-        """Records in all."""
+        """Number of records in all partitions."""
 
-    def most(self, *, besides: set[int]) -> int:
-        """Records of the partition that has most, of all but some."""
-        return max((count for partition, count in enumerate(self._counts) if partition not in besides), default=0)
+    def most(self, *, excluding: set[int]) -> int:
+        """Return the number of records in the fullest partition, except for some."""
+        return max((count for partition, count in enumerate(self._counts) if partition not in excluding), default=0)
 
     def rest(self) -> tuple[Int64s, Int64s]:
-        """Indexes and due times of all records that wait."""
-        parts = [(indexes, dues_ns) for queue in self._queues for indexes, dues_ns, _ in queue]
-        if not parts:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        """Return indexes and due times of all records."""
+        none = np.empty(0, dtype=np.int64)
+        parts = [(none, none), *((indexes, dues_ns) for queue in self._queues for indexes, dues_ns, _ in queue)]
         indexes, dues_ns = zip(*parts, strict=True)
         return np.concatenate(indexes), np.concatenate(dues_ns)
 
     def count(self, partition: int) -> int:
-        """Records of a partition."""
+        """Return the number of records of a partition."""
         return self._counts[partition]
 
     def add(self, partitions: Int64s, indexes: Int64s, dues_ns: Int64s, keys: Int64s) -> None:
-        """Records come; all of shape `(records,)`, in their order."""
+        """Add records in their order; all arrays have shape `(records,)`."""
         order = np.argsort(partitions, kind="stable")
         there, starts = np.unique(partitions[order], return_index=True)
         for partition, rows in zip(there.tolist(), np.split(order, starts[1:]), strict=True):
@@ -194,9 +187,9 @@ class Gathering:
         self.total += indexes.size
 
     def ready(self, capacity: int, now: int | None, linger_ns: int) -> Iterator[int]:
-        """Partitions with a batch to send: full, or lingered by `now`; all that is there without `now`.
+        """Yield partitions with a batch that is full or has lingered by `now`, or any batch if `now` is None.
 
-        A partition comes again as long as it has another; whoever does not take it ends its turn.
+        Yields a partition again while it has further batches, unless the caller takes nothing from it.
         """
         for partition, queue in enumerate(self._queues):
             before = -1
@@ -205,16 +198,17 @@ class Gathering:
                 if now is None or before >= capacity or queue[0][1][0] + linger_ns <= now:
                     yield partition
 
-    def lingers_until(self, linger_ns: int, *, besides: set[int]) -> int | None:
-        """When the first batch has lingered, of all partitions but some; None when there is none."""
-        heads = (
-            int(queue[0][1][0]) for partition, queue in enumerate(self._queues) if queue and partition not in besides
+    def lingers_until(self, linger_ns: int, *, excluding: set[int]) -> int | None:
+        """Return when the first batch has lingered, of all partitions except some; None if there is none."""
+        closings = (
+            int(queue[0][1][0]) + linger_ns
+            for partition, queue in enumerate(self._queues)
+            if queue and partition not in excluding
         )
-        first = min(heads, default=None)
-        return None if first is None else first + linger_ns
+        return min(closings, default=None)
 
     def take(self, partition: int, count: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Remove a partition's first records: indexes, due times, keys, each of shape `(count,)`."""
+        """Remove a partition's first records; return indexes, due times and keys, each of shape `(count,)`."""
         queue, rows, missing = self._queues[partition], [], count
         while missing:
             head = queue.popleft()
@@ -237,7 +231,7 @@ _R = np.uint32(24)
 
 
 class KeySource:
-    """Draws the keys of one producer's records; seeded, in the order of the records."""
+    """The random keys of one producer's records; seeded, in the order of the records."""
 
     def __init__(self, keys: Keys, *, producer: int, producers: int, seed: int) -> None:
         self._kind = keys.kind
@@ -251,17 +245,17 @@ class KeySource:
             self._shares = np.cumsum(weights / weights.sum())
 
     def next(self, indexes: Int64s) -> Int64s:
-        """The keys of the producer's next records, shape of `indexes`; sequential ones count over all producers."""
+        """Return the next keys, shape of `indexes`; sequential keys count over all producers."""
         if self._kind == "sequential":
             return indexes * self._producers + self._producer
         if self._shares is None:
             return self._random.integers(0, self._count, size=indexes.size)
         drawn = np.searchsorted(self._shares, self._random.random(indexes.size), side="right")
-        return np.minimum(drawn, self._count - 1)  # the last share may be rounded to less than 1
+        return np.minimum(drawn, self._count - 1)  # rounding may leave the last share below 1
 
 
 def partitions_of(keys: Int64s, partitions: int) -> Int64s:
-    """The partition of each key, shape `(keys,)`: murmur2 of its 8 bytes, as Kafka's default partitioner has it.
+    """Return the partition of each key, shape `(keys,)`: murmur2 of its 8 bytes, as in Kafka's default partitioner.
 
     Source: `org.apache.kafka.common.utils.Utils.murmur2` and `toPositive` (the algorithm is A. Appleby's MurmurHash2).
     """

@@ -1,4 +1,4 @@
-"""The producer that sends record by record, as an application on aiokafka does: batching is the client's own."""
+"""The producer of single records, which leaves batching to the client, as an application on aiokafka does."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenario.scenario import KEY_BYTES, TAG_BYTES
 
 _AT_ONCE = 256
-"""Records that are prepared together: few enough for their due times and keys to cost little memory."""
+"""Number of records prepared together, few enough that their due times and keys need little memory."""
 
 
 class RecordProducer(Producer):
-    """Sends each record by `AIOKafkaProducer.send`."""
+    """A producer that sends each record with `AIOKafkaProducer.send`."""
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
@@ -38,7 +38,7 @@ class RecordProducer(Producer):
             count = _AT_ONCE if left is None else min(_AT_ONCE, left)
             keys = self._keys_of(np.arange(self._next, self._next + count))
             for place in range(count):
-                await self._room_in_transaction(1)
+                await self._limit_to_transaction(1)
                 now = now_ns()
                 if window.end_ns is not None and now >= window.end_ns:
                     return
@@ -47,13 +47,13 @@ class RecordProducer(Producer):
                 self._next += 1
                 if left is not None:
                     left -= measured
-            await asyncio.sleep(0)  # `send` itself waits only for room
+            await asyncio.sleep(0)  # `send` itself waits only while its buffer is full
 
     async def _open_loop(self, window: Window, timer: Timer, schedule: Schedule) -> None:
         stop = window.stop(schedule)
         end_ns = schedule.due_ns(stop)
         self._next = schedule.first_after(window.warm_from_ns - 1)
-        room_ns = 0
+        allowed_ns = 0
         loop, waited = asyncio.get_running_loop(), asyncio.Event()
         while self._next < stop:
             await timer.until(schedule.due_ns(self._next))
@@ -61,16 +61,16 @@ class RecordProducer(Producer):
             dues_ns = schedule.due_between(self._next, count)
             keys = self._keys_of(np.arange(self._next, self._next + count))
             for place, due_ns in enumerate(dues_ns.tolist()):
-                await self._room_in_transaction(1)
+                await self._limit_to_transaction(1)
                 measured = 1 if self._next >= 0 else 0
-                turn = loop.call_soon(waited.set)  # comes when the client waits for room, and only then
+                turn = loop.call_soon(waited.set)  # runs only if the client waits for its buffer
                 batch = await self._send(self._next, due_ns, keys[place], now=now_ns(), measured=measured)
                 turn.cancel()
-                self.ledger.judge_generator(batch, max(room_ns, self._begun_ns), end_ns)
+                self.ledger.count_delayed(batch, max(allowed_ns, self._begun_ns), end_ns)
                 self._next += 1
                 if waited.is_set():
                     waited.clear()
-                    room_ns = now_ns()
+                    allowed_ns = now_ns()
             await asyncio.sleep(0)
 
     def _keys_of(self, indexes: Int64s) -> list[bytes | None]:
@@ -79,7 +79,7 @@ class RecordProducer(Producer):
         return [key.to_bytes(KEY_BYTES, "big", signed=True) for key in self._keys.next(indexes).tolist()]
 
     async def _send(self, index: int, due_ns: int | None, key: bytes | None, *, now: int, measured: int) -> Batch:
-        """Hand one record over; waits as long as the client has no room for it.
+        """Hand one record to the client, which waits while its buffer is full.
 
         Raises:
             LoadError: the client cannot send any more.
@@ -113,4 +113,4 @@ class RecordProducer(Producer):
         return batch
 
     def _give_back(self, batch: Batch, now: int) -> None:
-        """The client itself bounds what is on its way: a batch a partition, and one to follow."""
+        """Do nothing: the client itself limits what is in flight, to a batch per partition and one more."""

@@ -75,7 +75,7 @@ def test_without_a_scheduler_it_says_where_it_looked() -> None:
         pass
     assert str(raised.value) == (
         "--kafka-workers=dask://127.0.0.1:9: no Dask scheduler answers there within 10 s (OSError); start one with "
-        "'dask scheduler', or name the address that it prints"
+        "'dask scheduler', or use the address that it prints"
     )
 
 
@@ -86,8 +86,8 @@ def test_without_workers_it_says_how_to_start_some(tmp_path: Path) -> None:
             pass
         assert left_behind(nobody) == ([], [], 0)
     assert str(raised.value) == (
-        f"the Dask scheduler {nobody.address} has no workers: start some, such as 'dask worker {nobody.address}' on "
-        "each machine that is to make load"
+        f"the Dask scheduler {nobody.address} has no workers: start one with 'dask worker {nobody.address}' on "
+        "each machine that is to generate load"
     )
 
 
@@ -99,7 +99,7 @@ def test_a_worker_with_another_version_is_refused_before_any_load(tmp_path: Path
     path = os.pathsep.join([str(info.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     with dask(tmp_path) as workers:
         workers.add(PYTHONPATH=path)
-        with pytest.raises(ClusterError, match="the Dask worker tcp://127.0.0.1:[0-9]+ has aiokafka 0.1.2, here it is"):
+        with pytest.raises(ClusterError, match="the Dask worker tcp://127.0.0.1:[0-9]+ has aiokafka 0.1.2, this"):
             DaskWorkers(workers.address).__enter__()
         assert left_behind(workers) == ([], [], 0)
 
@@ -205,7 +205,7 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
             "run_scenario(scenario, cluster, allocation=WorkerAllocation(scheduler=sys.argv[2]))\n"
         )
         command = [sys.executable, "-c", script, broker.bootstrap_servers, workers.address]
-        own = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed controller leaves its board there
+        own = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed controller leaves its counters there
         with subprocess.Popen(command, env=own) as controller:
             wait_for_load_processes(some=True)
             controller.kill()

@@ -46,7 +46,7 @@ def relay(broker: Cluster) -> Iterator[Start]:
 
 @contextmanager
 def _running(broker: Cluster, *arguments: str) -> Iterator[None]:
-    command = [sys.executable, str(Path(__file__).parents[2] / "support" / "relay.py"), "--source", IN, "--target", OUT]
+    command = [sys.executable, str(application.__file__), "--source", IN, "--target", OUT]
     command += ["--bootstrap-servers", broker.bootstrap_servers, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         timer = threading.Timer(TIMEOUT_S, process.kill)
@@ -155,7 +155,7 @@ def test_where_nothing_comes_out_the_run_is_invalid(broker: Cluster, load: Load,
     ("correlate", "told"),
     [
         (application.failing, "tests.support.relay.failing failed at offset"),
-        (application.wrong_type, "tests.support.relay.wrong_type gave int; give the 16 bytes"),
+        (application.wrong_type, "tests.support.relay.wrong_type returned int; return the first 16 bytes"),
     ],
 )
 def test_a_function_that_goes_wrong_is_named(

@@ -115,5 +115,5 @@ def test_records_too_short_for_a_tag_cannot_be_told_from_those_of_others(broker:
     assert one.problems == ()
     assert one.metrics["errors"] == 0
     assert {"lost", "duplicated", "reordered"} & one.metrics.keys() == set()
-    told = "records of less than 16 B carry no tag that would tell them from those of others"
+    told = "records smaller than 16 B carry no tag, so an audit cannot identify them"
     assert len([warning for warning in one.warnings if warning.startswith(told)]) == 1

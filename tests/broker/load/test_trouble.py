@@ -79,7 +79,7 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_br
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.CLUSTER_ERROR
     assert problem.text.startswith(f"no record was acknowledged for {SILENCE_TIMEOUT_S} s while ")
-    assert problem.text.endswith(" were on their way: the cluster is down, or far too slow for this load")
+    assert problem.text.endswith(" were outstanding: the cluster is down or much too slow for this load")
     assert ran.report.broken
     assert ran.metrics["errors"] > 0
 
@@ -126,7 +126,7 @@ def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_tracebac
     broker: Cluster, load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug, or a client library that has changed: whoever is told must be able to find it."""
-    break_last_worker(monkeypatch, counters="/no/such/board")
+    break_last_worker(monkeypatch, counters="/no/such/counters")
     with within(TOLD_WITHIN_S):
         ran = load(broker, rate=500, duration=60, producers=2)
 
@@ -157,16 +157,16 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
     assert workers() == []
 
 
-def test_nothing_is_left_after_success(broker: Cluster, load: Load, boards: Callable[[], list[str]]) -> None:
+def test_nothing_is_left_after_success(broker: Cluster, load: Load, leftovers: Callable[[], list[str]]) -> None:
     """Neither a process nor a topic nor a file."""
     load(broker, records=1000, warmup=0, consumers=1)
 
-    assert (workers(), topics_of_runs(broker), boards()) == ([], [], [])
+    assert (workers(), topics_of_runs(broker), leftovers()) == ([], [], [])
 
 
 @pytest.mark.parametrize("phase", ["connecting", "measuring"])
 def test_nothing_is_left_after_ctrl_c(
-    broker: Cluster, load: Load, boards: Callable[[], list[str]], capfd: pytest.CaptureFixture[str], phase: str
+    broker: Cluster, load: Load, leftovers: Callable[[], list[str]], capfd: pytest.CaptureFixture[str], phase: str
 ) -> None:
     """A user who stops a test wants it stopped now, and the cluster as it was."""
     once = Once(lambda: signal.raise_signal(signal.SIGINT))
@@ -175,7 +175,7 @@ def test_nothing_is_left_after_ctrl_c(
     with within(20), pytest.raises(KeyboardInterrupt):
         load(broker, rate=500, duration=60, producers=2, consumers=2, on_progress=once)
 
-    assert (workers(), topics_of_runs(broker), boards()) == ([], [], [])
+    assert (workers(), topics_of_runs(broker), leftovers()) == ([], [], [])
     assert capfd.readouterr().err == ""
 
 

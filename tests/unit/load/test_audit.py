@@ -162,5 +162,5 @@ def test_what_came_out_is_compared_with_what_was_acknowledged(
 
 def test_records_without_a_tag_cannot_be_audited() -> None:
     """Values that are too short for one: nobody can tell which records stand in the log."""
-    with pytest.raises(LoadError, match="^the log holds records of less than 16 B, which carry no tag$"):
+    with pytest.raises(LoadError, match="^the log holds records smaller than 16 B, which carry no tag$"):
         named_records(received([(0, 1)], 2), every=False)

@@ -80,7 +80,7 @@ def test_a_value_that_the_library_refuses_is_told_with_what_to_check(
 ) -> None:
     """One text instead of a traceback."""
     scenario = Scenario.of({"consumers": 1}).model_copy(update={refused: {"retry_backoff_ms": ""}})
-    with Notes() as notes, SharedCounters.create(tmp_path / "board", 1, groups=1) as counters:
+    with Notes() as notes, SharedCounters.create(tmp_path / "counters", 1, groups=1) as counters:
         assignment = Assignment(
             worker=0,
             counters=counters.path,
@@ -95,6 +95,6 @@ def test_a_value_that_the_library_refuses_is_told_with_what_to_check(
         with pytest.raises(LoadError) as raised:
             asyncio.run(LoadWorker(assignment, notes).run())
     assert str(raised.value) == (
-        "aiokafka refuses the settings of a client: TypeError: unsupported operand type(s) for /: 'str' and 'int'; "
+        "aiokafka rejects the client configuration: TypeError: unsupported operand type(s) for /: 'str' and 'int'; "
         "check producer_config and consumer_config"
     )

@@ -32,7 +32,7 @@ def read(name: str = "a", *, offset_ns: int = 0, uncertainty_ns: int = 0) -> Rea
 def test_the_clock_is_where_it_is_said_to_be(ahead_ns: int, ways: list[tuple[int, int]]) -> None:
     """However long questions and answers take, and however unlike each other: the truth is within the bound."""
     exchanges = [
-        Exchange(sent_ns=at_ns, told_ns=at_ns + to_ns + ahead_ns, received_ns=at_ns + to_ns + from_ns)
+        Exchange(sent_ns=at_ns, remote_ns=at_ns + to_ns + ahead_ns, received_ns=at_ns + to_ns + from_ns)
         for at_ns, (to_ns, from_ns) in zip(range(0, 10**12, 10**9), ways, strict=False)
     ]
     found = reading(exchanges, name="a", host="h", common="b")
@@ -43,7 +43,7 @@ def test_the_clock_is_where_it_is_said_to_be(ahead_ns: int, ways: list[tuple[int
 
 def test_a_clock_is_exactly_itself() -> None:
     """Processes of the scheduler's machine need no exchange to know its time."""
-    exchange = Exchange(sent_ns=0, told_ns=900, received_ns=1000)
+    exchange = Exchange(sent_ns=0, remote_ns=900, received_ns=1000)
     assert reading([exchange], name="a", host="h", common="a") == Reading(
         name="a", host="h", offset_ns=0, uncertainty_ns=0
     )

@@ -18,13 +18,21 @@ from pytest_kafkaperf.load.dask.workers import refuse_loopback, version_problem
     ("name", "version", "problem"),
     [
         ("Python", sysconfig.get_python_version(), None),
-        ("Python", "3.9", f"X has Python 3.9, here it is {sysconfig.get_python_version()}: install the same on both"),
+        (
+            "Python",
+            "3.9",
+            f"X has Python 3.9, this machine has {sysconfig.get_python_version()}: install the same version on both",
+        ),
         ("aiokafka", version("aiokafka"), None),
-        ("aiokafka", "0.1.2", f"X has aiokafka 0.1.2, here it is {version('aiokafka')}: install the same on both"),
+        (
+            "aiokafka",
+            "0.1.2",
+            f"X has aiokafka 0.1.2, this machine has {version('aiokafka')}: install the same version on both",
+        ),
         (
             "pytest-kafkaperf",
             None,
-            "X has no pytest-kafkaperf: install it there, with "
+            "X has no pytest-kafkaperf: install it there with "
             f"'pip install pytest-kafkaperf[dask]=={version('pytest-kafkaperf')}'",
         ),
     ],

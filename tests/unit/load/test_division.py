@@ -63,14 +63,14 @@ def test_there_are_no_more_workers_of_a_kind_than_asked_for_and_than_clients(
 @pytest.mark.parametrize(
     ("fields", "cores", "reason"),
     [
-        ({"rate": RATE}, 8, "there is nothing to divide"),
-        ({"rate": RATE, "consumers": 1}, 8, "there is nothing to divide"),
-        ({"rate": RATE, "producers": 2}, 1, "there is nothing to divide"),
-        ({"producers": 2}, 8, "without a rate, as many as there are clients and cores"),
+        ({"rate": RATE}, 8, "one worker of each kind serves all clients"),
+        ({"rate": RATE, "consumers": 1}, 8, "one worker of each kind serves all clients"),
+        ({"rate": RATE, "producers": 2}, 1, "one worker of each kind serves all clients"),
+        ({"producers": 2}, 8, "without a rate, one worker per client, up to the number of cores"),
         (
             {"rate": RATE, "producers": 2, "topic": "orders"},
             8,
-            "on a topic that others use nothing is tried, so as many as there are clients and cores",
+            "no probe on an existing topic: one worker per client, up to the number of cores",
         ),
         ({"rate": RATE, "producers": 2}, 8, None),
         ({"rate": RATE, "consumers": 2}, 8, None),
@@ -78,7 +78,7 @@ def test_there_are_no_more_workers_of_a_kind_than_asked_for_and_than_clients(
     ],
     ids=str,
 )
-def test_a_trial_is_made_where_there_is_something_to_decide(
+def test_a_probe_is_made_where_there_is_something_to_decide(
     fields: dict[str, Any], cores: int, reason: str | None
 ) -> None:
     """It takes some seconds, and a topic of its own."""
@@ -129,7 +129,7 @@ def test_a_trial_is_made_where_there_is_something_to_decide(
         ),
         (
             [sending(0.0, records=0), receiving(0.0, records=0)],
-            WorkerAllocation(reason="the trial moved no records, so as many as there are clients and cores"),
+            WorkerAllocation(reason="the probe moved no records: one worker per client, up to the number of cores"),
         ),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_backlog_has_as_many_readers_as_there_are_cores() -> None:
     assert decided(Scenario.of(fields), [sending(0.2), receiving(0.2)], 8) == WorkerAllocation(
         producing=1, reason="one would need 20 % of a core", is_measured=True
     )
-    assert undecidable(Scenario.of(fields | {"producers": 1}), 8) == "there is nothing to divide"
+    assert undecidable(Scenario.of(fields | {"producers": 1}), 8) == "one worker of each kind serves all clients"
 
 
 @given(cpu_s=st.floats(0.0, 100.0), cores=st.integers(1, 64), records=st.integers(1, 10**7))

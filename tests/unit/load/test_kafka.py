@@ -438,7 +438,7 @@ def test_a_name_that_aiokafka_has_moved_stops_the_load(
     """Assigning to it would change nothing, and figures would be those of another engine."""
     check_aiokafka()
     monkeypatch.delattr(owner, name)
-    with pytest.raises(LoadError, match=rf"aiokafka [0-9.]+ has no [\w.]*{name}, which the load engine needs; install"):
+    with pytest.raises(LoadError, match=rf"aiokafka [0-9.]+ lacks [\w.]*{name}, which the load generator needs; "):
         check_aiokafka()
 
 

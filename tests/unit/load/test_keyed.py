@@ -32,8 +32,8 @@ class Lists:
                 left = left[capacity:]
         return result
 
-    def lingers_until(self, besides: set[int]) -> int | None:
-        heads = [rows[0][1] for partition, rows in enumerate(self.rows) if rows and partition not in besides]
+    def lingers_until(self, excluding: set[int]) -> int | None:
+        heads = [rows[0][1] for partition, rows in enumerate(self.rows) if rows and partition not in excluding]
         return min(heads) + LINGER_NS if heads else None
 
 
@@ -63,8 +63,8 @@ class Both:
     def assert_equal(self) -> None:
         gathering, rows = self.gathering, self.lists.rows
         assert gathering.total == sum(map(len, rows))
-        assert gathering.most(besides=set()) == max(map(len, rows))
-        assert gathering.most(besides={1}) == max(len(rows[0]), *map(len, rows[2:]))
+        assert gathering.most(excluding=set()) == max(map(len, rows))
+        assert gathering.most(excluding={1}) == max(len(rows[0]), *map(len, rows[2:]))
         assert [gathering.count(partition) for partition in range(PARTITIONS)] == list(map(len, rows))
 
 
@@ -110,10 +110,10 @@ def test_the_rest_is_all_that_was_not_taken(steps: list[list[int] | tuple[int, i
     parts=st.lists(adds, max_size=5),
     capacity=st.integers(1, 5),
     now=st.none() | st.integers(-40, 400),
-    besides=st.sets(st.integers(0, PARTITIONS - 1)),
+    excluding=st.sets(st.integers(0, PARTITIONS - 1)),
 )
 def test_partitions_are_ready_when_full_or_lingered(
-    parts: list[list[int]], capacity: int, now: int | None, besides: set[int]
+    parts: list[list[int]], capacity: int, now: int | None, excluding: set[int]
 ) -> None:
     """As often as they have a batch to send; without a `now` until they are empty."""
     both = Both()
@@ -121,7 +121,7 @@ def test_partitions_are_ready_when_full_or_lingered(
         both.add(part)
     expected = both.lists.ready(capacity, now)
 
-    assert both.gathering.lingers_until(LINGER_NS, besides=besides) == both.lists.lingers_until(besides)
+    assert both.gathering.lingers_until(LINGER_NS, excluding=excluding) == both.lists.lingers_until(excluding)
     turns = []
     for partition in both.gathering.ready(capacity, now, LINGER_NS):
         turns.append(partition)
@@ -143,7 +143,7 @@ def test_nothing_lingers_where_nothing_waits() -> None:
     """There is no instant to wake up at."""
     gathering = Gathering(PARTITIONS)
 
-    assert (gathering.total, gathering.most(besides=set(range(PARTITIONS)))) == (0, 0)
-    assert gathering.lingers_until(LINGER_NS, besides=set()) is None
+    assert (gathering.total, gathering.most(excluding=set(range(PARTITIONS)))) == (0, 0)
+    assert gathering.lingers_until(LINGER_NS, excluding=set()) is None
     assert list(gathering.ready(1, None, LINGER_NS)) == []
     assert [column.size for column in gathering.rest()] == [0, 0]

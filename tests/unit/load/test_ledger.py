@@ -345,7 +345,7 @@ SECOND = Schedule(start_ns=0, rate=Fraction(10))
 def test_records_never_sent_have_waited_until_now() -> None:
     """Leaving them out would make a cluster that takes nothing look fast."""
     ledger = Kept().ledger
-    ledger.give_up(SECOND, 5, 10, 2 * NS_PER_S)
+    ledger.count_missing(SECOND, 5, 10, 2 * NS_PER_S)
 
     assert ledger.report.missing == 5
     assert ledger.report.latency.sum_ns == sum(2 * NS_PER_S - SECOND.due_ns(index) for index in range(5, 10))
@@ -355,26 +355,26 @@ def test_records_never_sent_have_waited_until_now() -> None:
 def test_records_that_are_not_due_yet_have_not_waited() -> None:
     """A round that is given up early must not count zeros."""
     ledger = Kept().ledger
-    ledger.give_up(SECOND, 5, 10, SECOND.due_ns(7))
+    ledger.count_missing(SECOND, 5, 10, SECOND.due_ns(7))
 
     assert (ledger.report.missing, ledger.report.latency.total) == (5, 3)
-    ledger.give_up(SECOND, 10, 20, SECOND.due_ns(7))
+    ledger.count_missing(SECOND, 10, 20, SECOND.due_ns(7))
     assert (ledger.report.missing, ledger.report.latency.total) == (15, 3)
 
 
 def test_records_that_were_taken_and_never_sent_count_like_those_that_were_not_taken() -> None:
     """They waited for their partition; those that are not due yet did not wait."""
-    forgone, given_up = Kept().ledger, Kept().ledger
+    unsent, missing = Kept().ledger, Kept().ledger
     now_ns = SECOND.due_ns(7)
-    forgone.forgo(SECOND.due_between(5, 5), now_ns)
-    given_up.give_up(SECOND, 5, 10, now_ns)
+    unsent.count_unsent(SECOND.due_between(5, 5), now_ns)
+    missing.count_missing(SECOND, 5, 10, now_ns)
 
-    assert forgone.report.missing == given_up.report.missing == 5
+    assert unsent.report.missing == missing.report.missing == 5
     for name in ("latency", "delay"):
-        ours, theirs = getattr(forgone.report, name), getattr(given_up.report, name)
+        ours, theirs = getattr(unsent.report, name), getattr(missing.report, name)
         assert (ours.total, ours.sum_ns, ours.max_ns) == (theirs.total, theirs.sum_ns, theirs.max_ns)
-    forgone.forgo(np.array([], dtype=np.int64), now_ns)
-    assert (forgone.report.missing, forgone.report.latency.total) == (5, 3)
+    unsent.count_unsent(np.array([], dtype=np.int64), now_ns)
+    assert (unsent.report.missing, unsent.report.latency.total) == (5, 3)
 
 
 def test_of_very_many_records_never_sent_some_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +382,7 @@ def test_of_very_many_records_never_sent_some_stand_for_all(monkeypatch: pytest.
     monkeypatch.setattr(module, "_MISSING_SAMPLES", 100)
     schedule = Schedule(start_ns=0, rate=Fraction(1000))
     ledger = Kept().ledger
-    ledger.give_up(schedule, 0, 9_999, 20 * NS_PER_S)
+    ledger.count_missing(schedule, 0, 9_999, 20 * NS_PER_S)
 
     assert ledger.report.missing == ledger.report.latency.total == 9_999
     assert ledger.report.latency.mean_s == pytest.approx(15, rel=0.01)
@@ -394,7 +394,7 @@ def test_records_that_came_due_while_the_generator_was_held_up_are_not_late() ->
     ledger = Kept().ledger
     dues_ns = [k * MS for k in range(150)]
     held_up = paced(*dues_ns, sent_ns=150 * MS, measured=120)._replace(closing_ns=5 * MS)
-    ledger.judge_generator(held_up, 0, NS_PER_S)
+    ledger.count_delayed(held_up, 0, NS_PER_S)
 
     assert ledger.report.late == 20  # of 50, the first 30 belong to the warm-up
 
@@ -415,7 +415,7 @@ def test_a_late_batch_is_the_generators_fault_only_if_there_was_room(
 ) -> None:
     """Else a slow cluster would be called a slow generator, or the other way round."""
     ledger = Kept().ledger
-    ledger.judge_generator(paced(90 * MS, 100 * MS, sent_ns=sent_ns), room_ns, NS_PER_S)
+    ledger.count_delayed(paced(90 * MS, 100 * MS, sent_ns=sent_ns), room_ns, NS_PER_S)
 
     report = ledger.report
     assert (report.late, report.behind, report.sent_late) == (late, behind, sent_late)

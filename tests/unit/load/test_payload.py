@@ -313,7 +313,7 @@ def test_samples_have_tags_where_all_have_room_for_one(tmp_path: Path) -> None:
     with pytest.raises(LoadError) as raised:
         sampled(short, consumers=1)
     assert str(raised.value) == (
-        f"the samples in file:{tmp_path}/samples have values of less than 16 B: with consumers, end-to-end timing "
+        f"the samples in file:{tmp_path}/samples have values smaller than 16 B: with consumers, end-to-end timing "
         "writes 16 B into each; use longer samples, or consumers=0"
     )
 
@@ -321,10 +321,10 @@ def test_samples_have_tags_where_all_have_room_for_one(tmp_path: Path) -> None:
 def test_samples_that_cannot_be_used_are_told_with_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker finds out first: it may be another machine."""
     samples = samples_file(tmp_path, b"\n\n\n")
-    with pytest.raises(LoadError, match=rf"^no samples in {tmp_path}/samples: it holds nothing but delimiters$"):
+    with pytest.raises(LoadError, match=rf"^no samples in {tmp_path}/samples: it contains only delimiters$"):
         sampled(samples)
     with pytest.raises(LoadError, match=rf"^cannot read the samples in {tmp_path}/none: No such file or directory$"):
         sampled({"file": str(tmp_path / "none")})
     monkeypatch.setattr("pytest_kafkaperf.load.payload._MAX_SAMPLES_BYTES", 2)
-    with pytest.raises(LoadError, match=rf"^the samples in {tmp_path}/samples are too many: use at most 0 MiB$"):
+    with pytest.raises(LoadError, match=rf"^the samples in {tmp_path}/samples are too large; use at most 0 MiB$"):
         sampled(samples)

@@ -51,10 +51,10 @@ def test_ctrl_c_while_workers_are_spawned_comes_a_moment_later() -> None:
 
 def test_a_pool_works_inside_its_block_only(tmp_path: Path) -> None:
     """A constructor allocates nothing."""
-    counters = SharedCounters.create(tmp_path / "board", 1)
-    with pytest.raises(RuntimeError, match="outside its `with` block"):
+    counters = SharedCounters.create(tmp_path / "counters", 1)
+    with pytest.raises(RuntimeError, match="outside their `with` block"):
         WorkerPool(1).run([], counters, check=lambda: None, progress=lambda _: None)
-    with pytest.raises(RuntimeError, match="outside its `with` block"):
+    with pytest.raises(RuntimeError, match="outside their `with` block"):
         WorkerPool(1).audit(UNREADABLE)
 
 
@@ -68,7 +68,7 @@ def test_an_audit_that_cannot_read_the_log_says_why(capfd: pytest.CaptureFixture
     assert capfd.readouterr() == ("", "")
 
 
-def test_boards_of_a_pool_are_one_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_has_one_file_of_counters_per_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of the last round may still write on theirs; none is left behind."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with WorkerPool(2) as pool:

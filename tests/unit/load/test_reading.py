@@ -300,14 +300,14 @@ def test_an_older_message_format_is_refused(magic: int) -> None:
     with pytest.raises(
         UnsupportedForMessageFormatError,
         match=rf"message format {magic} in TopicPartition\(topic='t', partition=7\) at offset 0: "
-        "only format 2 can be read, which Kafka has since 0.11$",
+        "only format 2 of Kafka 0.11 and later is supported$",
     ):
         received(bytes(builder.build()))
 
 
 @pytest.mark.parametrize(
     ("length", "why"),
-    [(-1, "any can be"), (0, "any can be"), (13, "any can be"), (14, "its header"), (48, "its header")],
+    [(-1, "any valid batch"), (0, "any valid batch"), (13, "any valid batch"), (14, "its header"), (48, "its header")],
 )
 def test_a_batch_too_short_for_what_it_must_hold_is_an_error(length: int, why: str) -> None:
     """Reading past it would find nonsense, or the same bytes for ever."""

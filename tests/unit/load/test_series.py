@@ -194,9 +194,9 @@ def test_a_negative_latency_is_refused() -> None:
 
 def test_series_of_different_starts_are_not_merged() -> None:
     """Their seconds would not be the same."""
-    with pytest.raises(ValueError, match=r"^only series of one start can be merged, these have 2$"):
+    with pytest.raises(ValueError, match=r"^cannot merge series with 2 different starts; all must have one$"):
         merged([Series(0), Series(1)])
-    with pytest.raises(ValueError, match=r"these have 0$"):
+    with pytest.raises(ValueError, match=r"with 0 different starts; all must have one$"):
         merged([])
 
 

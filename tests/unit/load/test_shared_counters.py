@@ -1,4 +1,4 @@
-"""The board: two processes see the same cells."""
+"""Shared counters: two processes see the same cells."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with SharedCounters(sys.argv[1], groups=9) as counters:
 def test_a_worker_and_the_controller_meet_on_it(tmp_path: Path) -> None:
     """Start, drain and stop reach a worker, and its counts the controller, without a message."""
     with (
-        SharedCounters.create(tmp_path / "board", 2, groups=9) as counters,
+        SharedCounters.create(tmp_path / "counters", 2, groups=9) as counters,
         subprocess.Popen(
             [sys.executable, "-c", _WORKER, counters.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as worker,
@@ -39,7 +39,7 @@ def test_a_worker_and_the_controller_meet_on_it(tmp_path: Path) -> None:
         assert worker.stdin is not None
         assert worker.stdout is not None
         assert worker.stdout.readline() == "None False None\n"
-        assert (counters.read(1, Counter.SENT), counters.read(0, Counter.SENT)) == (7, 0)
+        assert (counters.read_row(1)[Counter.SENT], counters.read_row(0)[Counter.SENT]) == (7, 0)
         assert counters.received() == [0] * 8 + [5]
         assert not counters.all_reached(WorkerState.READY)
         counters.write(0, Counter.STATE, WorkerState.READY)
@@ -57,9 +57,9 @@ def test_a_worker_and_the_controller_meet_on_it(tmp_path: Path) -> None:
     assert before_ns <= int(seen_ns) <= now_ns()  # one clock for all processes
 
 
-def test_a_new_board_says_nothing(tmp_path: Path) -> None:
+def test_new_counters_are_zero(tmp_path: Path) -> None:
     """A worker that waits for the start, or a consumer for the drain, must not see an old one."""
-    with SharedCounters.create(tmp_path / "board", 3) as counters:
+    with SharedCounters.create(tmp_path / "counters", 3) as counters:
         assert (counters.start_ns, counters.stopped, counters.drain_ns) == (None, False, None)
         assert [counters.total(cell) for cell in Counter] == [0] * len(Counter)
         assert (counters.received(), counters.all_reached(WorkerState.STARTING)) == ([0], True)
@@ -69,7 +69,7 @@ def test_a_new_board_says_nothing(tmp_path: Path) -> None:
 def test_totals_are_over_the_workers(tmp_path: Path, groups: int) -> None:
     """Cells of one row do not leak into another, however many groups there are."""
     cells = [*Counter, *range(Counter.RECEIVED + 1, Counter.RECEIVED + groups)]
-    with SharedCounters.create(tmp_path / "board", 3, groups=groups) as counters:
+    with SharedCounters.create(tmp_path / "counters", 3, groups=groups) as counters:
         for worker in range(3):
             for cell in cells:
                 counters.write(worker, cell, 10_000 * worker + cell)
@@ -80,7 +80,7 @@ def test_totals_are_over_the_workers(tmp_path: Path, groups: int) -> None:
 
 def test_the_slowest_worker_is_what_is_seen(tmp_path: Path) -> None:
     """A latency over all workers would need their histograms; the largest needs one cell each."""
-    with SharedCounters.create(tmp_path / "board", 3) as counters:
+    with SharedCounters.create(tmp_path / "counters", 3) as counters:
         for worker, latency_ns in enumerate((5, 9, 7)):
             counters.write(worker, Counter.P99_NS, latency_ns)
         assert counters.most(Counter.P99_NS) == 9
@@ -88,7 +88,7 @@ def test_the_slowest_worker_is_what_is_seen(tmp_path: Path) -> None:
 
 def test_workers_are_as_far_as_the_last_of_them(tmp_path: Path) -> None:
     """The window opens, and the drain begins, when all are there."""
-    with SharedCounters.create(tmp_path / "board", 3) as counters:
+    with SharedCounters.create(tmp_path / "counters", 3) as counters:
         for worker, state in enumerate((WorkerState.DONE, WorkerState.PRODUCED, WorkerState.READY)):
             counters.write(worker, Counter.STATE, state)
         assert [state for state in WorkerState if counters.all_reached(state)] == [
@@ -97,16 +97,16 @@ def test_workers_are_as_far_as_the_last_of_them(tmp_path: Path) -> None:
         ]
 
 
-def test_a_closed_board_is_not_written(tmp_path: Path) -> None:
+def test_closed_counters_cannot_be_written(tmp_path: Path) -> None:
     """A late callback gets an error, never another process's memory."""
-    counters = SharedCounters.create(tmp_path / "board", 1)
+    counters = SharedCounters.create(tmp_path / "counters", 1)
     with counters:
         pass
-    with pytest.raises(RuntimeError, match="outside its `with` block"):
+    with pytest.raises(RuntimeError, match="outside their `with` block"):
         counters.write(0, Counter.SENT, 1)
 
 
-def test_a_board_can_be_kept_like_another(tmp_path: Path) -> None:
+def test_counters_can_be_kept_like_others(tmp_path: Path) -> None:
     """Row by row, as on machines that share no memory."""
     with (
         SharedCounters.create(tmp_path / "one", 2, groups=9) as one,

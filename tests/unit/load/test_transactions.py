@@ -91,7 +91,7 @@ class Bench:
         """As a producer does: never more than there is room for."""
         left = records
         while left:
-            count = min(left, await self.transactions.room())
+            count = min(left, await self.transactions.remaining())
             assert count > 0
             one = batch(count)
             self.ledger.enter(one)
@@ -188,7 +188,7 @@ def test_a_failure_that_comes_while_the_end_waits_leads_to_an_abort_too() -> Non
 
     async def run() -> list[str]:
         bench = Bench(size=10, ledger=ledger, settled=settled)
-        await bench.transactions.room()
+        await bench.transactions.remaining()
         ledger.enter(on_its_way)
         bench.transactions.take(3)
         await bench.transactions.end()
@@ -204,7 +204,7 @@ def test_an_end_goes_on_when_whoever_waits_for_it_is_cancelled() -> None:
     async def run() -> tuple[list[str], list[str]]:
         bench.client.gate = asyncio.Event()
         await bench.send(2)
-        sending = asyncio.ensure_future(bench.transactions.room())
+        sending = asyncio.ensure_future(bench.transactions.remaining())
         while bench.client.told[-1] != "commit":
             await asyncio.sleep(0)
         sending.cancel()
