@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.house.size import MOST_MODULE_LINES, ROOT, code_lines, modules, public_classes
 
-MOST_CODE_LINES = 17_600
+MOST_CODE_LINES = 17_200
 """Of the whole package. To raise it, say in the commit what users get for it."""
 
 

@@ -52,9 +52,9 @@ def test_ctrl_c_while_workers_are_spawned_comes_a_moment_later() -> None:
 def test_a_pool_works_inside_its_block_only(tmp_path: Path) -> None:
     """A constructor allocates nothing."""
     counters = SharedCounters.create(tmp_path / "counters", 1)
-    with pytest.raises(RuntimeError, match="outside their `with` block"):
+    with pytest.raises(RuntimeError, match="outside its `with` block"):
         WorkerPool(1).run([], counters, check=lambda: None, progress=lambda _: None)
-    with pytest.raises(RuntimeError, match="outside their `with` block"):
+    with pytest.raises(RuntimeError, match="outside its `with` block"):
         WorkerPool(1).audit(UNREADABLE)
 
 

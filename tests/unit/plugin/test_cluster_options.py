@@ -28,10 +28,9 @@ def test_a_line_after_the_collection_says_why_there_is_no_docker(
     monkeypatch.setenv("DOCKER_HOST", nowhere)
     status, out = run_pytest(SKIPPED, "--kafka-cluster=auto", "--kafka-environment=ci")
     assert status == pytest.ExitCode.OK, out
-    assert "kafkaperf: cluster auto, baselines kafka-baselines, environment ci\n" in out
     assert (
         f"kafkaperf: cluster local (auto: no Docker daemon at {nowhere}: FileNotFoundError: [Errno 2] No such file or "
-        f"directory), Kafka {DEFAULT_VERSION}, environment ci\n"
+        f"directory), Kafka {DEFAULT_VERSION}, baselines kafka-baselines, environment ci\n"
     ) in out
 
 
@@ -50,9 +49,9 @@ def test_an_ssl_context_is_refused_with_what_to_give_instead(
     status, out = run_pytest(ONE.format(limits="'errors == 0'"))
     assert status == pytest.ExitCode.TESTS_FAILED
     assert (
-        "client_config: 'ssl_context' cannot be handed to worker processes; give 'ssl.truststore.location' instead, "
-        "and 'ssl.keystore.location' for a certificate of the client's own "
-        "('ssl.endpoint.identification.algorithm': '' checks no host names)"
+        "client_config: 'ssl_context' cannot be sent to worker processes; give 'ssl.truststore.location' instead, "
+        "and 'ssl.keystore.location' for the client's own certificate "
+        "('ssl.endpoint.identification.algorithm': '' turns off host name checks)"
     ) in out
 
 
@@ -114,7 +113,7 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
         (
             "errors == 0",
             ("--kafka-brokers=0",),
-            "test_one: kafka_cluster: brokers='0': input should be greater than or equal to 1",
+            "test_one: kafka_cluster: brokers='0': must be greater than or equal to 1",
         ),
         (
             "errors == 0",

@@ -94,13 +94,13 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
         ("--kafka-environment=../elsewhere", "invalid environment name '../elsewhere'"),
         (
             "--kafka-workers=many",
-            "--kafka-workers=many: valid are a number of worker processes, such as 4, and dask://HOST[:PORT] of a Dask "
+            "--kafka-workers=many: use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask "
             "scheduler",
         ),
         (
             "--kafka-workers=dask://a:b",
-            "--kafka-workers=dask://a:b: the address of a Dask scheduler is dask://HOST[:PORT], such as "
-            "dask://scheduler:8786",
+            "--kafka-workers=dask://a:b: use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask "
+            "scheduler",
         ),
     ],
 )
