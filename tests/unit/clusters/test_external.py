@@ -21,7 +21,7 @@ HINT = (
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external, "_TIMEOUT_S", 2)
+    monkeypatch.setattr(external, "_TIMEOUT_S", 1)
 
 
 def test_servers_that_do_not_answer_are_given_up_soon() -> None:
@@ -45,7 +45,7 @@ def test_servers_that_refuse_connections_are_named_with_the_reason(
         pass
 
     assert str(raised.value) == (
-        '127.0.0.1:9 is not ready after 2 s: no connection; Unable connect to "127.0.0.1:9": '
+        '127.0.0.1:9 is not ready after 1 s: no connection; Unable connect to "127.0.0.1:9": '
         f"[Errno {errno.ECONNREFUSED}] Connect call failed ('127.0.0.1', 9){HINT}"
     )
     assert caplog.text == ""
@@ -63,4 +63,4 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
         with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server):
             pass
 
-    assert str(raised.value) == f"{server} is not ready after 2 s: no answer{HINT}"
+    assert str(raised.value) == f"{server} is not ready after 1 s: no answer{HINT}"
