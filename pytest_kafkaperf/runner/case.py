@@ -41,7 +41,7 @@ class Case:
     reference: ClusterSpec | None
     """The cluster to compare with; None if stored baselines are used."""
     sources: Mapping[str, str] = field(repr=False)
-    """Where each scenario field that differs from its default was set: `marker`, `command line`..."""
+    """Source of each scenario field that differs from its default: `marker`, `command line`..."""
     parameters: Mapping[str, Any] = field(repr=False)
     """The test's parameters other than fields of the scenario; fields of the cluster with their effective values."""
     levels: tuple[tuple[str, Mapping[str, Any]], ...] = field(repr=False)

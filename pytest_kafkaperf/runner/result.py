@@ -110,7 +110,7 @@ class Result:
     plan: SearchPlan | None = None
     """The search for the capacity that each round ran; None if the test declares its rate."""
     sources: Mapping[str, str]
-    """Where each field of the scenario that differs from its default was set: `marker`, `command line`..."""
+    """Source of each scenario field that differs from its default: `marker`, `command line`..."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """The test's parameters other than fields of the scenario."""
     cluster: Cluster

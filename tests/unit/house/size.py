@@ -27,7 +27,11 @@ def modules(root: Path = ROOT) -> list[Path]:
 
 def code_lines(source: str) -> int:
     """Count the lines of code of a module."""
-    documented = {line for first, last in _docstrings(ast.parse(source)) for line in range(first, last + 1)}
+    documented = {
+        line
+        for each in docstrings(ast.parse(source))
+        for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)
+    }
     return sum(
         1
         for number, line in enumerate(source.splitlines(), 1)
@@ -46,7 +50,8 @@ def public_classes(root: Path = ROOT) -> Counter[str]:
     )
 
 
-def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
+def docstrings(tree: ast.Module) -> Iterator[ast.Expr]:
+    """Give all docstrings, also those of attributes and constants."""
     for node in ast.walk(tree):
         for each in getattr(node, "body", None) or [] if not isinstance(node, ast.Lambda | ast.IfExp) else []:
             if (
@@ -54,7 +59,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
                 and isinstance(each.value, ast.Constant)
                 and isinstance(each.value.value, str)
             ):
-                yield each.lineno, each.end_lineno or each.lineno
+                yield each
 
 
 def report(root: Path) -> str:
