@@ -63,9 +63,11 @@ def audit(task: AuditTask) -> Audit:
         with Notes():
             by_partition = asyncio.run(_read(task))
     except TimeoutError:
-        raise LoadError(f"the log could not be read within {TIMEOUT_S} s") from None
+        raise LoadError(
+            f"the plugin could not read the log of topic {task.topic!r} back within {TIMEOUT_S} s"
+        ) from None
     except KafkaError as error:
-        raise LoadError(f"the log could not be read: {error!r}") from None
+        raise LoadError(f"the plugin could not read the log of topic {task.topic!r} back: {error!r}") from None
     return compare(by_partition, task.failed, task.acknowledged)
 
 

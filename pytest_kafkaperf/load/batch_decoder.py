@@ -187,8 +187,8 @@ def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
         )
     if encoded[_MAGIC_AT] != _MAGIC:
         raise UnsupportedForMessageFormatError(
-            f"message format {encoded[_MAGIC_AT]} in {_location(encoded, partition)}: only format {_MAGIC} of Kafka "
-            "0.11 and later is supported"
+            f"message format {encoded[_MAGIC_AT]} in {_location(encoded, partition)}: must be format {_MAGIC}, of "
+            "Kafka 0.11 and later; use newer brokers"
         )
     if size < _HEADER.size:
         raise CorruptRecordException(

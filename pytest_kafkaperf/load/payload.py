@@ -191,7 +191,10 @@ def origin(named: Any) -> Any:
 
 
 def names_of(producers: Int64s, indexes: Int64s) -> Int64s:
-    """Combine producer and index (48 bits, signed) into one number per record, in the order of indexes."""
+    """Return one number per record: `producer * 2**48 + index`, where the index is signed and fits into 48 bits.
+
+    The numbers of one producer are in the same order as its indexes.
+    """
     return (producers << 48) + indexes
 
 

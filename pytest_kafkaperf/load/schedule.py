@@ -32,7 +32,7 @@ class Schedule:
     """The due times of one producer."""
 
     start_ns: int
-    """Instant at which the window opens."""
+    """Instant at which the window opens, by the clock of the round."""
     rate: Fraction | Curve
     """Records per second of the whole load, over all producers; a curve if the rate changes."""
     producer: int = 0

@@ -40,7 +40,7 @@ class Curves(TypedDict):
 class Series:
     """Events and latencies of one round; `count` and `record` add values, `merged` combines series.
 
-    Pickling converts latency counts to the smallest sufficient type: most counts of a second take one or two bytes.
+    Pickling stores the latency counts in the smallest integer type that holds them, usually one or two bytes each.
     """
 
     start_ns: int

@@ -133,7 +133,7 @@ def _spread(middle: float | None, ends: tuple[float, float] | None) -> str:
 
 
 def _end(change: float) -> str:
-    """Format one end of an interval with two digits, because it is not more exact than that."""
+    """Format one end of a confidence interval in percent: no decimals from 10 % on, else one; it is not more exact."""
     percent = change * 100
     text = f"{percent:+.0f}" if abs(percent) >= 10 else f"{percent:+.1f}"  # noqa: PLR2004
     return "0.0" if text in ("+0.0", "-0.0") else text

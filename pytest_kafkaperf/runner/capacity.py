@@ -66,9 +66,9 @@ class SearchPlan:
     limits: tuple[Threshold, ...]
     """Absolute thresholds, which each rate has to hold."""
     low: float
-    """The lowest rate, in records per second."""
+    """Lower end of the searched range, in records per second."""
     high: float
-    """The highest rate, in records per second."""
+    """Upper end of the searched range, in records per second."""
 
     def __str__(self) -> str:
         """Return the thresholds; the range is left out because it does not change the result."""

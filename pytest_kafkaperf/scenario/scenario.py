@@ -145,7 +145,9 @@ class Scenario(MarkerFields):
 
         """
         if self.record_size is None:
-            raise ValueError("the samples define the sizes of records")
+            raise ValueError(
+                "record_sizes needs a record_size, and this payload consists of samples, which define the sizes"
+            )
         return shares_of(self.record_size)
 
     @property

@@ -41,7 +41,9 @@ _PAUSE_S = 0.02
 
 @contextmanager
 def run_folder(runs: Path) -> Iterator[Path]:
-    """Remove what ended sessions left, then provide a new folder, and remove it afterwards.
+    """Provide a new run folder and remove it afterwards.
+
+    Before that, remove the folders and end the brokers that sessions left behind when they were killed.
 
     Raises:
         ClusterError: the folder cannot be created.

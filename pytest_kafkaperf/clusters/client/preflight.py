@@ -61,7 +61,7 @@ class Names:
 
 
 class Preflight:
-    """Checks one cluster; connects for each call."""
+    """Checks of one cluster before the load; each call opens its own connection."""
 
     def __init__(self, bootstrap_servers: str, access: Access) -> None:
         self._servers = bootstrap_servers
@@ -246,7 +246,7 @@ def leaderless(named: str, metadata: TopicMetadata) -> str:
 
 def gone(topic: str) -> str:
     """Return the problem of a topic that existed when the load began."""
-    return f"topic {topic!r} was deleted while load ran"
+    return f"topic {topic!r} was deleted while the load ran; exclude it from jobs that delete topics"
 
 
 def absent(topic: str, visible: Iterable[str]) -> str:

@@ -45,7 +45,10 @@ class Track:
     values: Floats
 
     def rises(self, edges_ns: Nanoseconds) -> Floats:
-        """Return a counter's increase between adjacent edges, shape `(edges - 1,)`; 0 if it was not read."""
+        """Return a counter's increase in each interval between adjacent instants of `edges_ns`, shape `(edges - 1,)`.
+
+        The value between two readings is interpolated; before the first and after the last one the increase is 0.
+        """
         return np.diff(np.interp(edges_ns, self.at_ns, self.values))
 
     def rise(self, start_ns: int, end_ns: int) -> float:

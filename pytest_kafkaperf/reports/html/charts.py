@@ -108,7 +108,10 @@ class ComparedRounds:
 
 
 def standard(result: Result) -> list[ComparedRounds]:
-    """Return the reference if there is one, else the baseline; an empty list without either."""
+    """Return the rounds that a test is compared with: those of the reference if there is one, else of the baseline.
+
+    The list has one item, or none if there is neither.
+    """
     reference = [one.metrics for one in result.sessions[0].reference or ()]
     if reference:
         return [ComparedRounds(name="reference", colour=REFERENCE, rounds=reference, sessions=[reference])]

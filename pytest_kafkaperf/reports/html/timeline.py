@@ -210,7 +210,9 @@ _OVER_TIME: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     ("Idle request handlers", (("handlers.idle", "", "solid"),)),
     ("Under-replicated partitions", (("under_replicated", "", "solid"),)),
 )
-"""Titles of charts and their lines: metric without `broker.`, name in the legend, dash."""
+"""Charts of each broker: title and lines. A line has a metric (without the prefix `broker.`), a label and a dash style.
+
+The legend shows the name of the broker and the label, which may be empty."""
 
 _UNLESS_ZERO = ("disk.read", "under_replicated")
 """Metrics that are shown only if a value is not 0."""

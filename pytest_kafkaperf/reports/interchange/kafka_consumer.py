@@ -147,8 +147,8 @@ def _cells(text: str, names: Sequence[str], line: int) -> dict[str, str] | None:
         return {name: cell.strip() for name, cell in zip(names, split, strict=True)}
     if _DATE.match(text):
         raise UsageError(
-            f"line {line}: this row has {len(text.split(','))} cells but its header has {len(names)}; run the tool to "
-            "its end, with LC_ALL=C"
+            f"line {line}: this row has {len(text.split(','))} cells but its header has {len(names)}, because the "
+            "output is cut off or has decimal commas; run the tool again with LC_ALL=C and let it finish"
         )
     return None
 
@@ -217,7 +217,10 @@ def _detailed(rows: Sequence[_Row], table: _Table) -> ToolRun:
         elapsed_s = _interval_s(rows)
         note = f"totals of the last row divided by the time of all rows; {_JOINING}: {defect or _NO_OTHER}"
     if not elapsed_s:
-        raise UsageError(f"line {last.line}: these rows took no time; remove this run")
+        raise UsageError(
+            f"line {last.line}: the rows of the run that ends here cover 0 s, so nothing was measured; remove these "
+            "rows from the output"
+        )
     metrics, zeros = _record_metrics(
         records, {"consume.throughput": records / elapsed_s, "consume.bandwidth": mb * MB / elapsed_s}
     )

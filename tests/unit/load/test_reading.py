@@ -300,7 +300,7 @@ def test_an_older_message_format_is_refused(magic: int) -> None:
     with pytest.raises(
         UnsupportedForMessageFormatError,
         match=rf"message format {magic} in TopicPartition\(topic='t', partition=7\) at offset 0: "
-        "only format 2 of Kafka 0.11 and later is supported$",
+        "must be format 2, of Kafka 0.11 and later; use newer brokers$",
     ):
         received(bytes(builder.build()))
 

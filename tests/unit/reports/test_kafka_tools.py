@@ -378,7 +378,8 @@ def test_columns_that_are_gone_are_not_asked_for() -> None:
         ),
         (
             f"{HEADER}\n{ROW[:60]}",
-            "line 2: this row has 4 cells but its header has 10; run the tool to its end, with LC_ALL=C",
+            "line 2: this row has 4 cells but its header has 10, because the output is cut off or has decimal commas; "
+            "run the tool again with LC_ALL=C and let it finish",
         ),
         (
             f"{HEADER}\n{ROW.replace('2073431.2370', 'NaN')}",
@@ -386,7 +387,8 @@ def test_columns_that_are_gone_are_not_asked_for() -> None:
         ),
         (
             f"{DETAILED}\n2026-11-21 05:15:48:160, 0, 1.0, 1.0, 1, 1.0, 0, 0, 0.0, 0.0",
-            "line 2: these rows took no time; remove this run",
+            "line 2: the rows of the run that ends here cover 0 s, so nothing was measured; remove these rows from "
+            "the output",
         ),
         (
             "\n".join([DETAILED, *(f"2026-11-21 05:15:48:160, {n}, 1.0, 1.0, 1, 1.0, 0, 1, 0.0, 0.0" for n in (0, 1))]),

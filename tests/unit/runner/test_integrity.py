@@ -161,7 +161,8 @@ def test_a_topic_that_somebody_deletes_ends_the_run_and_is_named() -> None:
     told_first = checked(Log([(0, 0)], gone=True), Auditor(), unread)
 
     assert told.broken
-    assert told.problems == (Problem(ProblemKind.CLUSTER_ERROR, "topic 'run-1' was deleted while load ran"),)
+    deleted = "topic 'run-1' was deleted while the load ran; exclude it from jobs that delete topics"
+    assert told.problems == (Problem(ProblemKind.CLUSTER_ERROR, deleted),)
     assert told_first.broken
     assert told_first.problems == (*told.problems, UNREAD)
 

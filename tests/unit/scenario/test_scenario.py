@@ -154,7 +154,7 @@ def test_samples_decide_the_sizes() -> None:
     """A size beside them would be wrong; a level above that names one can be taken back."""
     scenario = Scenario.of(merge({"record_size": 5}, {"payload": "file:x", "record_size": None}))
     assert scenario.record_size is None
-    with pytest.raises(ValueError, match="the samples define the sizes of records"):
+    with pytest.raises(ValueError, match="record_sizes needs a record_size"):
         _ = scenario.mean_record_size
 
 
