@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from testcontainers.core.docker_client import DockerClient
@@ -37,6 +38,11 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
+def containers_of(client: Any, runs: Path) -> list[Any]:
+    """Containers of this test: others that run at the same time have the same label, with another value."""
+    return [each for each in client.containers.list(filters={"label": LABEL}) if str(runs) in each.labels[LABEL]]
+
+
 class TestWithDocker:
     pytestmark = pytest.mark.docker
 
@@ -54,7 +60,7 @@ class TestWithDocker:
             assert cluster.facts["image.digest"].startswith("sha256:")
             assert cluster.facts["java"].startswith("openjdk ")
             with contextlib.closing(DockerClient().client) as client:
-                (container,) = client.containers.list(filters={"label": "pytest-kafkaperf.run"})
+                (container,) = containers_of(client, runs)
                 published = [each for each in container.ports.values() if each]
             assert [[binding["HostIp"] for binding in each] for each in published] == [["127.0.0.1"]]
             assert len(labelled(runs)) == 2  # it, and its network
@@ -86,7 +92,7 @@ class TestWithDocker:
         with provision(ClusterSpec(heap="300m"), target="docker") as cluster:
             cluster.check()
             with contextlib.closing(DockerClient().client) as client:
-                (container,) = client.containers.list(filters={"label": "pytest-kafkaperf.run"})
+                (container,) = containers_of(client, runs)
                 container.kill()
                 container.wait(timeout=30)
             with pytest.raises(ClusterLostError, match=r"^broker 1 \(container \w+\) exited with status 137; "):
