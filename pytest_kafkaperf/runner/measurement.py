@@ -68,8 +68,6 @@ def _produce_metrics(produced: Sequence[Produced], workers: Sequence[WorkerRepor
     metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
     if acknowledged:
         metrics["client.cpu"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
-    if acknowledged:
-        metrics["client.cpu"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
         elapsed_s = (last_ns - first_ns) / NS_PER_S
         metrics["produce.throughput"] = acknowledged / elapsed_s

@@ -6,14 +6,17 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.reports.writing import write_reports
 from pytest_kafkaperf.runner.result import Ending, Result
-from tests.support.results import calibration, ending, endings, result, rounds, session
+from tests.support.results import CREATED, calibration, ending, endings, result, rounds, session, sizes
 
 
 def report(folder: Path, results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
@@ -124,3 +127,19 @@ def test_properties_of_an_invalid_test_say_why() -> None:
         ("kafka_check_1_reason", "no round was measured"),
         ("kafka_check_1_limit", 0.0),
     ]
+
+
+def test_every_option_of_a_report_has_a_writer(tmp_path: Path) -> None:
+    """An option without a writer would be accepted and write nothing."""
+    settings = SimpleNamespace(reference=None, command_line={}, reports={name: tmp_path / name for name in REPORTS})
+    perf: Any = SimpleNamespace(
+        results=sizes(),
+        settings=settings,
+        seed=0,
+        created=CREATED,
+        plugin="0.1.0",
+        environment=lambda: {"key": "ci"},
+        commit=None,
+    )
+    assert write_reports(perf, {}, exit_status=0, errors=[]) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(REPORTS)
