@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Docker, External, Local, Target, resolve
@@ -60,6 +60,8 @@ def provision(
                 from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - the same
 
                 cluster = reach(spec, servers, client_properties, metrics_urls)
+            case unknown:
+                assert_never(unknown)
         yield with_config(cluster)
 
 

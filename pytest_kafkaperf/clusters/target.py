@@ -11,7 +11,7 @@ from pytest_kafkaperf.core.errors import UsageError, suggestion
 DEFAULT_VERSION = "4.3.1"
 """Default Kafka version: the newest that Maven Central resolves."""
 
-_WORDS = ("auto", "local", "docker")
+WORDS = ("auto", "local", "docker")
 
 _EXAMPLE = "broker1:9092,broker2:9092 or [::1]:9092"
 
@@ -172,11 +172,11 @@ def _server(server: str, given: str) -> str:
 
 
 def _server_problem(server: str) -> str:
-    valid = f"valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], such as {_EXAMPLE}"
+    valid = f"valid are {', '.join(map(repr, WORDS))} and HOST:PORT[,HOST:PORT...], such as {_EXAMPLE}"
     if not server:
         return f"a server is missing; {valid}"
     # There is no hint for host names such as `broker1`, which is similar to `docker`.
-    hint = suggestion(server, [word for word in _WORDS if word[0] == server[0]])
+    hint = suggestion(server, [word for word in WORDS if word[0] == server[0]])
     if hint is not None:
         return f"{hint} {valid}"
     if _BARE_IPV6.fullmatch(server):

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Never
 
-from pytest_kafkaperf.clusters.target import parse_target, resolve
+from pytest_kafkaperf.clusters.target import WORDS, parse_target, resolve
 from pytest_kafkaperf.core.environment import default_environment_key, differences
 from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE
@@ -101,7 +101,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--cluster",
         default="auto",
-        metavar="auto|local|docker|HOST:PORT",
+        metavar=f"{'|'.join(WORDS)}|HOST:PORT",
         help="cluster of the test, as in --kafka-cluster; it is part of the default environment",
     )
     command.add_argument("--force", action="store_true", help="replace a measured baseline")
