@@ -61,7 +61,7 @@ def test_a_regression_fails_the_build_and_only_a_regression(
     assert "produce.throughput >= baseline - 30%" in slow.out
     assert "Traceback" not in slow.out
 
-    again = project.run_steadily(on_broker, "--kafka-rounds=3")
+    again = project.run_steadily(on_broker, "--kafka-rounds=4")
     assert again.status == pytest.ExitCode.OK, again.out
     assert again.verdicts["test_guard"] in ("PASSED", "IMPROVED")
     assert again.baselines == first.baselines
