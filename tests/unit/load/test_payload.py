@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load import payload as payloads
 from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch
 from pytest_kafkaperf.load.payload import Payload, Stamp, origin, tags_every_record
 from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
@@ -238,8 +239,11 @@ MIXES = [
 
 
 @pytest.mark.parametrize("mix", MIXES, ids=str)
-def test_a_mix_of_sizes_is_as_asked_for_whatever_batches_hold(mix: dict[str, float]) -> None:
+def test_a_mix_of_sizes_is_as_asked_for_whatever_batches_hold(
+    monkeypatch: pytest.MonkeyPatch, mix: dict[str, float]
+) -> None:
     """Of full batches, and of those of one record at a low rate: each value follows the one before."""
+    monkeypatch.setattr(payloads, "_DECK", 1000)  # a tenth of the work; the next test counts all values
     shares = Scenario.of({"record_size": mix}).record_sizes
     payload = payload_of(record_size=mix, batch_size=2000)
     total = len(payload.values)
@@ -261,6 +265,10 @@ def test_a_mix_of_sizes_is_mixed_and_takes_a_bounded_memory(mix: dict[str, float
     """No long run of one size, and the largest values come again rather than fill the worker."""
     payload = payload_of(record_size=mix)
     sizes = np.array([len(value) for value in payload.values])
+    counted = collections.Counter(sizes.tolist())
+    assert {size: count / len(sizes) for size, count in counted.items()} == pytest.approx(
+        dict(Scenario.of({"record_size": mix}).record_sizes), abs=1e-4
+    )
     kept = {id(value): len(value) for value in payload.values}
 
     assert sum(kept.values()) <= 32 * MIB + payload.largest
