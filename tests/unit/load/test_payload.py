@@ -151,10 +151,16 @@ def test_a_template_is_not_written_to() -> None:
     assert payload.template(0).body == before
 
 
+@pytest.fixture(scope="module")
+def plain() -> Payload:
+    """A payload for all examples."""
+    return payload_of()
+
+
 @given(index=st.integers(-(2**47), 2**47 - 1), producer=st.integers(0, 999), due_ns=st.integers(0, 2**62))
-def test_tags_come_back(index: int, producer: int, due_ns: int) -> None:
+def test_tags_come_back(plain: Payload, index: int, producer: int, due_ns: int) -> None:
     """Indexes below zero, the warm-up's, must not spill into the producer's bits; one or many are the same."""
-    stamp = Stamp(payload_of(), producer=producer)
+    stamp = Stamp(plain, producer=producer)
     tag = stamp.tag(index, due_ns)
     tags = stamp.tags(np.array([index, 3]), np.array([due_ns, 4]))
 

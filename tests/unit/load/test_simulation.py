@@ -159,13 +159,13 @@ def test_a_closed_loop_measures_exactly_the_asked_records_after_the_warm_up(
 @pytest.mark.parametrize("kind", BATCHED)
 def test_a_closed_loop_ends_with_its_window(monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]) -> None:
     """Records that were sent in it are measured, whenever they are acknowledged."""
-    simulation = simulated(kind | {"duration": 0.1, "warmup": 0.02, "record_size": 1000})
+    simulation = simulated(kind | {"duration": 0.05, "warmup": 0.02, "record_size": 1000})
     report = simulation.run(monkeypatch)
 
     assert report.first_due_ns is not None
     assert report.last_ack_ns is not None
     assert START_NS <= report.first_due_ns <= START_NS + 2 * MS
-    assert START_NS + 98 * MS <= report.last_ack_ns <= START_NS + 104 * MS
+    assert START_NS + 48 * MS <= report.last_ack_ns <= START_NS + 54 * MS
     assert report.sent == report.acknowledged == report.latency.total < len(simulation.indexes)
     assert report.latency.max_ns <= 9 * MS
 
