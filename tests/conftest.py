@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -35,6 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason is not None:
         for item in in_need:
             item.add_marker(pytest.mark.skip(reason=f"no Docker daemon at {address}: {reason}"))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector away from modules and tests, which live to the end: saves a tenth of the CPU."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from selenium import webdriver
+
+if TYPE_CHECKING:
+    from selenium import webdriver
 
 _FLAGS = ("--headless=new", "--hide-scrollbars", "--disable-dev-shm-usage")
 _WAIT_S = 20
@@ -86,6 +88,8 @@ class Browser:
 
 def chromium() -> webdriver.Chrome:
     """A headless Chromium; skips where there is none."""
+    from selenium import webdriver  # noqa: PLC0415 - most runs open no page
+
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:

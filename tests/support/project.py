@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.target import choose
 from pytest_kafkaperf.core.problems import ProblemKind
 from tests.support.repeats import note_report
 
@@ -202,7 +203,7 @@ RunPytest = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
+def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunPytest]:
     """Run pytest on one file of tests, in this process; gives its status and output."""
     monkeypatch.setenv("COLUMNS", "200")
     for variable in ("CI", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
@@ -211,7 +212,9 @@ def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Ru
 
     def run(tests: str, *arguments: str) -> tuple[int, str]:
         pytester.makepyfile(test_perf=f"import pytest\n\n{tests}\n")
+        choose.cache_clear()  # each run looks for Docker itself, as a process of its own would
         ended = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
         return ended.ret, f"{ended.stdout}\n{ended.stderr}"
 
-    return run
+    yield run
+    choose.cache_clear()

@@ -66,7 +66,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         settings = tmp_path / "jgo.conf"
         settings.write_text(f"[repositories]\ncentral = http://127.0.0.1:{server.server_port}\n", encoding="utf-8")
         monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))

@@ -15,10 +15,16 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 each = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.name))
 
 
-@each
-def test_a_workflow_is_valid(path: Path) -> None:
-    """GitHub ignores a misspelt key, or does not start the workflow."""
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema=vendor.github-workflows", str(path)]
+def test_workflows_are_valid() -> None:
+    """GitHub ignores a misspelt key, or does not start the workflow. The check names the file."""
+    assert WORKFLOWS
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema=vendor.github-workflows",
+        *map(str, WORKFLOWS),
+    ]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -38,7 +38,8 @@ def die(_: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def last(_: str) -> None:
+def last(sign: str) -> None:
+    Path(sign).touch()
     time.sleep(60)
 
 
@@ -80,11 +81,16 @@ def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
 
 def test_it_ends_when_who_started_it_is_gone(tmp_path: Path) -> None:
     """Neither load nor files are left on machines that nobody looks at."""
-    with start(Task(function=last, argument=""), tmp_path) as process:
-        started = psutil.Process(process.pid)
+    folder, sign = tmp_path / "task", tmp_path / "sign"
+    folder.mkdir()
+    with start(Task(function=last, argument=str(sign)), folder) as process:
+        deadline_s = time.monotonic() + 30
+        while not sign.exists() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert sign.exists()
         with pytest.raises(psutil.TimeoutExpired):
-            started.wait(2)
+            psutil.Process(process.pid).wait(0.3)
         assert process.stdin is not None
         process.stdin.close()  # as the end of this process would
         assert process.wait(30) == 1
-    assert not tmp_path.exists()
+    assert not folder.exists()

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load import payload as payloads
 from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch
 from pytest_kafkaperf.load.payload import Payload, Stamp, origin, tags_every_record
 from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
@@ -150,10 +151,16 @@ def test_a_template_is_not_written_to() -> None:
     assert payload.template(0).body == before
 
 
+@pytest.fixture(scope="module")
+def plain() -> Payload:
+    """A payload for all examples."""
+    return payload_of()
+
+
 @given(index=st.integers(-(2**47), 2**47 - 1), producer=st.integers(0, 999), due_ns=st.integers(0, 2**62))
-def test_tags_come_back(index: int, producer: int, due_ns: int) -> None:
+def test_tags_come_back(plain: Payload, index: int, producer: int, due_ns: int) -> None:
     """Indexes below zero, the warm-up's, must not spill into the producer's bits; one or many are the same."""
-    stamp = Stamp(payload_of(), producer=producer)
+    stamp = Stamp(plain, producer=producer)
     tag = stamp.tag(index, due_ns)
     tags = stamp.tags(np.array([index, 3]), np.array([due_ns, 4]))
 
@@ -238,8 +245,11 @@ MIXES = [
 
 
 @pytest.mark.parametrize("mix", MIXES, ids=str)
-def test_a_mix_of_sizes_is_as_asked_for_whatever_batches_hold(mix: dict[str, float]) -> None:
+def test_a_mix_of_sizes_is_as_asked_for_whatever_batches_hold(
+    monkeypatch: pytest.MonkeyPatch, mix: dict[str, float]
+) -> None:
     """Of full batches, and of those of one record at a low rate: each value follows the one before."""
+    monkeypatch.setattr(payloads, "_DECK", 1000)  # a tenth of the work; the next test counts all values
     shares = Scenario.of({"record_size": mix}).record_sizes
     payload = payload_of(record_size=mix, batch_size=2000)
     total = len(payload.values)
@@ -261,6 +271,10 @@ def test_a_mix_of_sizes_is_mixed_and_takes_a_bounded_memory(mix: dict[str, float
     """No long run of one size, and the largest values come again rather than fill the worker."""
     payload = payload_of(record_size=mix)
     sizes = np.array([len(value) for value in payload.values])
+    counted = collections.Counter(sizes.tolist())
+    assert {size: count / len(sizes) for size, count in counted.items()} == pytest.approx(
+        dict(Scenario.of({"record_size": mix}).record_sizes), abs=1e-4
+    )
     kept = {id(value): len(value) for value in payload.values}
 
     assert sum(kept.values()) <= 32 * MIB + payload.largest

@@ -65,7 +65,7 @@ class Way:
         assert message(self.client)[:4] == correlation_id.to_bytes(4)
         return time.monotonic_ns() - began_ns
 
-    def median_s(self, count: int = 20) -> float:
+    def median_s(self, count: int = 10) -> float:
         return statistics.median(self.ask(number) for number in range(count)) / 1e9
 
 

@@ -55,7 +55,7 @@ def schedule_of(scenario: Scenario, number: int = 0) -> Schedule:
     [
         {"rate": 20, "duration": 1},
         {"rate": 1000, "duration": 1},
-        {"rate": 200_000, "duration": 0.05, "warmup": 0.01},
+        {"rate": 200_000, "duration": 0.02, "warmup": 0.01},
         {"rate": 1000, "records": 300, "producers": 3},
         {"rate": "100 -> 2000 records/s over 1 s", "duration": 1},
     ],
@@ -84,12 +84,15 @@ def test_an_open_loop_sends_each_record_once_and_in_time(
 
 
 @pytest.mark.parametrize("kind", BATCHED)
-@pytest.mark.parametrize(("rate", "linger"), [(2000, 0), (2000, 0.02), (100_000, 0.02), (1_000_000, 0.02)])
+@pytest.mark.parametrize(
+    ("rate", "linger", "records"),
+    [(2000, 0, 1000), (2000, 0.02, 1000), (100_000, 0.02, 5000), (1_000_000, 0.02, 5000)],
+)
 def test_a_batch_leaves_when_it_is_full_or_has_lingered(
-    monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any], rate: int, linger: float
+    monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any], rate: int, linger: float, records: int
 ) -> None:
     """Neither before, which would make more requests than Kafka's own producer, nor after."""
-    load = {"rate": rate, "records": 5000, "linger": linger, "partitions": 3, "warmup": 0, "record_size": 100}
+    load = {"rate": rate, "records": records, "linger": linger, "partitions": 3, "warmup": 0, "record_size": 100}
     simulation = simulated(kind | load, latency_ns=lambda _: 1)
     simulation.run(monkeypatch)
     capacity = max(len(one.indexes) for one in simulation.sent)
@@ -136,7 +139,7 @@ def test_a_closed_loop_measures_exactly_the_asked_records_after_the_warm_up(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
 ) -> None:
     """And keeps no more on their way than the client sends at once, and one to follow."""
-    simulation = simulated(kind | {"records": 4001, "partitions": 3})
+    simulation = simulated(kind | {"records": 4001, "partitions": 3, "warmup": 0.02})
     if kind is SINGLE:  # its client bounds what is on its way, which the simulation's does not
         simulation = simulated(kind | {"records": 4001, "warmup": 0})
     report = simulation.run(monkeypatch)
@@ -156,13 +159,13 @@ def test_a_closed_loop_measures_exactly_the_asked_records_after_the_warm_up(
 @pytest.mark.parametrize("kind", BATCHED)
 def test_a_closed_loop_ends_with_its_window(monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]) -> None:
     """Records that were sent in it are measured, whenever they are acknowledged."""
-    simulation = simulated(kind | {"duration": 0.1, "warmup": 0.02})
+    simulation = simulated(kind | {"duration": 0.05, "warmup": 0.02, "record_size": 1000})
     report = simulation.run(monkeypatch)
 
     assert report.first_due_ns is not None
     assert report.last_ack_ns is not None
     assert START_NS <= report.first_due_ns <= START_NS + 2 * MS
-    assert START_NS + 98 * MS <= report.last_ack_ns <= START_NS + 104 * MS
+    assert START_NS + 48 * MS <= report.last_ack_ns <= START_NS + 54 * MS
     assert report.sent == report.acknowledged == report.latency.total < len(simulation.indexes)
     assert report.latency.max_ns <= 9 * MS
 

@@ -148,9 +148,9 @@ def test_a_cluster_that_is_not_there_is_an_error_with_advice(
     run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not a hang, not a traceback."""
-    monkeypatch.setattr(external, "_TIMEOUT_S", 1)
+    monkeypatch.setattr(external, "_TIMEOUT_S", 0.2)
     status, out = run_pytest(ONE.format(limits="'errors == 0'"), "--kafka-cluster=127.0.0.1:1")
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "1 error" in out
-    assert "127.0.0.1:1 is not ready after 1 s" in out
+    assert "127.0.0.1:1 is not ready after 0.2 s" in out
     assert "Traceback" not in out

@@ -112,13 +112,13 @@ def test_writers_at_the_same_time_lose_no_line_and_mix_none(tmp_path: Path) -> N
         "    line = {'writer': sys.argv[2], 'number': number, 'padding': 'x' * 100_000}\n"
         "    append_history(Path(sys.argv[1]), [line, line])\n"
     )
-    writers = [subprocess.Popen([sys.executable, "-c", script, str(path), name]) for name in "abc"]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
+    writers = [subprocess.Popen([sys.executable, "-c", script, str(path), name]) for name in "ab"]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for name in "abc":
+    for name in "ab":
         own = [line["number"] for line in lines if line["writer"] == name]
         assert own == [number for number in range(20) for _ in range(2)]
-    assert [first == second for first, second in zip(lines[::2], lines[1::2], strict=True)] == [True] * 60
+    assert [first == second for first, second in zip(lines[::2], lines[1::2], strict=True)] == [True] * 40
 
 
 def test_a_disk_that_takes_a_part_only_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
 from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.comparison import Measured
+from tests.support.advised_runs import advised_runs
 
 P50, P99 = "produce.latency.p50", "produce.latency.p99"
 THROUGHPUT, BANDWIDTH = "produce.throughput", "produce.bandwidth"
@@ -127,43 +126,13 @@ def test_with_a_reference_its_rounds_are_taken_pair_by_pair() -> None:
     assert advice(Measured(rounds=reference, reference=reference), [], gated=()) == ()
 
 
-_NOISE = {"broker.cpu": 0.065, "broker.cpu.max": 0.1, "broker.memory": 0.05, "client.cpu": 0.05}
-"""Between sessions, standard deviation of the log; of throughputs as of the CPU, of latencies 0.17."""
-
-
-def _drawn(chance: random.Random, rounds: int, moved: Mapping[str, float]) -> Session:
-    """A session as fresh brokers give it: what moves together shares its session's error."""
-    session: Session = [{} for _ in range(rounds)]
-    for family in ("produce.latency", "produce.delay", "e2e.latency"):
-        level = chance.gauss(0, 0.17)
-        for one in session:
-            own = level + chance.gauss(0, 0.08)
-            one.update({f"{family}.{part}": math.exp(own + chance.gauss(0, 0.05)) for part in ("mean", *QUANTILES)})
-    for name, between in {**_NOISE, THROUGHPUT: 0.065, "consume.throughput": 0.065}.items():
-        level = chance.gauss(0, between) + math.log(moved.get(name, 1.0))
-        for one in session:
-            one[name] = math.exp(level + chance.gauss(0, between))
-    assert session[0].keys() <= CATALOGUE.keys()
-    return session
-
-
-def _runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[Advice, ...]]:
-    chance = random.Random(1945)
-    named = {name.replace("_", "."): factor for name, factor in moved.items()}
-    return [
-        advice(Measured(rounds=_drawn(chance, rounds, named)), [_drawn(chance, rounds, {}) for _ in range(5)], gated=())
-        for _ in range(number)
-    ]
-
-
-@pytest.mark.parametrize("rounds", [5, 10])
-def test_noise_alone_rarely_gives_advice(rounds: int) -> None:
+def test_noise_alone_rarely_gives_advice() -> None:
     """Advice that cries wolf is switched off: 24 metrics, in each run."""
-    found = _runs(250, rounds=rounds)
+    found = advised_runs(250)
     assert sum(bool(one) for one in found) / len(found) < 0.02
 
 
 def test_what_halves_is_seen() -> None:
     """A rule that never speaks would pass the test above."""
-    found = _runs(100, produce_throughput=0.5)
+    found = advised_runs(100, produce_throughput=0.5)
     assert sum(any(each.metric == THROUGHPUT for each in one) for one in found) > 80

@@ -8,11 +8,11 @@ import random
 import time
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from pytest_kafkaperf.verdict.rank_tests import (
     hodges_lehmann,
@@ -27,6 +27,14 @@ from pytest_kafkaperf.verdict.rank_tests import (
 
 _SAMPLE = st.lists(st.integers(min_value=0, max_value=5), min_size=1, max_size=6)
 _DIFFERENCES = st.lists(st.integers(min_value=-4, max_value=4), max_size=9)
+
+
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """The statistics of scipy, which takes half a second to import."""
+    from scipy import stats  # noqa: PLC0415
+
+    return stats
 
 
 def _u(larger: Sequence[float], smaller: Sequence[float]) -> float:
@@ -45,7 +53,7 @@ def _brute_force_p(larger: Sequence[float], smaller: Sequence[float]) -> Fractio
     return Fraction(extreme, len(splits))
 
 
-def test_p_is_scipys_exact_p_on_a_thousand_cases_without_ties() -> None:
+def test_p_is_scipys_exact_p_on_a_thousand_cases_without_ties(stats: Any) -> None:
     """The gate's arithmetic is ours; its answers must be the textbook's."""
     chance = random.Random(1947)
     for _ in range(1000):
@@ -89,7 +97,7 @@ def test_the_least_p_is_that_of_complete_separation() -> None:
         assert least_p(first, second) == separate == Fraction(1, math.comb(first + second, first))
 
 
-def test_thirty_against_two_hundred_and_fifty_rounds_take_no_noticeable_time() -> None:
+def test_thirty_against_two_hundred_and_fifty_rounds_take_no_noticeable_time(stats: Any) -> None:
     """Ten sessions of 25 rounds are kept at most; the verdict must not be slower than a round."""
     chance = random.Random(30)
     larger = [round(chance.gauss(0.3, 1), 2) for _ in range(30)]
@@ -133,7 +141,7 @@ def _brute_force_signed_p(differences: Sequence[float]) -> Fraction:
     return Fraction(extreme, len(ways))
 
 
-def test_signed_p_is_scipys_exact_p_on_a_thousand_cases_without_ties() -> None:
+def test_signed_p_is_scipys_exact_p_on_a_thousand_cases_without_ties(stats: Any) -> None:
     """The gate against a reference rests on it."""
     chance = random.Random(1945)
     for _ in range(1000):
@@ -169,7 +177,7 @@ def test_the_least_signed_p_is_that_of_pairs_that_all_say_the_same() -> None:
         assert least_signed_p(pairs) == signed_rank_p(range(1, pairs + 1))
 
 
-def test_seventy_five_pairs_take_no_noticeable_time() -> None:
+def test_seventy_five_pairs_take_no_noticeable_time(stats: Any) -> None:
     """Three sessions of 25 rounds; the verdict must not be slower than a round."""
     chance = random.Random(75)
     differences = [chance.gauss(0.3, 1) for _ in range(75)]
@@ -209,7 +217,7 @@ def test_where_pairs_lie_and_whether_beyond_noise_agree(differences: list[int]) 
 # Intervals
 
 
-def test_the_interval_holds_the_shifts_that_scipys_exact_test_does_not_refuse() -> None:
+def test_the_interval_holds_the_shifts_that_scipys_exact_test_does_not_refuse(stats: Any) -> None:
     """An interval and a test are one statement: inside is p > 0.05, outside is not."""
     chance = random.Random(1963)
     for _ in range(200):
@@ -228,7 +236,7 @@ def test_the_interval_holds_the_shifts_that_scipys_exact_test_does_not_refuse() 
         assert min(ps[0]) > 0.05 >= max(ps[1])
 
 
-def test_the_interval_of_pairs_holds_what_scipys_exact_test_does_not_refuse() -> None:
+def test_the_interval_of_pairs_holds_what_scipys_exact_test_does_not_refuse(stats: Any) -> None:
     """The same of pairs."""
     chance = random.Random(1949)
     for _ in range(200):

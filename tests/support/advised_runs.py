@@ -1,0 +1,42 @@
+"""Advice for many runs whose noise is known."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES
+from pytest_kafkaperf.verdict.advice import Advice, advice
+from pytest_kafkaperf.verdict.comparison import Measured
+
+Session = list[dict[str, float]]
+
+_NOISE = {"broker.cpu": 0.065, "broker.cpu.max": 0.1, "broker.memory": 0.05, "client.cpu": 0.05}
+"""Between sessions, standard deviation of the log; of throughputs as of the CPU, of latencies 0.17."""
+
+
+def _drawn(chance: random.Random, rounds: int, moved: Mapping[str, float]) -> Session:
+    """A session as fresh brokers give it: what moves together shares its session's error."""
+    session: Session = [{} for _ in range(rounds)]
+    for family in ("produce.latency", "produce.delay", "e2e.latency"):
+        level = chance.gauss(0, 0.17)
+        for one in session:
+            own = level + chance.gauss(0, 0.08)
+            one.update({f"{family}.{part}": math.exp(own + chance.gauss(0, 0.05)) for part in ("mean", *QUANTILES)})
+    for name, between in {**_NOISE, "produce.throughput": 0.065, "consume.throughput": 0.065}.items():
+        level = chance.gauss(0, between) + math.log(moved.get(name, 1.0))
+        for one in session:
+            one[name] = math.exp(level + chance.gauss(0, between))
+    assert session[0].keys() <= CATALOGUE.keys()
+    return session
+
+
+def advised_runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[Advice, ...]]:
+    """The advice that each of so many runs gets from a baseline of five sessions."""
+    chance = random.Random(1945)
+    named = {name.replace("_", "."): factor for name, factor in moved.items()}
+    return [
+        advice(Measured(rounds=_drawn(chance, rounds, named)), [_drawn(chance, rounds, {}) for _ in range(5)], gated=())
+        for _ in range(number)
+    ]
