@@ -253,7 +253,7 @@ class Admin:
         started_s = time.monotonic()
         try:
             return call(work, timeout_s=timeout_s)
-        except (TimeoutError, kafka_errors.KafkaError) as error:
+        except (TimeoutError, kafka_errors.KafkaError, NotImplementedError) as error:  # unknown version of a request
             elapsed_s = time.monotonic() - started_s
             reason = f"no answer in {elapsed_s:.0f} s" if isinstance(error, TimeoutError) else str(error)
             raise ClusterError(f"could not {what} on {self._servers}: {reason}") from None

@@ -111,11 +111,24 @@ class Layout:
     """Folders on other disks for the brokers' logs; empty: the logs are in `folder`."""
 
     def plan(self) -> BrokerPlan:
-        """Configure the brokers, on ports that are free now."""
+        """Configure the brokers, on ports that are free now.
+
+        Raises:
+            ClusterError: the files of the brokers cannot be written.
+
+        """
         nodes = _nodes(self.spec.brokers)
         cluster_id = new_uuid()
+        try:
+            servers = {node.id: self._server(node, nodes, cluster_id) for node in nodes}
+        except OSError as error:
+            reason = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # the first of several files
+            raise ClusterError(
+                f"cannot write the files of the brokers: {reason}; free disk space, or use other folders: log_dirs, or "
+                f"{distribution.CACHE_VARIABLE} for all files"
+            ) from None
         return BrokerPlan(
-            servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
+            servers=servers,
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
             shared_probes={"loopback": [LoopbackProbe()], "machine": [MachineProbe()]},

@@ -22,6 +22,7 @@ from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.disks import fill, small_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +76,21 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
         assert cluster.facts["log.dirs"] == ",".join(map(str, disks))
     assert {path.name for disk in disks for path in disk.iterdir()} <= {"mine.txt", ".lock"}
     assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_full_disk_is_told_before_the_start(tmp_path: Path) -> None:
+    """A traceback of the copying would name fifty lines of Python and no remedy."""
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        fill(disk)
+        with (
+            pytest.raises(ClusterError) as raised,
+            provision(ClusterSpec(log_dirs=str(disk)), target="local"),
+        ):
+            pass
+        assert [path.name for path in disk.iterdir() if path.is_dir()] == []
+    text = str(raised.value)
+    assert text.startswith("cannot write the files of the brokers: [Errno 28] No space left on device: ")
+    assert text.endswith("; free disk space, or use other folders: log_dirs, or PYTEST_KAFKAPERF_CACHE for all files")
 
 
 def test_the_facts_hold_what_was_changed_and_no_secret() -> None:

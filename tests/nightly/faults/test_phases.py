@@ -17,11 +17,12 @@ from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import stale_groups, stale_topics
 from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support.disks import small_disk
 from tests.support.ground import SETTLE_TIMEOUT_S, Ground
 
 from .cells import CONFIRMATION, CREATION, DRAINING, ROUND, WARMUP, Cell, cells
 from .conftest import Table
-from .faults import FAULTS, REQUEST_TIMEOUT_S, Scene, clock_environment, small_disk
+from .faults import FAULTS, REQUEST_TIMEOUT_S, Scene, clock_environment
 from .project import (
     AGAINST_BASELINE,
     LIMITS,
