@@ -76,12 +76,18 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
     security = Security.make(spec.security, [_HOST, "localhost"])
     with ExitStack() as stack:
-        folder = stack.enter_context(run_folder(cache / "runs"))
+        runs = cache / "runs"
+        folder = stack.enter_context(run_folder(runs))
         disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
         for disk in disks:
             if not disk.is_dir():  # not created here: a misspelled path would be on another disk than intended
                 raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
-        logs = [stack.enter_context(run_folder(disk)) for disk in disks]
+            if (disk / "meta.properties").exists():
+                raise ClusterError(
+                    f"log_dirs: {disk} is the log folder of another broker, for it contains meta.properties; "
+                    "give another folder on that disk"
+                )
+        logs = [stack.enter_context(run_folder(disk, guard=runs / ".lock")) for disk in disks]
         agent = jmx_exporter.jar(cache) if spec.jmx else None
         layout = Layout(
             spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder, logs=tuple(logs)
