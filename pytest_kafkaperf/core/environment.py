@@ -35,7 +35,7 @@ _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
 """Parts of a CPU name that do not identify the model."""
 
 _IMPORTANCE = (
-    ("provider", "kafka", "image", "config", "java"),
+    ("provider", "kafka", "image", "config", "java", "java options"),
     (),
     ("aiokafka", "python"),
     ("docker", "system", "kernel", "architecture", "cpu", "cores", "governor", "memory"),
@@ -141,11 +141,11 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str,
     """Return the differences between two fingerprints, the most important first: `kafka: 4.0.0 -> 4.1.1`.
 
     A fact that one side lacks is `not known` there, for example because an older plugin did not record it. A broker
-    property that one side lacks is `not set` there.
+    property or Java options that one side lacks are `not set` there.
     """
 
     def value(facts: Mapping[str, str], name: str) -> str:
-        return facts.get(name, "not set" if name.startswith("config.") else "not known")
+        return facts.get(name, "not set" if name.startswith(("config.", "java options")) else "not known")
 
     return tuple(
         f"{name}: {value(before, name)} -> {value(now, name)}"

@@ -95,6 +95,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as cluster:
             facts = {
                 "java": runtime.description,
+                **java.environment_options(),
                 **({} if spec.log_dirs is None else {"log.dirs": spec.log_dirs}),
                 **not_applied(spec, "image"),
                 **facts_of(spec),

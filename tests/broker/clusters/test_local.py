@@ -48,6 +48,7 @@ def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
         assert (cluster.brokers, cluster.provider, cluster.version) == (1, "local", DEFAULT_VERSION)
         assert dict(cluster.facts) == {
             "java": java.find().description,
+            **java.environment_options(),
             "heap": "300m",
             "config.num.io.threads": "4",
         }
@@ -93,7 +94,7 @@ def test_a_full_disk_is_told_before_the_start(tmp_path: Path) -> None:
     assert text.endswith("; free disk space, or use other folders: log_dirs, or PYTEST_KAFKAPERF_CACHE for all files")
 
 
-def test_the_facts_hold_what_was_changed_and_no_secret() -> None:
+def test_the_facts_hold_what_was_changed_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are committed with a baseline. Kafka does not know the properties of plug-ins, so the spec tells them."""
     given = {
         "num.network.threads": 3,  # the default
@@ -104,10 +105,14 @@ def test_the_facts_hold_what_was_changed_and_no_secret() -> None:
         "my.plugin.threads": 7,
         "my.plugin.api.key": "open sesame",
     }
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dplugin.password=sesame")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.setenv("_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:-UseG1GC")
 
     with provision(ClusterSpec.of({"config": given, "heap": "300m"}), target="local") as cluster:
         assert dict(cluster.facts) == {
             "java": java.find().description,
+            "java options": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UseG1GC",
             "heap": "300m",
             "config.my.plugin.threads": "7",
             "config.group.initial.rebalance.delay.ms": "50",

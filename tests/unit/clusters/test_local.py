@@ -34,6 +34,26 @@ def test_the_log_folder_of_another_broker_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ("-Xint", {"java options": "-Xint"}),
+        ("-Xint  '-Dname=a b'\n", {"java options": "-Xint '-Dname=a b'"}),
+        ("-Xint -Dstore.password='open sesame' -Dapi.key=1 -javaagent:a.jar=token=2", {"java options": "-Xint"}),
+        ("-Dapi.key=1", {}),
+        ("", {}),
+    ],
+)
+def test_java_options_of_the_environment_are_a_fact_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, options: str, fact: dict[str, str]
+) -> None:
+    """They change a broker as much as its version does, and a baseline with them is committed."""
+    for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("_JAVA_OPTIONS", options)
+    assert java.environment_options() == fact
+
+
+@pytest.mark.parametrize(
     ("told", "description"),
     [
         ('openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment (build 17.0.12+7)\n', "openjdk 17.0.12"),

@@ -147,8 +147,13 @@ def test_the_fingerprint_leaves_out_what_the_machine_does_not_tell() -> None:
 def test_differences_are_named_with_both_sides() -> None:
     """`+40 %` after a broker upgrade is another story than without one."""
     before = {"kafka": "4.0.0", "java": "21", "cpu": "x"}
-    now = {"kafka": "4.1.1", "cpu": "x", "kernel": "6.1"}
-    assert differences(before, now) == ("kafka: 4.0.0 -> 4.1.1", "java: 21 -> not known", "kernel: not known -> 6.1")
+    now = {"kafka": "4.1.1", "java options": "-Xint", "cpu": "x", "kernel": "6.1"}
+    assert differences(before, now) == (
+        "kafka: 4.0.0 -> 4.1.1",
+        "java: 21 -> not known",
+        "java options: not set -> -Xint",
+        "kernel: not known -> 6.1",
+    )
     assert differences(now, now) == ()
 
 
@@ -162,6 +167,7 @@ def test_what_matters_most_is_the_first_difference() -> None:
         "config.num.io.threads",
         "config.num.network.threads",
         "java",
+        "java options",
         "heap",
         "jmx",
         "not applied",
