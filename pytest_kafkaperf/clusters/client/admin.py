@@ -92,7 +92,7 @@ class Admin:
         self._call(self._delete_groups(groups), "delete consumer groups", timeout_s)
 
     def sweep(self) -> list[str]:
-        """Remove topics and groups of runs that should have ended more than an hour ago; returns their names.
+        """Remove topics and groups of runs that should have ended more than a day ago; returns their names.
 
         Only names in exactly the format of a run are removed; see `run_names`. Those that this client must not see or
         remove stay.

@@ -152,9 +152,9 @@ def _live_on(ground: Ground, before: set[str]) -> None:
     with run_folder(ground.cache / "runs"):
         pass
     ground.settled()  # its workers end by themselves
-    tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)
     left = ground.names() - before
-    topics, groups = stale_topics(left, tomorrow), stale_groups(left, tomorrow)
+    topics, groups = stale_topics(left, later), stale_groups(left, later)
     assert sorted([*topics, *groups]) == sorted(left)
     admin = Admin(ground.servers, Access())
     for topic in topics:
