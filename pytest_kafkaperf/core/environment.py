@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import itertools
 import math
 import os
 import platform
@@ -34,11 +35,15 @@ _MAX_SHOWN = 40
 _NOISE = r"(?i)\((?:r|tm|c)\)|@.*|\b(?:cpu|processor|\d+-core)\b"
 """Parts of a CPU name that do not identify the model."""
 
+_CPUINFO = Path("/proc/cpuinfo")
+_FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
+"""Fields of /proc/cpuinfo that identify the generation of the CPU; x86 has the first three, ARM the last two."""
+
 _IMPORTANCE = (
-    ("provider", "kafka", "image", "config", "java"),
+    ("provider", "kafka", "image", "config", "java", "java options"),
     (),
     ("aiokafka", "python"),
-    ("docker", "system", "kernel", "architecture", "cpu", "cores", "governor", "memory"),
+    ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory"),
     ("plugin",),
 )
 """Names of facts (up to the first dot), in descending order of their effect on results: brokers, other facts about the
@@ -55,6 +60,9 @@ class Machine:
     architecture: str
     kernel: str
     cpu: str | None
+    cpu_family: str | None
+    """Numbers of the CPU's family, model and stepping, `6-85-7`, or an ARM CPU's implementer and part. Virtual machines
+    of several generations have the same name."""
     cores: int
     """Cores that this process may use; a container or an affinity mask can leave fewer than the machine has."""
     memory_bytes: int | None
@@ -69,7 +77,8 @@ def this_machine() -> Machine:
         system=platform.system() or os.name,
         architecture=platform.machine() or "unknown-architecture",
         kernel=platform.release(),
-        cpu=read_cpu_model(Path("/proc/cpuinfo")) or platform.processor() or None,
+        cpu=read_cpu_model(_CPUINFO) or _apple_model() or platform.processor() or None,
+        cpu_family=read_cpu_family(_CPUINFO),
         cores=usable_cores(Path("/sys/fs/cgroup/cpu.max")),
         memory_bytes=_memory_bytes(),
         governor=read_governor(Path("/sys/devices/system/cpu")),
@@ -77,13 +86,14 @@ def this_machine() -> Machine:
 
 
 def default_environment_key(provider: str, machine: Machine | None = None) -> str:
-    """Return the environment key of a machine and a cluster provider: `linux-x86_64-intel-xeon-2c-local`.
+    """Return the environment key of a machine and a cluster provider: `linux-x86_64-intel-xeon-6-85-7-2c-local`.
 
     The key is a safe folder name on every system.
     """
     machine = machine or this_machine()
     cpu = _slug(re.sub(_NOISE, " ", machine.cpu or ""))[:_MAX_CPU].strip("-_")
-    parts = (_slug(machine.system), _slug(machine.architecture), cpu, f"{machine.cores}c", _slug(provider))
+    family = _slug(machine.cpu_family or "")
+    parts = (_slug(machine.system), _slug(machine.architecture), cpu, family, f"{machine.cores}c", _slug(provider))
     return "-".join(part for part in parts if part)[:_MAX_KEY].rstrip("-_")
 
 
@@ -130,6 +140,7 @@ def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = Non
         "kernel": machine.kernel,
         "architecture": machine.architecture,
         "cpu": machine.cpu,
+        "cpu family": machine.cpu_family,
         "cores": str(machine.cores),
         "governor": machine.governor,
         "memory": None if memory is None else format_quantity(memory, Unit.BYTES),
@@ -141,11 +152,11 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str,
     """Return the differences between two fingerprints, the most important first: `kafka: 4.0.0 -> 4.1.1`.
 
     A fact that one side lacks is `not known` there, for example because an older plugin did not record it. A broker
-    property that one side lacks is `not set` there.
+    property or Java options that one side lacks are `not set` there.
     """
 
     def value(facts: Mapping[str, str], name: str) -> str:
-        return facts.get(name, "not set" if name.startswith("config.") else "not known")
+        return facts.get(name, "not set" if name.startswith(("config.", "java options")) else "not known")
 
     return tuple(
         f"{name}: {value(before, name)} -> {value(now, name)}"
@@ -175,12 +186,27 @@ def _version(package: str) -> str | None:
 
 def read_cpu_model(cpuinfo: Path) -> str | None:
     """Return the CPU model that Linux reports; ARM kernels report none."""
+    return _first_core(cpuinfo).get("model name") or None
+
+
+def read_cpu_family(cpuinfo: Path) -> str | None:
+    """Return the numbers of the CPU's generation that Linux reports."""
+    core = _first_core(cpuinfo)
+    return "-".join(core[name] for name in _FAMILY if name in core) or None
+
+
+def _first_core(cpuinfo: Path) -> dict[str, str]:
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
-            found = next((line for line in lines if line.startswith("model name")), "")
+            fields = [line.partition(":") for line in itertools.takewhile(str.strip, lines)]
     except OSError:
-        return None  # not Linux
-    return found.partition(":")[2].strip() or None
+        return {}  # not Linux
+    return {name.strip(): value.strip() for name, _, value in fields}
+
+
+def _apple_model() -> str | None:
+    """Return the CPU model on macOS, where `platform.processor()` is `arm` for all of Apple's."""
+    return _output(["sysctl", "-n", "machdep.cpu.brand_string"]).strip() if platform.system() == "Darwin" else None
 
 
 def usable_cores(cpu_max: Path) -> int:
@@ -264,10 +290,10 @@ def _pathspecs(folder: Path, besides: Path | None) -> list[str]:
 
 
 def _output(command: list[str]) -> str:
-    """Return the output of a git command, or an empty text if it fails."""
+    """Return the output of a command, or an empty text if it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
     try:
-        done = subprocess.run(  # noqa: S603 - the user's git
+        done = subprocess.run(  # noqa: S603 - the user's git, or the system's sysctl
             command,
             env={**environment, "GIT_OPTIONAL_LOCKS": "0"},  # another git process may be writing the index
             stdin=subprocess.DEVNULL,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
+import stat
+import sys
 import time
 from collections.abc import Iterator
+from io import RawIOBase
 from pathlib import Path
 
 import platformdirs
@@ -17,6 +21,10 @@ from pytest_kafkaperf.core.errors import UsageError
 
 _LOCK_TIMEOUT_S = 30
 """Maximum time to wait for a folder lock, in seconds; each writer holds it only while it writes one file."""
+_READER_TIMEOUT_S = 30
+"""Maximum time to write a report to a pipe, in seconds."""
+_PAUSE_S = 0.01
+"""Time between two attempts to write to a full pipe, in seconds."""
 _ABANDONED_S = 3600
 """Age from which a temporary file is stale, in seconds. A younger one may belong to a writer on another machine that
 shares the folder."""
@@ -26,7 +34,7 @@ _PREFIX, _SUFFIX = ".kafkaperf-", ".tmp"
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file atomically and create its folder if needed.
 
-    Also deletes stale temporary files in the folder, left by writers that were killed.
+    An existing file keeps its mode. Also deletes stale temporary files in the folder, left by writers that were killed.
 
     Raises:
         OSError: the file cannot be written; an existing file stays unchanged.
@@ -40,6 +48,8 @@ def replace_file(path: Path, content: bytes) -> None:
     temporary = path.parent / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"  # short, even if the file's name is long
     try:
         with temporary.open("xb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -51,14 +61,49 @@ def replace_file(path: Path, content: bytes) -> None:
 def write_report(path: Path, content: bytes, *, option: str, what: str) -> None:
     """Write a report to the path that an option gives.
 
+    The target of a symbolic link, a pipe, a device and the standard output are written, and not replaced.
+
     Raises:
         UsageError: the file cannot be written; the message names the option, the file and the reason.
 
     """
     try:
-        replace_file(path, content)
+        stream = _standard_stream(path)
+        if stream is None and (path.is_file() or not path.exists()):
+            replace_file(Path(os.path.realpath(path)), content)
+        else:
+            target = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0)) if stream is None else os.dup(stream)
+            with os.fdopen(target, "wb", buffering=0) as file:
+                _write_in_time(file, content)
     except OSError as error:
-        raise UsageError(f"--kafka-{option}={path}: cannot write the {what}: {error.strerror or error}") from None
+        reason = "no process reads from this pipe" if error.errno == errno.ENXIO else error.strerror or error
+        raise UsageError(f"--kafka-{option}={path}: cannot write the {what}: {reason}") from None
+
+
+def _standard_stream(path: Path) -> int | None:
+    """Return the descriptor of the standard output or error if the path leads to it, such as `/dev/stdout`.
+
+    The path is not opened again: if the stream is a file, later output would overwrite the report.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # no such path, or a stream that is closed or not a file
+            if os.path.samestat(path.stat(), os.fstat(stream.fileno())):
+                stream.flush()  # the report follows what is printed already
+                return stream.fileno()
+    return None
+
+
+def _write_in_time(file: RawIOBase, content: bytes) -> None:
+    """Write all of the content, and wait for the reader of a pipe for a bounded time: Ctrl-C is delayed meanwhile."""
+    rest, deadline = memoryview(content), time.monotonic() + _READER_TIMEOUT_S
+    while rest:
+        written = file.write(rest)
+        if written is not None:
+            rest = rest[written:]
+        elif time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)  # the pipe is full
+        else:
+            raise TimeoutError(f"the process that reads from this pipe did not read all of it in {_READER_TIMEOUT_S} s")
 
 
 @contextlib.contextmanager

@@ -5,51 +5,44 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
+from types import FrameType
 
-
-class Interruption:
-    """Pytest plugin that ignores further interrupts after the first Ctrl-C has ended the session.
-
-    A second Ctrl-C would interrupt pytest's own report with a traceback and skip the cleanup of brokers and workers.
-    All cleanup steps have a time limit, so the user never waits forever.
-    """
-
-    def __init__(self, add_cleanup: Callable[[Callable[[], None]], None]) -> None:
-        """Store `add_cleanup`, which registers a function to call when pytest ends."""
-        self._add_cleanup = add_cleanup
-
-    def pytest_keyboard_interrupt(self) -> None:
-        """Ignore further interrupts. Pytest calls this hook before it reports the first one."""
-        ignore_interrupts(self._add_cleanup)
-
-
-def ignore_interrupts(add_cleanup: Callable[[Callable[[], None]], None]) -> None:
-    """Ignore Ctrl-C until pytest ends; `add_cleanup` registers the function that restores the handler."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is None:  # the handler was not installed by Python, so Python cannot restore it
-        return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def restore() -> None:
-        signal.signal(signal.SIGINT, before)
-
-    add_cleanup(restore)
+_PROTECTED_S = 60
+"""Time after which Ctrl-C interrupts a block that delays or ignores it."""
 
 
 @contextlib.contextmanager
-def without_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block; the block must be short and bounded."""
+def ignored_interrupt(received: list[int]) -> Iterator[None]:
+    """Ignore Ctrl-C in the block, for a bounded time, and append each to `received`."""
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can set handlers, and only it receives KeyboardInterrupt
         return
-    received: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: received.append(number))
+    deadline = time.monotonic() + _PROTECTED_S
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        if time.monotonic() > deadline and callable(before):
+            before(number, frame)
+        else:
+            received.append(number)
+
+    signal.signal(signal.SIGINT, ignore)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def without_interrupt() -> Iterator[None]:
+    """Delay Ctrl-C until the end of the block, for a bounded time; the block must be short."""
+    received: list[int] = []
+    try:
+        with ignored_interrupt(received):
+            yield
+    finally:
         if received:
             signal.raise_signal(signal.SIGINT)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, shortened
-from pytest_kafkaperf.core.signals import Interruption, ignore_interrupts, without_interrupt
+from pytest_kafkaperf.core.signals import ignored_interrupt, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
@@ -45,6 +46,8 @@ class PerfPlugin:
         self._errors: list[str] = []
         """Errors from writing the reports."""
         self._annotations: list[str] = []
+        self._interrupted = ExitStack()
+        """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
 
     def open_session(self) -> Session:
         """Return the session of this run; open it if necessary.
@@ -57,7 +60,6 @@ class PerfPlugin:
             settings = self._settings
             if settings.history is not None:
                 append_history(settings.history, [])  # fails now instead of after the load of the first test
-            self._config.pluginmanager.register(Interruption(self._config.add_cleanup))
             self._session = Session(settings, began_s=self._collection.began_s)
         return self._session
 
@@ -151,27 +153,41 @@ class PerfPlugin:
                 self._endings[item.nodeid] = ending
         return report
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Stop the clusters, then write the reports."""
+    def pytest_keyboard_interrupt(self) -> None:
+        """Ignore a second Ctrl-C, which would end pytest with a traceback, until the teardown of fixtures begins."""
+        self._interrupted.enter_context(ignored_interrupt([]))
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Stop the clusters and write the reports after the teardown of fixtures, which Ctrl-C can end."""
+        self._interrupted.close()
+        interrupted = None
+        try:
+            yield
+        except KeyboardInterrupt:  # pytest would show a traceback instead of its summary
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            interrupted = "interrupted during the teardown of fixtures, which may be incomplete"
         measured = self._session is not None or self._endings
         # A pytest-xdist worker has only some of the tests; with `--dist` alone, pytest-xdist distributes nothing.
         prunes = self._settings.prune and not self._config.getoption("tx", None)
-        if hasattr(self._config, "workerinput") or not (measured or prunes):
-            return
-        try:
-            with without_interrupt():
-                self._finish(session)
-        except KeyboardInterrupt:  # came while the reports were written; pytest would show a traceback
+        if not hasattr(self._config, "workerinput") and (measured or prunes):
+            try:
+                with without_interrupt():
+                    self._finish(session)
+            except KeyboardInterrupt:
+                interrupted = interrupted or "interrupted while the reports were written; the reports are complete"
+        if interrupted is not None:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
-            # Another Ctrl-C would only interrupt the terminal summary.
-            ignore_interrupts(self._config.add_cleanup)
-            self._errors.append("interrupted while the reports were written; the reports are complete")
+            self._errors.append(interrupted)
+        if session.exitstatus == pytest.ExitCode.INTERRUPTED:
+            self._interrupted.enter_context(ignored_interrupt([]))
 
     def pytest_unconfigure(self) -> None:
         """Stop the clusters of an aborted session."""
+        self._interrupted.close()
         if self._session is not None:
-            self._session.close()
+            with without_interrupt():
+                self._session.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print errors, the table of results, and annotations for CI."""

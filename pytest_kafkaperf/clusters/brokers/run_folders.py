@@ -40,10 +40,15 @@ _PAUSE_S = 0.02
 
 
 @contextmanager
-def run_folder(runs: Path) -> Iterator[Path]:
-    """Provide a new run folder and remove it afterwards.
+def run_folder(runs: Path, *, guard: Path | None = None) -> Iterator[Path]:
+    """Provide a new run folder in `runs` and remove it afterwards.
 
     Before that, remove the folders and end the brokers that sessions left behind when they were killed.
+
+    Args:
+        runs: the folder for the run folders of all sessions.
+        guard: the lock file under which sessions claim and sweep folders, if it must not be in `runs`: it stays, and in
+            a folder of several users would keep out the others.
 
     Raises:
         ClusterError: the folder cannot be created.
@@ -53,7 +58,7 @@ def run_folder(runs: Path) -> Iterator[Path]:
     lock = _owner_lock(folder)
     try:
         try:
-            _claim(folder, lock)
+            _claim(folder, lock, guard or runs / ".lock")
         except OSError as error:
             raise ClusterError(f"cannot create a folder for the brokers' data in {runs}: {error}") from error
         yield folder
@@ -76,12 +81,13 @@ def is_alive(folder: Path) -> bool:
     return False
 
 
-def _claim(folder: Path, lock: FileLock) -> None:
+def _claim(folder: Path, lock: FileLock, guard: Path) -> None:
     """Create and lock the folder, one session at a time, so that others never see its lock file unlocked."""
     runs = folder.parent
     runs.mkdir(parents=True, exist_ok=True)
+    guard.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(runs / ".lock", timeout=_SWEEP_TIMEOUT_S):
+        with FileLock(guard, timeout=_SWEEP_TIMEOUT_S):
             _sweep(runs)
             lock.acquire()
             folder.mkdir()
@@ -102,8 +108,8 @@ def _sweep(runs: Path) -> None:
         lock = _owner_lock(folder)
         try:
             lock.acquire()
-        except Timeout:
-            continue  # its session is alive
+        except (Timeout, PermissionError):
+            continue  # its session is alive, or another user's
         _end_brokers(folder)
         _remove(folder, lock)
 

@@ -92,7 +92,7 @@ class Admin:
         self._call(self._delete_groups(groups), "delete consumer groups", timeout_s)
 
     def sweep(self) -> list[str]:
-        """Remove topics and groups of runs that should have ended more than an hour ago; returns their names.
+        """Remove topics and groups of runs that should have ended more than a day ago; returns their names.
 
         Only names in exactly the format of a run are removed; see `run_names`. Those that this client must not see or
         remove stay.
@@ -253,7 +253,7 @@ class Admin:
         started_s = time.monotonic()
         try:
             return call(work, timeout_s=timeout_s)
-        except (TimeoutError, kafka_errors.KafkaError) as error:
+        except (TimeoutError, kafka_errors.KafkaError, NotImplementedError) as error:  # unknown version of a request
             elapsed_s = time.monotonic() - started_s
             reason = f"no answer in {elapsed_s:.0f} s" if isinstance(error, TimeoutError) else str(error)
             raise ClusterError(f"could not {what} on {self._servers}: {reason}") from None

@@ -15,8 +15,9 @@ from collections.abc import Iterable
 
 PREFIX = "kafkaperf-"
 """Prefix of every topic and group that a run creates; no others are ever removed."""
-KEPT = datetime.timedelta(hours=1)
-"""Time after the latest end of a run before its topics and groups are removed: clocks differ."""
+KEPT = datetime.timedelta(days=1)
+"""Time after the latest end of a run before its topics and groups are removed. Both times are of clients' clocks: one
+that is set to local time instead of UTC is up to 14 hours fast."""
 SUFFIX_BYTES = 6
 """Number of random bytes in a name, written as hexadecimal digits."""
 

@@ -76,12 +76,18 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
     security = Security.make(spec.security, [_HOST, "localhost"])
     with ExitStack() as stack:
-        folder = stack.enter_context(run_folder(cache / "runs"))
+        runs = cache / "runs"
+        folder = stack.enter_context(run_folder(runs))
         disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
         for disk in disks:
             if not disk.is_dir():  # not created here: a misspelled path would be on another disk than intended
                 raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
-        logs = [stack.enter_context(run_folder(disk)) for disk in disks]
+            if (disk / "meta.properties").exists():
+                raise ClusterError(
+                    f"log_dirs: {disk} is the log folder of another broker, for it contains meta.properties; "
+                    "give another folder on that disk"
+                )
+        logs = [stack.enter_context(run_folder(disk, guard=runs / ".lock")) for disk in disks]
         agent = jmx_exporter.jar(cache) if spec.jmx else None
         layout = Layout(
             spec=spec, runtime=runtime, kafka=kafka, security=security, agent=agent, folder=folder, logs=tuple(logs)
@@ -89,6 +95,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         with launched(layout.plan, what=f"Kafka {kafka.version}", security=security) as cluster:
             facts = {
                 "java": runtime.description,
+                **java.environment_options(),
                 **({} if spec.log_dirs is None else {"log.dirs": spec.log_dirs}),
                 **not_applied(spec, "image"),
                 **facts_of(spec),
@@ -111,11 +118,24 @@ class Layout:
     """Folders on other disks for the brokers' logs; empty: the logs are in `folder`."""
 
     def plan(self) -> BrokerPlan:
-        """Configure the brokers, on ports that are free now."""
+        """Configure the brokers, on ports that are free now.
+
+        Raises:
+            ClusterError: the files of the brokers cannot be written.
+
+        """
         nodes = _nodes(self.spec.brokers)
         cluster_id = new_uuid()
+        try:
+            servers = {node.id: self._server(node, nodes, cluster_id) for node in nodes}
+        except OSError as error:
+            reason = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # the first of several files
+            raise ClusterError(
+                f"cannot write the files of the brokers: {reason}; free disk space, or use other folders: log_dirs, or "
+                f"{distribution.CACHE_VARIABLE} for all files"
+            ) from None
         return BrokerPlan(
-            servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
+            servers=servers,
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
             shared_probes={"loopback": [LoopbackProbe()], "machine": [MachineProbe()]},

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.text import may_be_secret
 
 MIN_MAJOR = 17
 """Minimum Java version of Kafka 4's brokers (KIP-1013)."""
 
+_OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Environment variables with options that Java adds to those of its command line."""
+_OPTION = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 _VERSION_TIMEOUT_S = 20
 _VERSION = re.compile(r'^(?P<name>\w+) version "(?P<version>(?:1\.)?(?P<major>\d+)[^"]*)"', re.MULTILINE)
 
@@ -49,6 +53,16 @@ def find() -> Java:
         f"a broker needs Java {MIN_MAJOR} or newer: {reasons}. "
         "Run pip install 'pytest-kafkaperf[local]', which includes one, or set JAVA_HOME"
     )
+
+
+def environment_options() -> dict[str, str]:
+    """Return the fact `java options`: options that brokers take from environment variables; {} if there are none.
+
+    Options that may contain a secret are left out.
+    """
+    options = [option for name in _OPTION_VARIABLES for option in _OPTION.findall(os.environ.get(name, ""))]
+    shown = [one for one in options if not (may_be_secret(one) or may_be_secret(one.partition("=")[0]))]
+    return {"java options": " ".join(shown)} if shown else {}
 
 
 def described(version_text: str) -> str | None:

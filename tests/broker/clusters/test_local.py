@@ -22,6 +22,7 @@ from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.disks import fill, small_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +48,7 @@ def test_a_local_cluster_is_ready_tells_what_it_is_and_leaves_nothing(
         assert (cluster.brokers, cluster.provider, cluster.version) == (1, "local", DEFAULT_VERSION)
         assert dict(cluster.facts) == {
             "java": java.find().description,
+            **java.environment_options(),
             "heap": "300m",
             "config.num.io.threads": "4",
         }
@@ -73,11 +75,26 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
             assert time.monotonic() < deadline, "no partition came to one of the disks"
             time.sleep(0.05)
         assert cluster.facts["log.dirs"] == ",".join(map(str, disks))
-    assert {path.name for disk in disks for path in disk.iterdir()} <= {"mine.txt", ".lock"}
+    assert {path.name for disk in disks for path in disk.iterdir()} == {"mine.txt"}
     assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
 
 
-def test_the_facts_hold_what_was_changed_and_no_secret() -> None:
+def test_a_full_disk_is_told_before_the_start(tmp_path: Path) -> None:
+    """A traceback of the copying would name fifty lines of Python and no remedy."""
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        fill(disk)
+        with (
+            pytest.raises(ClusterError) as raised,
+            provision(ClusterSpec(log_dirs=str(disk)), target="local"),
+        ):
+            pass
+        assert [path.name for path in disk.iterdir() if path.is_dir()] == []
+    text = str(raised.value)
+    assert text.startswith("cannot write the files of the brokers: [Errno 28] No space left on device: ")
+    assert text.endswith("; free disk space, or use other folders: log_dirs, or PYTEST_KAFKAPERF_CACHE for all files")
+
+
+def test_the_facts_hold_what_was_changed_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are committed with a baseline. Kafka does not know the properties of plug-ins, so the spec tells them."""
     given = {
         "num.network.threads": 3,  # the default
@@ -88,10 +105,14 @@ def test_the_facts_hold_what_was_changed_and_no_secret() -> None:
         "my.plugin.threads": 7,
         "my.plugin.api.key": "open sesame",
     }
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dplugin.password=sesame")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.setenv("_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:-UseG1GC")
 
     with provision(ClusterSpec.of({"config": given, "heap": "300m"}), target="local") as cluster:
         assert dict(cluster.facts) == {
             "java": java.find().description,
+            "java options": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UseG1GC",
             "heap": "300m",
             "config.my.plugin.threads": "7",
             "config.group.initial.rebalance.delay.ms": "50",

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SUFFIX = bytes.fromhex("00ff12ab34cd")
-OLD = run_name(datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=65), SUFFIX)
+OLD = run_name(datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=25), SUFFIX)
 LONG_AGO = run_name(datetime.datetime(2020, 2, 29, tzinfo=datetime.UTC), SUFFIX)
 THEIRS = {"kafkaperf-results", "kafkaperf-00ff12ab34cd", f"{OLD}.copy", "orders"}
 
 
 @pytest.fixture(scope="module")
 def young() -> str:
-    """Not yet an hour past its time, as seen when the test runs: the suite may have begun long ago."""
-    return run_name(datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=55), SUFFIX)
+    """Not yet a day past its time, as seen when the test runs: the suite may have begun long ago."""
+    return run_name(datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=23), SUFFIX)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def foreign(young: str) -> Iterator[Cluster]:
 
 
 def test_what_crashed_runs_left_goes_when_a_foreign_cluster_is_reached(foreign: Cluster, young: str) -> None:
-    """Only what is named exactly as a run names it, and whose time is over by more than an hour."""
+    """Only what is named exactly as a run names it, and whose time is over by more than a day."""
     with provision(ClusterSpec(), target=foreign.bootstrap_servers):
         pass
 

@@ -24,6 +24,7 @@ from aiokafka.protocol.admin import AlterPartitionReassignmentsRequest
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from tests.support import quotas
+from tests.support.disks import fill
 from tests.support.ground import Ground
 from tests.support.strangers import on_a_loop
 
@@ -147,30 +148,6 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
     "clock set back": set_clock_back,
 }
 """By the name that the table gives them."""
-
-
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of its own in a folder."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a small file system")
-    folder.mkdir(parents=True, exist_ok=True)
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False, capture_output=True, text=True
-    )
-    if made.returncode != 0:
-        pytest.skip(f"no small file system can be made here: {made.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def fill(disk: Path) -> None:
-    """Take all the space that is left."""
-    with (disk / "filling").open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(1 << 16)):
-            pass
 
 
 def make_read_only(disk: Path) -> None:

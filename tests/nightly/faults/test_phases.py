@@ -17,11 +17,12 @@ from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import stale_groups, stale_topics
 from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support.disks import small_disk
 from tests.support.ground import SETTLE_TIMEOUT_S, Ground
 
 from .cells import CONFIRMATION, CREATION, DRAINING, ROUND, WARMUP, Cell, cells
 from .conftest import Table
-from .faults import FAULTS, REQUEST_TIMEOUT_S, Scene, clock_environment, small_disk
+from .faults import FAULTS, REQUEST_TIMEOUT_S, Scene, clock_environment
 from .project import (
     AGAINST_BASELINE,
     LIMITS,
@@ -151,9 +152,9 @@ def _live_on(ground: Ground, before: set[str]) -> None:
     with run_folder(ground.cache / "runs"):
         pass
     ground.settled()  # its workers end by themselves
-    tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)
     left = ground.names() - before
-    topics, groups = stale_topics(left, tomorrow), stale_groups(left, tomorrow)
+    topics, groups = stale_topics(left, later), stale_groups(left, later)
     assert sorted([*topics, *groups]) == sorted(left)
     admin = Admin(ground.servers, Access())
     for topic in topics:

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support.disks import fill, small_disk
 from tests.support.ground import Ground
 
 from .cells import FAILED, INTERRUPTED, PASSED, UNWRITTEN, WRITING_BASELINE, WRITING_REPORT
 from .conftest import Table
-from .faults import FAULTS, Scene, fill, make_read_only, slow_writing, small_disk
+from .faults import FAULTS, Scene, make_read_only, slow_writing
 from .project import (
     AGAINST_BASELINE,
     BASELINE,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import socketserver
+import struct
+import threading
+from collections.abc import Iterator
+
 import pytest
 
 from pytest_kafkaperf.clusters.access import Access
@@ -14,6 +19,39 @@ def test_sweeping_a_cluster_that_is_not_there_is_bounded() -> None:
     """Whoever calls it decides that nothing depends on it."""
     with within(15), pytest.raises(ClusterError, match=r"^could not look for what crashed runs left behind on 127"):
         Admin("127.0.0.1:9", Access()).sweep()
+
+
+def test_sweeping_where_a_request_is_not_known_is_told(one_of_tomorrow: str) -> None:
+    """The client library raises NotImplementedError, which would end a run that does not need the sweep."""
+    with pytest.raises(ClusterError) as raised:
+        Admin(one_of_tomorrow, Access()).sweep()
+    assert str(raised.value) == (
+        f"could not look for what crashed runs left behind on {one_of_tomorrow}: "
+        "Support for ListGroupsRequest v9 has not yet been added"
+    )
+
+
+@pytest.fixture
+def one_of_tomorrow() -> Iterator[str]:
+    """The address of a broker that knows ApiVersions v0, Metadata v0 and a version of ListGroups that is to come."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while head := self.rfile.read(4):
+                request = self.rfile.read(int.from_bytes(head))
+                key, _, correlation = struct.unpack(">hhi", request[:8])
+                if key == 18:
+                    answer = struct.pack(">hi" + 3 * "hhh", 0, 3, 18, 0, 0, 3, 0, 0, 16, 9, 9)
+                else:
+                    answer = struct.pack(">iih9sii", 1, 1, 9, b"127.0.0.1", port, 0)
+                self.wfile.write(struct.pack(">ii", 4 + len(answer), correlation) + answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        port = server.server_address[1]
+        threading.Thread(target=server.serve_forever).start()
+        yield f"127.0.0.1:{port}"
+        server.shutdown()
 
 
 def test_deleting_is_bounded_and_told() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.local.process import Process
+from pytest_kafkaperf.core import signals
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt
 from tests.support.ground import SETTLE_TIMEOUT_S
@@ -52,6 +53,18 @@ def test_ctrl_c_that_was_held_back_comes_afterwards() -> None:
         signal.raise_signal(signal.SIGINT)
         done.append("all")
     assert done == ["all"]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_is_not_held_back_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What should be bounded may hang all the same, and then Ctrl-C is all that a user has."""
+    monkeypatch.setattr(signals, "_PROTECTED_S", 0)
+    handler = signal.getsignal(signal.SIGINT)
+    done = []
+    with pytest.raises(KeyboardInterrupt), without_interrupt():  # noqa: PT012 - as above
+        signal.raise_signal(signal.SIGINT)
+        done.append("all")
+    assert done == []
     assert signal.getsignal(signal.SIGINT) is handler
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pytest_kafkaperf.clusters.local import java
@@ -17,6 +19,38 @@ def test_a_disk_that_is_not_there_is_named() -> None:
         provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
     ):
         pass
+
+
+def test_the_log_folder_of_another_broker_is_refused(tmp_path: Path) -> None:
+    """To measure inside of it is an accident: a broker of somebody works there, or will."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\n", encoding="ascii")
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(log_dirs=str(tmp_path)), target="local"):
+        pass
+    assert str(raised.value) == (
+        f"log_dirs: {tmp_path} is the log folder of another broker, for it contains meta.properties; "
+        "give another folder on that disk"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ("-Xint", {"java options": "-Xint"}),
+        ("-Xint  '-Dname=a b'\n", {"java options": "-Xint '-Dname=a b'"}),
+        ("-Xint -Dstore.password='open sesame' -Dapi.key=1 -javaagent:a.jar=token=2", {"java options": "-Xint"}),
+        ("-Dapi.key=1", {}),
+        ("", {}),
+    ],
+)
+def test_java_options_of_the_environment_are_a_fact_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, options: str, fact: dict[str, str]
+) -> None:
+    """They change a broker as much as its version does, and a baseline with them is committed."""
+    for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("_JAVA_OPTIONS", options)
+    assert java.environment_options() == fact
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ _XEON = Machine(
     architecture="x86_64",
     kernel="6.1.0",
     cpu="Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz",
+    cpu_family="6-106-6",
     cores=2,
     memory_bytes=8 * 2**30,
     governor="performance",
@@ -40,17 +41,32 @@ _XEON = Machine(
 @pytest.mark.parametrize(
     ("cpu", "key"),
     [
-        ("Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", "linux-x86_64-intel-xeon-platinum-8370c-2c-local"),
-        ("Intel(R) Xeon(R) Processor @ 2.90GHz", "linux-x86_64-intel-xeon-2c-local"),
-        ("AMD EPYC 7763 64-Core Processor", "linux-x86_64-amd-epyc-7763-2c-local"),
-        ("Ünknown/../CPU\n", "linux-x86_64-nknown-2c-local"),
-        ("x" * 500, f"linux-x86_64-{'x' * 40}-2c-local"),
-        (None, "linux-x86_64-2c-local"),
+        ("Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", "linux-x86_64-intel-xeon-platinum-8370c-6-106-6-2c-local"),
+        ("Intel(R) Xeon(R) Processor @ 2.90GHz", "linux-x86_64-intel-xeon-6-106-6-2c-local"),
+        ("AMD EPYC 7763 64-Core Processor", "linux-x86_64-amd-epyc-7763-6-106-6-2c-local"),
+        ("Ünknown/../CPU\n", "linux-x86_64-nknown-6-106-6-2c-local"),
+        ("x" * 500, f"linux-x86_64-{'x' * 40}-6-106-6-2c-local"),
+        (None, "linux-x86_64-6-106-6-2c-local"),
     ],
 )
 def test_the_key_names_what_moves_figures_most(cpu: str | None, key: str) -> None:
     """The same machine must find its baselines again, another must not find them."""
     assert default_environment_key("local", dataclasses.replace(_XEON, cpu=cpu)) == key
+
+
+def test_the_key_tells_generations_apart_where_the_name_is_hidden() -> None:
+    """Virtual machines are often called `Intel Xeon Processor`, and ARM kernels give no name: only numbers differ."""
+    hidden = dataclasses.replace(_XEON, cpu="Intel(R) Xeon(R) Processor")
+    keys = [
+        default_environment_key("local", dataclasses.replace(hidden, cpu_family="6-85-7")),
+        default_environment_key("local", dataclasses.replace(hidden, cpu_family=None)),
+        default_environment_key("local", dataclasses.replace(hidden, cpu=None, cpu_family="0x41-0xd0c")),
+    ]
+    assert keys == [
+        "linux-x86_64-intel-xeon-6-85-7-2c-local",
+        "linux-x86_64-intel-xeon-2c-local",
+        "linux-x86_64-0x41-0xd0c-2c-local",
+    ]
 
 
 def test_the_key_tells_providers_cores_and_systems_apart() -> None:
@@ -59,12 +75,13 @@ def test_the_key_tells_providers_cores_and_systems_apart() -> None:
         default_environment_key("external", _XEON),
         default_environment_key("local", dataclasses.replace(_XEON, cores=4)),
         default_environment_key(
-            "local", dataclasses.replace(_XEON, system="Darwin", architecture="arm64", cpu="Apple M2")
+            "local",
+            dataclasses.replace(_XEON, system="Darwin", architecture="arm64", cpu="Apple M2", cpu_family=None),
         ),
     ]
     assert keys == [
-        "linux-x86_64-intel-xeon-platinum-8370c-2c-external",
-        "linux-x86_64-intel-xeon-platinum-8370c-4c-local",
+        "linux-x86_64-intel-xeon-platinum-8370c-6-106-6-2c-external",
+        "linux-x86_64-intel-xeon-platinum-8370c-6-106-6-4c-local",
         "darwin-arm64-apple-m2-2c-local",
     ]
 
@@ -79,6 +96,7 @@ def test_the_key_is_a_safe_folder_name_whatever_the_machine_calls_itself(
         architecture=architecture[:20],
         kernel="",
         cpu=cpu,
+        cpu_family=cpu,
         cores=2,
         memory_bytes=None,
         governor=None,
@@ -132,6 +150,7 @@ def test_the_fingerprint_holds_what_figures_may_depend_on() -> None:
         "kernel": "6.1.0",
         "architecture": "x86_64",
         "cpu": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz",
+        "cpu family": "6-106-6",
         "cores": "2",
         "governor": "performance",
         "memory": "8 GiB",
@@ -147,8 +166,13 @@ def test_the_fingerprint_leaves_out_what_the_machine_does_not_tell() -> None:
 def test_differences_are_named_with_both_sides() -> None:
     """`+40 %` after a broker upgrade is another story than without one."""
     before = {"kafka": "4.0.0", "java": "21", "cpu": "x"}
-    now = {"kafka": "4.1.1", "cpu": "x", "kernel": "6.1"}
-    assert differences(before, now) == ("kafka: 4.0.0 -> 4.1.1", "java: 21 -> not known", "kernel: not known -> 6.1")
+    now = {"kafka": "4.1.1", "java options": "-Xint", "cpu": "x", "kernel": "6.1"}
+    assert differences(before, now) == (
+        "kafka: 4.0.0 -> 4.1.1",
+        "java: 21 -> not known",
+        "java options: not set -> -Xint",
+        "kernel: not known -> 6.1",
+    )
     assert differences(now, now) == ()
 
 
@@ -162,6 +186,7 @@ def test_what_matters_most_is_the_first_difference() -> None:
         "config.num.io.threads",
         "config.num.network.threads",
         "java",
+        "java options",
         "heap",
         "jmx",
         "not applied",
@@ -173,6 +198,7 @@ def test_what_matters_most_is_the_first_difference() -> None:
         "kernel",
         "architecture",
         "cpu",
+        "cpu family",
         "cores",
         "governor",
         "memory",
@@ -295,7 +321,7 @@ def test_a_git_that_does_not_answer_is_given_up(
 @pytest.mark.parametrize(
     ("content", "model"),
     [
-        ("processor\t: 0\nmodel\t\t: 85\nmodel name\t: AMD EPYC 7763\nmodel name\t: other\n", "AMD EPYC 7763"),
+        ("processor\t: 0\nmodel\t\t: 85\nmodel name\t: AMD EPYC 7763\n\nmodel name\t: other\n", "AMD EPYC 7763"),
         ("processor\t: 0\nBogoMIPS\t: 50.00\n", None),
         ("model name\t:\n", None),
         (None, None),
@@ -309,6 +335,27 @@ def test_the_cpu_model_is_read_where_the_kernel_tells_it(
     if content is not None:
         cpuinfo.write_text(content)
     assert environment.read_cpu_model(cpuinfo) == model
+
+
+@pytest.mark.parametrize(
+    ("content", "family"),
+    [
+        (
+            "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nmodel name\t: Xeon\n"
+            "stepping\t: 7\nmicrocode\t: 0x1\n\nprocessor\t: 1\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n",
+            "6-85-7",
+        ),
+        ("CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n", "0x41-0xd0c"),
+        ("processor\t: 0\nBogoMIPS\t: 50.00\n", None),
+        (None, None),
+    ],
+)
+def test_the_cpu_family_is_that_of_the_first_core(tmp_path: Path, content: str | None, family: str | None) -> None:
+    """CPUID on x86, the main ID register on ARM."""
+    cpuinfo = tmp_path / "cpuinfo"
+    if content is not None:
+        cpuinfo.write_text(content)
+    assert environment.read_cpu_family(cpuinfo) == family
 
 
 @pytest.mark.parametrize("content", ["max 100000\n", "", "0 0\n", "rubbish", None])

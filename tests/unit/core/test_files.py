@@ -5,15 +5,19 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
 
 from pytest_kafkaperf.core import files
-from pytest_kafkaperf.core.files import lock_folder, replace_file
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.files import lock_folder, replace_file, write_report
 
 
 def test_what_a_killed_writer_has_left_goes_with_the_next_file(tmp_path: Path) -> None:
@@ -33,6 +37,86 @@ def test_what_somebody_else_is_writing_stays(tmp_path: Path) -> None:
     theirs.write_bytes(b"half a base")
     replace_file(tmp_path / "a.json", b"whole")
     assert theirs.read_bytes() == b"half a base"
+
+
+def test_a_file_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    """A report that others may not read, or that a group may, stays so."""
+    path = tmp_path / "report.json"
+    path.touch()
+    for mode in (0o600, 0o664):
+        path.chmod(mode)
+        replace_file(path, b"new")
+        assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", mode)
+
+
+@pytest.mark.parametrize("target", ["there.json", "absent.json"])
+def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path, target: str) -> None:
+    """`latest.json` may lead to a folder that a web server shows."""
+    (tmp_path / "shown").mkdir()
+    (tmp_path / "shown" / "there.json").write_bytes(b"old")
+    link = tmp_path / "latest.json"
+    link.symlink_to(tmp_path / "shown" / target)
+    write_report(link, b"new", option="json", what="report")
+    assert (link.is_symlink(), (tmp_path / "shown" / target).read_bytes()) == (True, b"new")
+
+
+def test_a_report_goes_through_a_fifo(tmp_path: Path) -> None:
+    """A program such as `jq` reads at its other end, and would wait for ever."""
+    fifo = tmp_path / "report.json"
+    os.mkfifo(fifo)
+    content = b"x" * 300_000  # more than a pipe holds
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE) as reader:
+        received: list[bytes] = []
+        reading = threading.Thread(target=lambda: received.append(reader.communicate()[0]))
+        reading.start()
+        _await_reader(fifo)
+        write_report(fifo, content, option="json", what="report")
+        reading.join(10)
+    assert (received, fifo.is_fifo()) == ([content], True)
+
+
+def test_a_fifo_that_nobody_reads_is_told(tmp_path: Path) -> None:
+    """To open it would block for ever."""
+    fifo = tmp_path / "report.json"
+    os.mkfifo(fifo)
+    with pytest.raises(UsageError) as raised:
+        write_report(fifo, b"{}", option="json", what="report")
+    assert str(raised.value) == f"--kafka-json={fifo}: cannot write the report: no process reads from this pipe"
+    assert fifo.is_fifo()
+
+
+def test_a_reader_that_stops_is_waited_for_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C is held back while reports are written."""
+    fifo = tmp_path / "report.json"
+    os.mkfifo(fifo)
+    monkeypatch.setattr(files, "_READER_TIMEOUT_S", 0)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(UsageError, match=r"the process that reads from this pipe did not read all of it in 0 s$"):
+        write_report(fifo, b"x" * 300_000, option="json", what="report")
+    os.close(reader)
+
+
+@pytest.mark.parametrize(("stream", "number"), [("stdout", 1), ("stderr", 2)])
+@pytest.mark.parametrize("redirected", [False, True])
+def test_a_report_goes_to_the_standard_output(tmp_path: Path, stream: str, number: int, *, redirected: bool) -> None:
+    """The log of a job is a pipe or a file; what is printed later must go there, too.
+
+    The link is as `/dev/stdout`, which root could replace for the whole machine.
+    """
+    link = tmp_path / stream
+    link.symlink_to(f"/proc/self/fd/{number}")
+    code = (
+        "import sys; from pathlib import Path; from pytest_kafkaperf.core.files import write_report\n"
+        f"print('before', file=sys.{stream})\n"
+        f"write_report(Path({str(link)!r}), b'report\\n', option='markdown', what='summary')\n"
+        f"print('after', file=sys.{stream})"
+    )
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        where: Any = {stream: file if redirected else subprocess.PIPE}
+        done = subprocess.run([sys.executable, "-c", code], check=True, **where)
+    printed = log.read_bytes() if redirected else getattr(done, stream)
+    assert (printed, link.is_symlink()) == (b"before\nreport\nafter\n", True)
 
 
 def test_who_wants_to_be_alone_waits_for_the_others(tmp_path: Path) -> None:
@@ -83,6 +167,16 @@ def test_a_cache_that_cannot_be_written_costs_the_lock_alone(tmp_path: Path, mon
     with lock_folder(tmp_path / "made"), lock_folder(tmp_path / "made"):
         pass
     assert [path.read_bytes() for path in (tmp_path / "made").iterdir()] == [b"whole"]
+
+
+def _await_reader(fifo: Path) -> None:
+    for _ in range(500):
+        try:
+            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _hold(folder: Path, told: multiprocessing.connection.Connection) -> None:
