@@ -33,7 +33,12 @@ def reach(
     access = Access() if client_properties is None else read_client_properties(client_properties)
     try:
         brokers = wait_ready(
-            bootstrap_servers, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S, access=access
+            bootstrap_servers,
+            brokers=spec.brokers,
+            timeout_s=_TIMEOUT_S,
+            pause_s=_PAUSE_S,
+            access=access,
+            fail_fast=True,
         )
     except NotReadyError as error:
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None

@@ -9,7 +9,16 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    NoError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+    for_code,
+)
+from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from pytest_kafkaperf.clusters.client.connection import Notes, close
@@ -22,6 +31,8 @@ _ANSWER_TIMEOUT_S = 3
 """Timeout of one connection and of one request."""
 _MIN_ATTEMPT_S = 1
 """Minimum time for the last attempt, so that it ends with a reason instead of the timeout."""
+_REFUSALS = frozenset({SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError})
+"""Errors of a cluster that is up and that this client cannot use with its access settings."""
 
 
 class NotReadyError(ClusterError):
@@ -43,6 +54,7 @@ def wait_ready(
     check: Callable[[], None] = lambda: None,
     cluster_id: str | None = None,
     access: Access | None = None,
+    fail_fast: bool = False,
 ) -> int:
     """Wait until every broker is registered and accepts connections; returns their number.
 
@@ -54,9 +66,10 @@ def wait_ready(
         check: called before each attempt; raises if waiting is pointless.
         cluster_id: the expected cluster; another one at this address counts as not ready.
         access: access settings; None: plaintext.
+        fail_fast: raise at once if the cluster refuses this client; brokers that are starting may do so for a while.
 
     Raises:
-        NotReadyError: not ready in time; has the servers, the last reason and the timeout.
+        NotReadyError: not ready in time, or refused; has the servers and the last reason.
 
     """
     deadline = time.monotonic() + timeout_s
@@ -69,18 +82,27 @@ def wait_ready(
             try:
                 return runner.run(_attempt(servers, brokers, cluster_id, client_config, left_s))
             except _NotReady as error:
-                if time.monotonic() >= deadline:
-                    # aiokafka's text ends with a colon if the error after it has no text.
-                    warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
-                    reason = "; ".join([str(error), *warnings])
-                    text = f"{servers} is not ready after {timeout_s:g} s: {reason}"
-                    raise NotReadyError(text, notes.causes) from None
+                # aiokafka's text ends with a colon if the error after it has no text.
+                warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
+                reason, causes = "; ".join([str(error), *warnings]), frozenset(notes.causes)
+                refused = fail_fast and bool(causes & _REFUSALS)
+                if fail_fast and not refused and isinstance(error, _NoConnection):
+                    protocol = "PLAINTEXT" if access is None else access.protocol
+                    other = runner.run(_other_protocol(servers, protocol))
+                    refused, reason = other is not None, other or reason
+                if refused or time.monotonic() >= deadline:
+                    when = "" if refused else f" after {timeout_s:g} s"
+                    raise NotReadyError(f"{servers} is not ready{when}: {reason}", causes) from None
             notes.clear()
             time.sleep(pause_s)
 
 
 class _NotReady(Exception):  # noqa: N818 - a result; becomes a ClusterError after the timeout
     """The reason why an attempt did not find a ready cluster."""
+
+
+class _NoConnection(_NotReady):
+    """No server of the list accepted the client."""
 
 
 async def _attempt(
@@ -97,7 +119,7 @@ async def _attempt(
     except TimeoutError:
         raise _NotReady("no answer") from None
     except KafkaConnectionError:
-        raise _NotReady("no connection") from None  # aiokafka's warnings have the address and the reason
+        raise _NoConnection("no connection") from None  # aiokafka's warnings have the address and the reason
     except (KafkaError, OSError) as error:
         raise _NotReady(str(error) or type(error).__name__) from None
     finally:
@@ -123,3 +145,34 @@ async def _connect_to_each(client: Any) -> int:
                 "from here; its advertised.listeners must name an address that clients can reach"
             )
     return len(client.cluster.brokers())
+
+
+async def _other_protocol(servers: str, wanted: str) -> str | None:
+    """Describe the first server whose listener has another protocol than the client; None if there is none."""
+    for host, port, _ in collect_hosts(servers, randomize=False):
+        found = await _protocol(host, port)
+        if found not in (None, wanted):
+            return f"the listener at {host}:{port} is a {found} one, and the client uses {wanted}"
+    return None
+
+
+async def _protocol(host: str, port: int) -> str | None:
+    """Return the protocol of a listener; None if it does not answer.
+
+    The answer to a login by a mechanism that does not exist shows whether the listener expects a login.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing secret is sent
+    for transport, logged_in in (("SSL", "SASL_SSL"), ("PLAINTEXT", "SASL_PLAINTEXT")):
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                connection = await create_conn(host, port, security_protocol=transport, ssl_context=context)
+                try:
+                    answer = await connection.send(SaslHandShakeRequest("none"))
+                finally:
+                    connection.close()
+        except (TimeoutError, KafkaError, OSError):
+            continue
+        expects_login = for_code(answer.error_code) in (NoError, UnsupportedSaslMechanismError)
+        return logged_in if expects_login else transport
+    return None
