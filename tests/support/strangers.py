@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -80,6 +81,18 @@ def topics_of_runs(cluster: Cluster) -> list[str]:
         if time.monotonic() > deadline_s:
             break
     return left
+
+
+def topic_properties(cluster: Cluster, name: str) -> dict[str, str]:
+    """Return the properties of a topic, with their defaults."""
+
+    async def described() -> dict[str, str]:
+        async with _admin(cluster) as admin:
+            (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+            ((_, _, _, _, entries),) = answer.resources
+            return {key: value for key, value, *_ in entries}
+
+    return on_a_loop(described())
 
 
 def groups(cluster: Cluster) -> set[str]:

@@ -19,7 +19,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics, call, close, connected
 from pytest_kafkaperf.clusters.client.requests import TRANSIENT, remove_members
-from pytest_kafkaperf.clusters.client.run_names import PREFIX, stale_groups, stale_topics
+from pytest_kafkaperf.clusters.client.run_names import PREFIX, retention, stale_groups, stale_topics
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Admin:
             topic,
             num_partitions=scenario.partitions,
             replication_factor=scenario.replication_factor,
-            topic_configs=dict(scenario.topic_config),
+            topic_configs={**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config},
         )
         async with self._admin() as admin:
             response = await admin.create_topics([new], timeout_ms=TIMEOUT_S * 1000)
