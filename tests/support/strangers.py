@@ -54,6 +54,26 @@ def make_topic(cluster: Cluster, *names: str, partitions: int = 3, **config: str
     on_a_loop(make())
 
 
+def read_new_committed(cluster: Cluster, topic: str) -> None:
+    """Write a record to each partition, and read it as a consumer with read_committed does, behind all others."""
+
+    async def write_and_read() -> None:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+        consumer = aiokafka.AIOKafkaConsumer(
+            topic, bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed"
+        )
+        async with producer, consumer:
+            await consumer.seek_to_end()
+            left = {partition.partition for partition in consumer.assignment()}
+            for partition in left:
+                await producer.send_and_wait(topic, b"new", partition=partition)
+            while left:
+                record = await consumer.getone()
+                left -= {record.partition} if record.value == b"new" else set()
+
+    on_a_loop(write_and_read())
+
+
 def drop_topic(cluster: Cluster, name: str) -> None:
     """As an operator would."""
 
