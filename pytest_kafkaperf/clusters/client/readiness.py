@@ -21,7 +21,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
-from pytest_kafkaperf.clusters.client.connection import Notes, close
+from pytest_kafkaperf.clusters.client.connection import BoundedLoop, Notes, close
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def wait_ready(
     deadline = time.monotonic() + timeout_s
     client_config = {} if access is None else access.arguments()
     # With a loop factory, the runner leaves the calling thread's own event loop alone, if a test has set one.
-    with Notes() as notes, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+    with Notes() as notes, asyncio.Runner(loop_factory=BoundedLoop) as runner:
         while True:
             check()
             left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import errno
 import socket
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from pytest_kafkaperf.clusters import external
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.provision import provision, with_config
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.rounds import within
 
 HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
@@ -22,6 +27,30 @@ HINT = (
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external, "_TIMEOUT_S", 1)
+
+
+@pytest.fixture
+def _slow_dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    answered = threading.Event()
+
+    def look_up(*_: object, **__: object) -> None:
+        answered.wait(20)
+        raise socket.gaierror(socket.EAI_AGAIN, "no DNS server answers")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    yield
+    answered.set()
+
+
+@pytest.mark.usefixtures("_impatient", "_slow_dns")
+def test_a_slow_dns_server_does_not_make_timeouts_longer() -> None:
+    """Its own timeout is often half a minute for each server."""
+    server = "broker.example:9092"
+    with within(5), pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server):
+        pass
+    assert str(raised.value) == f"{server} is not ready after 1 s: no answer{HINT}"
+    with within(5), pytest.raises(ClusterError, match=r"^could not delete topic 'topic' on broker\.example:9092: no"):
+        Admin(server, Access()).delete_topic("topic", timeout_s=1)
 
 
 def test_servers_that_do_not_answer_are_given_up_soon() -> None:
