@@ -12,14 +12,17 @@ from pytest_kafkaperf.clusters.client.readiness import NotReadyError, wait_ready
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, not_applied
 from pytest_kafkaperf.core.errors import ClusterError
 
-_TIMEOUT_S = 15
 _PAUSE_S = 0.5
 
 
 def reach(
-    spec: ClusterSpec, servers: Sequence[str], client_properties: Path | None, metrics_urls: tuple[str, ...]
+    spec: ClusterSpec,
+    servers: Sequence[str],
+    client_properties: Path | None,
+    metrics_urls: tuple[str, ...],
+    timeout_s: float,
 ) -> Cluster:
-    """Wait until the cluster at these servers is ready, and return it.
+    """Wait up to `timeout_s` until the cluster at these servers is ready, and return it.
 
     Raises:
         UsageError: the client properties are invalid.
@@ -32,10 +35,10 @@ def reach(
         brokers = wait_ready(
             bootstrap_servers,
             brokers=spec.brokers,
-            timeout_s=_TIMEOUT_S,
+            timeout_s=timeout_s,
             pause_s=_PAUSE_S,
             access=access,
-            fail_fast=True,
+            external=True,
         )
     except NotReadyError as error:
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None

@@ -183,6 +183,7 @@ class Session:
             target=settings.cluster,
             client_properties=settings.client_config,
             metrics_urls=settings.metrics_urls,
+            connect_timeout_s=settings.connect_timeout_s,
         )
 
     def _wanted_reference(self, spec: ClusterSpec | None) -> Wanted | None:
@@ -194,6 +195,7 @@ class Session:
             spec=spec,
             target=reference.target,
             client_properties=settings.reference_client_config or own,
+            connect_timeout_s=settings.connect_timeout_s,
             reference=reference,
         )
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_kafkaperf.clusters import external
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.provision import provision, with_config
@@ -22,11 +21,6 @@ HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
     "a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE"
 )
-
-
-@pytest.fixture
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external, "_TIMEOUT_S", 1)
 
 
 @pytest.fixture
@@ -42,11 +36,11 @@ def _slow_dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     answered.set()
 
 
-@pytest.mark.usefixtures("_impatient", "_slow_dns")
+@pytest.mark.usefixtures("_slow_dns")
 def test_a_slow_dns_server_does_not_make_timeouts_longer() -> None:
     """Its own timeout is often half a minute for each server."""
     server = "broker.example:9092"
-    with within(5), pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server):
+    with within(5), pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server, connect_timeout_s=1):
         pass
     assert str(raised.value) == f"{server} is not ready after 1 s: no answer{HINT}"
     with within(5), pytest.raises(ClusterError, match=r"^could not delete topic 'topic' on broker\.example:9092: no"):
@@ -65,12 +59,11 @@ def test_servers_that_do_not_answer_are_given_up_soon() -> None:
             assert time.monotonic() - began_s < 10
 
 
-@pytest.mark.usefixtures("_impatient")
 def test_servers_that_refuse_connections_are_named_with_the_reason(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One error that says it all, and no noise of the client library before it."""
-    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="127.0.0.1:9"):
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target="127.0.0.1:9", connect_timeout_s=1):
         pass
 
     assert str(raised.value) == (
@@ -81,7 +74,6 @@ def test_servers_that_refuse_connections_are_named_with_the_reason(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.usefixtures("_impatient")
 def test_a_server_that_never_answers_is_given_up_in_time() -> None:
     """A port that something else than Kafka listens on."""
     with socket.socket() as silent:
@@ -89,7 +81,7 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
         silent.listen()
         server = f"127.0.0.1:{silent.getsockname()[1]}"
 
-        with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server):
+        with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server, connect_timeout_s=1):
             pass
 
     assert str(raised.value) == f"{server} is not ready after 1 s: no answer{HINT}"
