@@ -1,8 +1,7 @@
-"""External clusters, which others run: the plugin connects to them and only removes what crashed runs left there."""
+"""External clusters, which others run: the plugin connects to them and neither starts nor changes them."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -13,32 +12,36 @@ from pytest_kafkaperf.clusters.client.readiness import NotReadyError, wait_ready
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, not_applied
 from pytest_kafkaperf.core.errors import ClusterError
 
-_TIMEOUT_S = 15
 _PAUSE_S = 0.5
 
 
 def reach(
-    spec: ClusterSpec, servers: Sequence[str], client_properties: Path | None, metrics_urls: tuple[str, ...]
+    spec: ClusterSpec,
+    servers: Sequence[str],
+    client_properties: Path | None,
+    metrics_urls: tuple[str, ...],
+    timeout_s: float,
 ) -> Cluster:
-    """Wait until the cluster at these servers is ready, remove what crashed runs left there, and return it.
+    """Wait up to `timeout_s` until the cluster at these servers is ready, and return it.
 
     Raises:
         UsageError: the client properties are invalid.
         ClusterError: the cluster cannot be reached, or has fewer brokers than the spec requests.
 
     """
-    from pytest_kafkaperf.clusters.client.admin import Admin  # noqa: PLC0415 - imports aiokafka
-
     bootstrap_servers = ",".join(servers)
     access = Access() if client_properties is None else read_client_properties(client_properties)
     try:
         brokers = wait_ready(
-            bootstrap_servers, brokers=spec.brokers, timeout_s=_TIMEOUT_S, pause_s=_PAUSE_S, access=access
+            bootstrap_servers,
+            brokers=spec.brokers,
+            timeout_s=timeout_s,
+            pause_s=_PAUSE_S,
+            access=access,
+            external=True,
         )
     except NotReadyError as error:
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
-    with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again
-        Admin(bootstrap_servers, access).sweep()
     # The same test file runs on clusters that the session starts; these fields describe brokers to start.
     ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs")
     return Cluster(

@@ -17,7 +17,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, assert_never
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Docker, External, Local, Target, resolve
+from pytest_kafkaperf.clusters.target import (
+    CONNECT_TIMEOUT_S,
+    DEFAULT_VERSION,
+    Docker,
+    External,
+    Local,
+    Target,
+    resolve,
+)
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +39,7 @@ def provision(
     target: Target | str = "auto",
     client_properties: Path | None = None,
     metrics_urls: tuple[str, ...] = (),
+    connect_timeout_s: float = CONNECT_TIMEOUT_S,
 ) -> Iterator[Cluster]:
     """Provide a ready cluster and remove what was started afterwards. Call it where no event loop runs.
 
@@ -39,6 +48,7 @@ def provision(
         target: the value of `--kafka-cluster`.
         client_properties: the file of `--kafka-client-config`, for an external cluster.
         metrics_urls: the URLs of `--kafka-metrics-url`, for an external cluster.
+        connect_timeout_s: maximum wait until an external cluster is ready.
 
     Raises:
         UsageError: the request is invalid; nothing was started.
@@ -59,7 +69,7 @@ def provision(
             case External(servers):
                 from pytest_kafkaperf.clusters.external import reach  # noqa: PLC0415 - the same
 
-                cluster = reach(spec, servers, client_properties, metrics_urls)
+                cluster = reach(spec, servers, client_properties, metrics_urls, connect_timeout_s)
             case unknown:
                 assert_never(unknown)
         yield with_config(cluster)

@@ -20,6 +20,7 @@ class Wanted:
     target: Target
     client_properties: Path | None = None
     metrics_urls: tuple[str, ...] = ()
+    connect_timeout_s: float
     reference: Reference | None = None
     """Set for the reference, so that it never shares the cluster it is compared with."""
 
@@ -56,6 +57,7 @@ class SharedClusters:
             target=wanted.target,
             client_properties=wanted.client_properties,
             metrics_urls=wanted.metrics_urls,
+            connect_timeout_s=wanted.connect_timeout_s,
         )
         with contextlib.ExitStack() as stack:
             try:

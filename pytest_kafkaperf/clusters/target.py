@@ -8,6 +8,9 @@ from functools import cache
 
 from pytest_kafkaperf.core.errors import UsageError, suggestion
 
+CONNECT_TIMEOUT_S = 15
+"""Default of the maximum wait until an external cluster is ready."""
+
 DEFAULT_VERSION = "4.3.1"
 """Default Kafka version: the newest that Maven Central resolves."""
 

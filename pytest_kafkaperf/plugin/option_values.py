@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pytest_kafkaperf.clusters.target import Reference, parse_reference, parse_target
+from pytest_kafkaperf.clusters.target import CONNECT_TIMEOUT_S, Reference, parse_reference, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
 from pytest_kafkaperf.core.units import Unit, parse
@@ -26,6 +26,8 @@ DEFAULT_BASELINES = "kafka-baselines"
 
 _PREHEAT = "6 s"
 """Default duration of the broker warm-up: after it, new brokers are as fast as in later rounds."""
+
+_CONNECT_TIMEOUT = f"{CONNECT_TIMEOUT_S} s"
 
 _EXCLUSIVE = (
     ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
@@ -75,6 +77,7 @@ def read_settings(
         workers=_workers(values.get("workers")),
         client_config=path("client-config"),
         metrics_urls=_urls(values.get("metrics-url")),
+        connect_timeout_s=_seconds("connect-timeout", values.get("connect-timeout", _CONNECT_TIMEOUT), minimum=1),
         log_dirs=_folders(values.get("log-dirs"), invocation_folder if "log-dirs" in given else root),
         baselines=path("baselines") or root / DEFAULT_BASELINES,
         update=_update_mode(values.get("update-baselines")),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin
+from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin, transaction_timeout_ms
 from pytest_kafkaperf.clusters.client.preflight import Names, Preflight
 from pytest_kafkaperf.clusters.client.run_names import round_name
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -17,7 +17,10 @@ from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 _HASTY_TIMEOUT_S = 5
-"""Time limit for deleting the topic of a broken-off load: the cluster may be gone, or a user is waiting."""
+"""Time limit for each step of the cleanup after a broken-off load: the cluster may be gone, or a user is waiting."""
+
+_MAX_IDS = 5
+"""Number of transactional ids in a warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,26 @@ class RoundContext:
         except ClusterError:
             self.cluster.check()  # if a broker ended, its reason explains more
             raise
+
+    def abort_transactions(self, *, hasty: bool) -> str | None:
+        """Abort what the producers left open on an existing topic; return a warning if that failed.
+
+        Consumers with read_committed get no record behind an open transaction. An own topic is deleted.
+        """
+        scenario = self.scenario
+        if scenario.topic is None or scenario.transaction_size is None:
+            return None
+        ids = [f"{self.name}-{number}" for number in range(scenario.producers)]
+        try:
+            self.admin.abort_transactions(ids, scenario, timeout_s=_HASTY_TIMEOUT_S if hasty else TIMEOUT_S)
+        except ClusterError as error:
+            named = ", ".join(ids[:_MAX_IDS]) + (f" and {len(ids) - _MAX_IDS} more" if len(ids) > _MAX_IDS else "")
+            return (
+                f"transactions on topic {scenario.topic} may stay open for "
+                f"{transaction_timeout_ms(scenario) / 1000:g} s and delay consumers with read_committed; transactional "
+                f"ids {named}: {error}"
+            )
+        return None
 
     def delete_topic(self, *, hasty: bool) -> str | None:
         """Delete the load's own topic; return a warning if it was left behind."""

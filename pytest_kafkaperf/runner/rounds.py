@@ -12,6 +12,7 @@ import dataclasses
 import datetime
 import functools
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ from pytest_kafkaperf.load.aiokafka_hooks import check_aiokafka
 from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, cores, shares
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
-from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.load.messages import Assignment, LoadReport
 from pytest_kafkaperf.load.processes import Processes
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
 from pytest_kafkaperf.runner.actions import Action, ActionTimer
@@ -174,6 +175,7 @@ class Side:
             ProgressObserver(progress, step=step),
         ]
         report: LoadReport | None = None
+        assignments: Sequence[Assignment] = ()
         try:
             context.create_topic()
             if context.number == 1:
@@ -191,9 +193,14 @@ class Side:
                 raise
             report = LoadReport.failed(ProblemKind.CLUSTER_ERROR, error)
         finally:
-            left_behind = context.delete_topic(hasty=report is None or report.broken)
+            hasty = report is None or report.broken
+            unended = context.abort_transactions(hasty=hasty) if assignments else None
+            left_behind = context.delete_topic(hasty=hasty)
+            if report is None and unended is not None:
+                _warn(unended)  # there is no round to add it to
         self.broken = report.broken
-        return _with_warning(fold(report, scenario), left_behind)
+        measured = _with_warning(fold(report, scenario), left_behind)
+        return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))
 
     def _delete_groups(self, *, hasty: bool) -> None:
         """Delete the consumer groups of all loads; a failure is a warning of the last round."""
@@ -295,6 +302,13 @@ def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
     bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
+
+
+def _warn(text: str) -> None:
+    """Show a warning in pytest's summary; with `-W error`, too, it must not replace the exception that is raised."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn(text, stacklevel=2)
 
 
 def _with_warning(measured: Round, text: str | None) -> Round:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import math
@@ -13,6 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters import provision
+from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.shared import SharedClusters, Wanted
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key, differences
@@ -60,6 +62,8 @@ class Session:
         """Seed of the random order in which the test's cluster and the reference take turns."""
         self._began_s = began_s
         self._shared = SharedClusters()
+        self._swept: set[str] = set()
+        """Servers of the external clusters on which the remains of crashed runs were removed."""
         self._store = BaselineStore(settings.baselines)
 
     def close(self) -> None:
@@ -100,6 +104,8 @@ class Session:
         # Read before the load: a damaged file is an error at once, not after minutes.
         judge = CaseJudge(case, self._baseline(case, key), self.settings)
         reference = self._reference(case)
+        for each in (cluster, reference):
+            self._sweep(each)
         runner = SessionRunner(
             self._sides(case, cluster, reference, actions, on_progress),
             order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - not a secret
@@ -177,6 +183,7 @@ class Session:
             target=settings.cluster,
             client_properties=settings.client_config,
             metrics_urls=settings.metrics_urls,
+            connect_timeout_s=settings.connect_timeout_s,
         )
 
     def _wanted_reference(self, spec: ClusterSpec | None) -> Wanted | None:
@@ -188,6 +195,7 @@ class Session:
             spec=spec,
             target=reference.target,
             client_properties=settings.reference_client_config or own,
+            connect_timeout_s=settings.connect_timeout_s,
             reference=reference,
         )
 
@@ -214,6 +222,14 @@ class Session:
             also = moved(actions, cluster, reference)
             sides.append(Side(case.scenario, reference, actions=also, plan=case.plan, on_progress=on_progress))
         return sides
+
+    def _sweep(self, cluster: Cluster | None) -> None:
+        """Remove what crashed runs left on a cluster that others run; once in a session, before its first load."""
+        if cluster is None or cluster.fleet is not None or cluster.bootstrap_servers in self._swept:
+            return
+        self._swept.add(cluster.bootstrap_servers)
+        with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again
+            Admin(cluster.bootstrap_servers, cluster.access).sweep()
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:

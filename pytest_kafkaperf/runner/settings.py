@@ -39,6 +39,8 @@ class Settings:
     """Client properties of an external cluster."""
     metrics_urls: tuple[str, ...]
     """URLs of the JMX exporters of an external cluster."""
+    connect_timeout_s: float
+    """Maximum wait until an external cluster is ready, in seconds."""
     log_dirs: tuple[Path, ...]
     """Folders for the logs of local brokers; tests use the first one by default."""
     baselines: Path

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -53,6 +54,26 @@ def make_topic(cluster: Cluster, *names: str, partitions: int = 3, **config: str
     on_a_loop(make())
 
 
+def read_new_committed(cluster: Cluster, topic: str) -> None:
+    """Write a record to each partition, and read it as a consumer with read_committed does, behind all others."""
+
+    async def write_and_read() -> None:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+        consumer = aiokafka.AIOKafkaConsumer(
+            topic, bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed"
+        )
+        async with producer, consumer:
+            await consumer.seek_to_end()
+            left = {partition.partition for partition in consumer.assignment()}
+            for partition in left:
+                await producer.send_and_wait(topic, b"new", partition=partition)
+            while left:
+                record = await consumer.getone()
+                left -= {record.partition} if record.value == b"new" else set()
+
+    on_a_loop(write_and_read())
+
+
 def drop_topic(cluster: Cluster, name: str) -> None:
     """As an operator would."""
 
@@ -80,6 +101,18 @@ def topics_of_runs(cluster: Cluster) -> list[str]:
         if time.monotonic() > deadline_s:
             break
     return left
+
+
+def topic_properties(cluster: Cluster, name: str) -> dict[str, str]:
+    """Return the properties of a topic, with their defaults."""
+
+    async def described() -> dict[str, str]:
+        async with _admin(cluster) as admin:
+            (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+            ((_, _, _, _, entries),) = answer.resources
+            return {key: value for key, value, *_ in entries}
+
+    return on_a_loop(described())
 
 
 def groups(cluster: Cluster) -> set[str]:

@@ -14,12 +14,13 @@ import aiokafka
 from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol import admin as requests
+from aiokafka.protocol import transaction
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics, call, close, connected
-from pytest_kafkaperf.clusters.client.requests import TRANSIENT, remove_members
-from pytest_kafkaperf.clusters.client.run_names import PREFIX, stale_groups, stale_topics
+from pytest_kafkaperf.clusters.client.requests import TRANSIENT, ask_coordinator, remove_members
+from pytest_kafkaperf.clusters.client.run_names import PREFIX, retention, stale_groups, stale_topics
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ LOOK_TIMEOUT_S = 5
 SWEEP_TIMEOUT_S = 10
 """Timeout of the removal of what crashed runs left behind."""
 _TICK_S = 0.05
+_TRANSACTION_TIMEOUT_MS = 60_000
+"""Default of aiokafka's producer and of Kafka's own."""
 UNREACHABLE = (
     kafka_errors.KafkaConnectionError,
     kafka_errors.NodeNotReadyError,
@@ -91,6 +94,18 @@ class Admin:
         """
         self._call(self._delete_groups(groups), "delete consumer groups", timeout_s)
 
+    def abort_transactions(
+        self, transactional_ids: Sequence[str], scenario: Scenario, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """Abort what producers left open, as a new producer of the same id does: the old one can write no more.
+
+        Raises:
+            ClusterError: the cluster rejected it, or it took too long.
+
+        """
+        work = self._abort_transactions(transactional_ids, transaction_timeout_ms(scenario))
+        self._call(work, "abort open transactions", timeout_s)
+
     def sweep(self) -> list[str]:
         """Remove topics and groups of runs that should have ended more than a day ago; returns their names.
 
@@ -143,7 +158,7 @@ class Admin:
             topic,
             num_partitions=scenario.partitions,
             replication_factor=scenario.replication_factor,
-            topic_configs=dict(scenario.topic_config),
+            topic_configs={**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config},
         )
         async with self._admin() as admin:
             response = await admin.create_topics([new], timeout_ms=TIMEOUT_S * 1000)
@@ -217,6 +232,10 @@ class Admin:
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
         return f"could not delete consumer group {group!r}{more}: {reason}"
 
+    async def _abort_transactions(self, transactional_ids: Sequence[str], timeout_ms: int) -> None:
+        async with connected(self._servers, self._access) as client:
+            await asyncio.gather(*(_init_producer(client, each, timeout_ms) for each in transactional_ids))
+
     async def _sweep(self, now: datetime.datetime) -> list[str]:
         async with connected(self._servers, self._access) as client:
             topics = stale_topics(await visible_topics(client), now)
@@ -259,6 +278,12 @@ class Admin:
             raise ClusterError(f"could not {what} on {self._servers}: {reason}") from None
 
 
+def transaction_timeout_ms(scenario: Scenario) -> int:
+    """Return the time after which the cluster aborts a transaction whose producer has gone."""
+    timeout_ms: int = scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
+    return timeout_ms
+
+
 @contextlib.asynccontextmanager
 async def _started(client: Any) -> AsyncIterator[Any]:
     """Start one of aiokafka's clients, and stop it afterwards."""
@@ -298,6 +323,20 @@ async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[E
             elif error is not kafka_errors.NotCoordinatorForGroupError:
                 answers[group] = error
     return answers
+
+
+async def _init_producer(client: Any, transactional_id: str, timeout_ms: int) -> None:
+    """Request a new epoch for a transactional id until the coordinator has aborted the open transaction (KIP-98)."""
+    request = transaction.InitProducerIdRequest(transactional_id, timeout_ms)
+    while True:
+        error, answer = await ask_coordinator(client, transactional_id, 1, request)
+        if answer is not None:
+            error = kafka_errors.for_code(answer.error_code)
+            if error is kafka_errors.NoError:
+                return
+        if error not in (kafka_errors.NoError, kafka_errors.ConcurrentTransactions, *TRANSIENT):
+            raise ClusterError(f"the cluster rejected {transactional_id!r}: {error and error.__name__}")
+        await asyncio.sleep(_TICK_S)
 
 
 async def _properties_of(client: Any, broker: int) -> dict[str, Property]:

@@ -1,4 +1,4 @@
-"""Connections to a cluster: a plain client, a call with a timeout, and aiokafka's warnings."""
+"""Connections to a cluster: a plain client, calls with a timeout, and aiokafka's warnings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import concurrent.futures
 import contextlib
 import functools
 import logging
+import socket
+import threading
 from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -24,6 +26,27 @@ _CLOSE_TIMEOUT_S = 2
 _MAX_NOTES = 5
 
 
+class BoundedLoop(asyncio.SelectorEventLoop):
+    """An event loop that closes while the look-up of a host name is under way.
+
+    asyncio looks names up in threads that it joins at its end, so that a slow DNS server makes every timeout longer.
+    """
+
+    async def getaddrinfo(self, *arguments: Any, **named: Any) -> Any:
+        """Look a name up in a thread that nothing joins."""
+        found: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        found.set_running_or_notify_cancel()  # from here on it cannot be cancelled, and always takes its result
+
+        def look_up() -> None:
+            try:
+                found.set_result(socket.getaddrinfo(*arguments, **named))
+            except OSError as error:
+                found.set_exception(error)
+
+        threading.Thread(target=look_up, daemon=True).start()
+        return await asyncio.wrap_future(found, loop=self)
+
+
 def call(work: Coroutine[Any, Any, T], *, timeout_s: float) -> T:
     """Run a coroutine in a thread and event loop of its own, as the caller may have a running loop.
 
@@ -32,7 +55,12 @@ def call(work: Coroutine[Any, Any, T], *, timeout_s: float) -> T:
 
     """
     with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
-        return thread.submit(asyncio.run, asyncio.wait_for(work, timeout_s)).result()
+        return thread.submit(_run, asyncio.wait_for(work, timeout_s)).result()
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=BoundedLoop) as runner:
+        return runner.run(work)
 
 
 ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 from aiokafka.protocol import api, types
 
-from pytest_kafkaperf.clusters.client.connection import connected
+from pytest_kafkaperf.clusters.client.connection import BoundedLoop, connected
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def create_scram_user(servers: str, access: Access, *, name: str, password: str)
         ClusterError: the cluster rejected it, or it took too long.
 
     """
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=BoundedLoop) as runner:
         runner.run(_create(servers, access, name, password))
 
 

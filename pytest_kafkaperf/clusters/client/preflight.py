@@ -17,7 +17,7 @@ from aiokafka.protocol import transaction
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, refusal
-from pytest_kafkaperf.clusters.client.admin import visible_topics
+from pytest_kafkaperf.clusters.client.admin import transaction_timeout_ms, visible_topics
 from pytest_kafkaperf.clusters.client.connection import call, connected
 from pytest_kafkaperf.clusters.client.requests import (
     DescribeGroup,
@@ -39,9 +39,6 @@ _UNKNOWN_TOPIC_TIMEOUT_S = 2
 """Time to wait for a topic that a broker does not know: it may have been created a moment ago on another one."""
 
 _TICK_S = 0.05
-
-_TRANSACTION_TIMEOUT_MS = 60_000
-"""Default of aiokafka's producer and of Kafka's own."""
 
 T = TypeVar("T")
 
@@ -164,7 +161,7 @@ class Preflight:
         return [self._refused([Operation.READ, Operation.DELETE], Resource(kind="group", name=PREFIX, prefixed=True))]
 
     async def _transaction_problems(self, client: Any, transactional_id: str, scenario: Scenario) -> list[str]:
-        timeout_ms = scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
+        timeout_ms = transaction_timeout_ms(scenario)
         request = transaction.InitProducerIdRequest(transactional_id, timeout_ms)
         error, answer = await ask_coordinator(client, transactional_id, 1, request)
         if answer is not None:

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+    for_code,
+)
+from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
-from pytest_kafkaperf.clusters.client.connection import Notes, close
+from pytest_kafkaperf.clusters.client.connection import BoundedLoop, Notes, close
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.access import Access
 
 _ANSWER_TIMEOUT_S = 3
-"""Timeout of one connection and of one request."""
+"""Minimum timeout of one connection and of one request."""
+_ANSWER_RATIO = 0.2
+"""The same timeout for external clusters, as a share of the whole wait."""
 _MIN_ATTEMPT_S = 1
 """Minimum time for the last attempt, so that it ends with a reason instead of the timeout."""
+_REFUSALS = frozenset({SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError})
+"""Errors of a cluster that is up and that this client cannot use with its access settings."""
 
 
 class NotReadyError(ClusterError):
@@ -43,6 +56,7 @@ def wait_ready(
     check: Callable[[], None] = lambda: None,
     cluster_id: str | None = None,
     access: Access | None = None,
+    external: bool = False,
 ) -> int:
     """Wait until every broker is registered and accepts connections; returns their number.
 
@@ -54,27 +68,36 @@ def wait_ready(
         check: called before each attempt; raises if waiting is pointless.
         cluster_id: the expected cluster; another one at this address counts as not ready.
         access: access settings; None: plaintext.
+        external: others run the cluster: it may be far away, and it is not about to start, so that a refusal is final.
 
     Raises:
-        NotReadyError: not ready in time; has the servers, the last reason and the timeout.
+        NotReadyError: not ready in time, or refused; has the servers and the last reason.
 
     """
     deadline = time.monotonic() + timeout_s
+    answer_s = max(_ANSWER_TIMEOUT_S, timeout_s * _ANSWER_RATIO) if external else _ANSWER_TIMEOUT_S
     client_config = {} if access is None else access.arguments()
+    client_config |= {"bootstrap_servers": servers, "request_timeout_ms": round(answer_s * 1000)}
     # With a loop factory, the runner leaves the calling thread's own event loop alone, if a test has set one.
-    with Notes() as notes, asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+    with Notes() as notes, asyncio.Runner(loop_factory=BoundedLoop) as runner:
         while True:
             check()
             left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
             try:
-                return runner.run(_attempt(servers, brokers, cluster_id, client_config, left_s))
+                return runner.run(_attempt(brokers, cluster_id, client_config, left_s))
             except _NotReady as error:
-                if time.monotonic() >= deadline:
-                    # aiokafka's text ends with a colon if the error after it has no text.
-                    warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
-                    reason = "; ".join([str(error), *warnings])
-                    text = f"{servers} is not ready after {timeout_s:g} s: {reason}"
-                    raise NotReadyError(text, notes.causes) from None
+                # aiokafka's text ends with a colon if the error after it has no text.
+                warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
+                reason, causes = "; ".join([str(error), *warnings]), frozenset(notes.causes)
+                refused = external and bool(causes & _REFUSALS)
+                if external and not refused and isinstance(error, _NoConnection):
+                    protocol = "PLAINTEXT" if access is None else access.protocol
+                    left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
+                    other = runner.run(_other_protocol(servers, protocol, min(answer_s, left_s)))
+                    refused, reason = other is not None, other or reason
+                if refused or time.monotonic() >= deadline:
+                    when = "" if refused else f" after {timeout_s:g} s"
+                    raise NotReadyError(f"{servers} is not ready{when}: {reason}", causes) from None
             notes.clear()
             time.sleep(pause_s)
 
@@ -83,43 +106,88 @@ class _NotReady(Exception):  # noqa: N818 - a result; becomes a ClusterError aft
     """The reason why an attempt did not find a ready cluster."""
 
 
-async def _attempt(
-    servers: str, brokers: int, cluster_id: str | None, client_config: Mapping[str, Any], timeout_s: float
-) -> int:
-    config = {**client_config, "bootstrap_servers": servers, "request_timeout_ms": _ANSWER_TIMEOUT_S * 1000}
+class _NoConnection(_NotReady):
+    """No server of the list accepted the client."""
+
+
+async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, Any], timeout_s: float) -> int:
     client = AIOKafkaClient(**config)
     try:
         async with asyncio.timeout(timeout_s):
             await client.bootstrap()
-            seen = await _connect_to_each(client)
-            node = next(iter(client.cluster.brokers())).nodeId
-            seen_id = (await client.send(node, MetadataRequest([]))).cluster_id
+            seen = await _connect_to_each(client.cluster.brokers(), config)
+            node = client.get_random_node()
+            seen_id = None if cluster_id is None else (await client.send(node, MetadataRequest([]))).cluster_id
     except TimeoutError:
         raise _NotReady("no answer") from None
     except KafkaConnectionError:
-        raise _NotReady("no connection") from None  # aiokafka's warnings have the address and the reason
+        raise _NoConnection("no connection") from None  # aiokafka's warnings have the address and the reason
     except (KafkaError, OSError) as error:
         raise _NotReady(str(error) or type(error).__name__) from None
     finally:
         await close(client)
-    if cluster_id is not None and seen_id != cluster_id:
+    if seen_id != cluster_id:
         raise _NotReady(f"another cluster ({seen_id}) has this address")
     if seen < brokers:
         raise _NotReady(f"{seen} of {brokers} brokers are up")
     return seen
 
 
-async def _connect_to_each(client: Any) -> int:
-    """Connect to each broker and return their number; brokers that register meanwhile are not tried.
+async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) -> int:
+    """Connect to all brokers concurrently and return their number; brokers that register meanwhile are not tried.
 
     A broker that advertises an address which clients cannot reach is the most common configuration error.
     """
-    if not client.cluster.brokers():
+    if not brokers:
         raise _NotReady("no broker is registered yet")
-    for broker in client.cluster.brokers():
-        if not await client.ready(broker.nodeId):
-            raise _NotReady(
-                f"broker {broker.nodeId} advertises {broker.host}:{broker.port}, which cannot be reached "
-                "from here; its advertised.listeners must name an address that clients can reach"
-            )
-    return len(client.cluster.brokers())
+    reached = await asyncio.gather(*(_is_reachable(broker, config) for broker in brokers))
+    if not all(reached):
+        broker = next(each for each, found in zip(brokers, reached, strict=True) if not found)
+        raise _NotReady(
+            f"broker {broker.nodeId} advertises {broker.host}:{broker.port}, which cannot be reached "
+            "from here; its advertised.listeners must name an address that clients can reach"
+        )
+    return len(brokers)
+
+
+async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
+    """Return True if the broker answers; each has a client of its own, as one client connects to one at a time."""
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    client = AIOKafkaClient(**{**config, "bootstrap_servers": f"{host}:{broker.port}"})
+    try:
+        await client.bootstrap()
+    except KafkaConnectionError:
+        return False
+    finally:
+        await close(client)
+    return True
+
+
+async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | None:
+    """Describe the first server whose listener has another protocol than the client; None if there is none."""
+    hosts = collect_hosts(servers, randomize=False)
+    found = await asyncio.gather(*(_protocol(host, port, timeout_s) for host, port, _ in hosts))
+    for (host, port, _), protocol in zip(hosts, found, strict=True):
+        if protocol not in (None, wanted):
+            return f"the listener at {host}:{port} is a {protocol} one, and the client uses {wanted}"
+    return None
+
+
+async def _protocol(host: str, port: int, timeout_s: float) -> str | None:
+    """Return the protocol of a listener; None if it does not answer.
+
+    The answer to a login by a mechanism that does not exist shows whether the listener expects a login.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing secret is sent
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            for transport, with_login in (("SSL", "SASL_SSL"), ("PLAINTEXT", "SASL_PLAINTEXT")):
+                with contextlib.suppress(KafkaError, OSError):
+                    connection = await create_conn(host, port, security_protocol=transport, ssl_context=context)
+                    try:
+                        answer = await connection.send(SaslHandShakeRequest("none"))
+                    finally:
+                        await connection.close()
+                    return with_login if for_code(answer.error_code) is UnsupportedSaslMechanismError else transport
+    return None

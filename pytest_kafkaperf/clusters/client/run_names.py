@@ -15,6 +15,8 @@ from collections.abc import Iterable
 
 PREFIX = "kafkaperf-"
 """Prefix of every topic and group that a run creates; no others are ever removed."""
+_RETAINED = datetime.timedelta(hours=1)
+"""Time after the latest end of a run for which brokers keep the records of its topics."""
 KEPT = datetime.timedelta(days=1)
 """Time after the latest end of a run before its topics and groups are removed. Both times are of clients' clocks: one
 that is set to local time instead of UTC is up to 14 hours fast."""
@@ -53,11 +55,28 @@ def stale_groups(names: Iterable[str], now: datetime.datetime) -> list[str]:
     return [name for name in names if _is_stale(_GROUP.fullmatch(name), now)]
 
 
+def retention(topic: str, now: datetime.datetime) -> dict[str, str]:
+    """Return the retention of a run's topic, as a topic property: if the run is killed, brokers delete its records.
+
+    It is empty for other names. The size is not limited: the audit reads the whole log.
+    """
+    match = _TOPIC.fullmatch(topic)
+    end = None if match is None else _end(match)
+    if end is None:
+        return {}
+    return {
+        "retention.ms": str((max(end - now, datetime.timedelta(0)) + _RETAINED) // datetime.timedelta(milliseconds=1))
+    }
+
+
 def _is_stale(match: re.Match[str] | None, now: datetime.datetime) -> bool:
-    if match is None:
-        return False
+    end = None if match is None else _end(match)
+    return end is not None and now - end > KEPT
+
+
+def _end(match: re.Match[str]) -> datetime.datetime | None:
+    """Return the latest end of a run; None for an impossible time, which is not in the name of a run."""
     try:
-        end = datetime.datetime.strptime(match["time"], _TIME).replace(tzinfo=datetime.UTC)
-    except ValueError:  # an impossible time, so not the name of a run
-        return False
-    return now - end > KEPT
+        return datetime.datetime.strptime(match["time"], _TIME).replace(tzinfo=datetime.UTC)
+    except ValueError:
+        return None

@@ -15,7 +15,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.connection import ask_for_topics, close
+from pytest_kafkaperf.clusters.client.connection import BoundedLoop, ask_for_topics, close
 from pytest_kafkaperf.clusters.client.preflight import gone
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe
@@ -215,7 +215,7 @@ class TopicWatcher:
             raise ClusterLostError(gone(self._topic))
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=BoundedLoop) as runner:
             runner.run(self._watch())
 
     async def _watch(self) -> None:

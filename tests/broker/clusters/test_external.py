@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.admin import AlterConfigsRequest
 
-from pytest_kafkaperf.clusters import external
+from pytest_kafkaperf.clusters.client.readiness import wait_ready
 from pytest_kafkaperf.clusters.provision import provision, with_config
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.rounds import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +27,17 @@ HINT = (
 )
 
 
-@pytest.fixture
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external, "_TIMEOUT_S", 2)
-
-
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
     with provision(ClusterSpec.of({"config": {"log.segment.bytes": 10 << 20}}), target="local") as cluster:
         yield cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    spec = ClusterSpec.of({"brokers": 3, "heap": "256m", "config": {"num.io.threads": 4, "log.retention.hours": 1}})
+    with provision(spec, target="local") as cluster:
+        yield cluster
 
 
 def config_of(cluster: Cluster) -> dict[str, str]:
@@ -133,20 +137,31 @@ def test_a_property_that_is_changed_at_run_time_is_told_from_then_on(servers: st
     assert after(cluster, config_of(cluster)) == config_of(cluster)
 
 
-def test_brokers_that_disagree_are_told_one_by_one() -> None:
+def test_brokers_that_are_far_away_are_asked_concurrently(three: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after another, a large cluster would not be ready in time."""
+    connect = AIOKafkaConnection.connect
+
+    async def connect_slowly(self: AIOKafkaConnection) -> Any:
+        await asyncio.sleep(2)
+        return await connect(self)
+
+    monkeypatch.setattr(AIOKafkaConnection, "connect", connect_slowly)
+    with within(6.5):  # one connection for the bootstrap, and one more at the same time for each broker
+        assert wait_ready(three.bootstrap_servers, brokers=3, timeout_s=15, pause_s=0.1) == 3
+
+
+def test_brokers_that_disagree_are_told_one_by_one(three: Cluster) -> None:
     """One broker with the old file is a cause of its own."""
-    spec = ClusterSpec.of({"brokers": 3, "heap": "256m", "config": {"num.io.threads": 4, "log.retention.hours": 1}})
-    with provision(spec, target="local") as cluster:
-        assert config_of(cluster) == {"log.retention.hours": "1", "num.io.threads": "4"}
-        change(cluster, "2", {"num.io.threads": "6", "background.threads": "6"})
-        changed = {
-            "log.retention.hours": "1",
-            "background.threads": "10 (brokers 1, 3), 6 (broker 2)",
-            "num.io.threads": "4 (brokers 1, 3), 6 (broker 2)",
-        }
-        assert after(cluster, changed) == changed
-        cluster.stop_broker(2)
-        assert config_of(with_config(cluster)) == {"log.retention.hours": "1", "num.io.threads": "4"}
+    assert config_of(three) == {"log.retention.hours": "1", "num.io.threads": "4"}
+    change(three, "2", {"num.io.threads": "6", "background.threads": "6"})
+    changed = {
+        "log.retention.hours": "1",
+        "background.threads": "10 (brokers 1, 3), 6 (broker 2)",
+        "num.io.threads": "4 (brokers 1, 3), 6 (broker 2)",
+    }
+    assert after(three, changed) == changed
+    three.stop_broker(2)
+    assert config_of(with_config(three)) == {"log.retention.hours": "1", "num.io.threads": "4"}
 
 
 def test_a_cluster_that_refuses_to_tell_its_properties_is_used_all_the_same() -> None:
@@ -167,10 +182,9 @@ def test_one_of_several_servers_is_enough_to_find_the_cluster(servers: str) -> N
         assert cluster.brokers == 1
 
 
-@pytest.mark.usefixtures("_impatient")
 def test_fewer_brokers_than_asked_for_are_an_error(servers: str) -> None:
     """Three brokers and one are two different measurements."""
-    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(brokers=3), target=servers):
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(brokers=3), target=servers, connect_timeout_s=2):
         pass
 
     assert str(raised.value) == f"{servers} is not ready after 2 s: 1 of 3 brokers are up{HINT}"

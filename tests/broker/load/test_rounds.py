@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.scenario.scenario import Scenario
-from tests.support.rounds import run_scenario
+from tests.support.rounds import Once, run_scenario
+from tests.support.strangers import topic_properties, topics
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load
@@ -136,3 +138,20 @@ def test_a_topic_that_cannot_be_is_refused_with_the_brokers_reason(broker: Clust
         "the cluster rejected the topic of this scenario: Unknown topic config name: no.such.option; check "
         "topic_config (no.such.option=1)"
     )
+
+
+@pytest.mark.parametrize("topic_config", [{}, {"retention.ms": "86400000"}])
+def test_brokers_delete_the_records_of_a_killed_run_within_hours(
+    broker: Cluster, load: Load, topic_config: dict[str, str]
+) -> None:
+    """An hour after the latest end of the run, and never by size: the audit reads the whole log."""
+    found: dict[str, str] = {}
+
+    def look() -> None:
+        (topic,) = [name for name in topics(broker) if name.startswith(PREFIX)]
+        found.update(topic_properties(broker, topic))
+
+    load(broker, rate=100, duration=1.5, topic_config=topic_config, on_progress=Once(look))
+    retention_ms = int(found["retention.ms"])
+    assert 3_600_000 < retention_ms < 2 * 3_600_000 if not topic_config else retention_ms == 86_400_000
+    assert found["retention.bytes"] == "-1"

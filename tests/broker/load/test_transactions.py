@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from tests.support.proxy import ProxiedBroker
-from tests.support.rounds import Once
+from tests.support.rounds import Once, within, workers
+from tests.support.strangers import drop_topic, make_topic, read_new_committed
 from tests.support.topic_log import Log
 
 if TYPE_CHECKING:
@@ -26,6 +32,8 @@ OPEN: dict[str, Any] = {"rate": 2000, "warmup": 0.2}
 BATCH: dict[str, Any] = {}
 KEYED: dict[str, Any] = {"key": "uniform:50"}
 RECORD: dict[str, Any] = {"client": "record"}
+ENDLESS: dict[str, Any] = {"topic": "ledger", "rate": 500, "duration": 60, "producers": 2, "transaction_size": 10**6}
+"""The transactions are open until the end."""
 
 
 def assert_exact(ran: Ran, log: Log, *, reads_aborted: bool) -> None:
@@ -128,3 +136,54 @@ def test_a_commit_that_takes_long_is_not_the_generators_fault(
         assert sum(part.acknowledged for part in ran.produced) == 40
         assert ran.metrics["produce.latency.max"] >= 2 * DELAY_S  # a transaction takes two requests at least
     assert late[-1] == 0, late
+
+
+def interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def kill_worker() -> None:
+    os.kill(workers()[0].pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def ledger(broker: Cluster) -> Iterator[str]:
+    make_topic(broker, "ledger", partitions=2)
+    yield "ledger"
+    drop_topic(broker, "ledger")
+
+
+@pytest.mark.parametrize("end", [interrupt, kill_worker])
+def test_transactions_of_a_load_that_was_broken_off_are_aborted(
+    broker: Cluster, load: Load, ledger: str, end: Callable[[], None]
+) -> None:
+    """The topic is a user's: its readers of committed records would wait for a minute."""
+    with contextlib.suppress(KeyboardInterrupt):
+        load(broker, on_progress=Once(end), **ENDLESS)
+    with within(10):
+        read_new_committed(broker, ledger)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_transactions_that_could_not_be_aborted_are_named(
+    own_broker: Cluster, load: Load, recwarn: pytest.WarningsRecorder, interrupted: Any
+) -> None:
+    """Whoever runs the cluster can then look for them, and knows how long they last."""
+    make_topic(own_broker, "ledger", partitions=2)
+
+    def lose() -> None:
+        for pid in own_broker.pids:
+            os.kill(pid, signal.SIGKILL)
+        if interrupted:
+            interrupt()
+
+    told: list[str] = []
+    with contextlib.suppress(KeyboardInterrupt):
+        told += load(own_broker, on_progress=Once(lose), **ENDLESS).round.warnings
+    told += [str(warning.message) for warning in recwarn]
+    (text,) = [text for text in told if "transactional ids" in text]
+    assert re.fullmatch(
+        r"transactions on topic ledger may stay open for 60 s and delay consumers with read_committed; transactional "
+        r"ids (kafkaperf-\S+-1)-0, \1-1: could not abort open transactions on 127\.0\.0\.1:\d+: .+",
+        text,
+    )

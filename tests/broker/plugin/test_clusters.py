@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, run_name
 from pytest_kafkaperf.clusters.docker.daemon import look
 from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe
 from pytest_kafkaperf.clusters.provision import provision
@@ -16,6 +19,7 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.environment import default_environment_key
 from tests.support.project import Project
+from tests.support.strangers import make_topic, topics
 
 SHORT = "pytestmark = pytest.mark.kafka_scenario(records=1000, warmup='200 ms', rounds=1, partitions=1)\n"
 LONG_ENOUGH = "pytestmark = pytest.mark.kafka_scenario(duration='3 s', warmup='200 ms', rounds=1, partitions=1)\n"
@@ -191,6 +195,21 @@ def check_own(project: Project, params: list[str], environment: dict[str, str], 
         assert test["cluster"]["provider"] == "external"
         assert test["metrics"]["errors"]["values"] == [0]
         assert [check["expression"] for check in test["checks"]] == LIMITS[1:-1].split("', '")
+
+
+@pytest.mark.parametrize("fixture", [False, True], ids=["option", "fixture"])
+def test_what_crashed_runs_left_is_removed_before_the_load(project: Project, broker: Cluster, fixture: Any) -> None:
+    """On every cluster that the session did not start: also on one that a fixture gives."""
+    left = run_name(datetime.datetime(2020, 2, 29, tzinfo=datetime.UTC), bytes(SUFFIX_BYTES))
+    make_topic(broker, left)
+    servers = broker.bootstrap_servers
+    if fixture:
+        project.write(
+            "conftest.py", f"import pytest\n\n@pytest.fixture\ndef kafka_cluster():\n    return {servers!r}\n"
+        )
+    run = project.test(ONE.format(limits="'lost == 0'")).run(*([] if fixture else [f"--kafka-cluster={servers}"]))
+    assert run.status == pytest.ExitCode.OK, run.out
+    assert left not in topics(broker)
 
 
 def test_an_application_brings_a_secured_cluster_in_kafkas_names_and_in_aiokafkas(

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.clusters.client.run_names import group_names, round_name, run_name, stale_groups, stale_topics
+from pytest_kafkaperf.clusters.client.run_names import (
+    group_names,
+    retention,
+    round_name,
+    run_name,
+    stale_groups,
+    stale_topics,
+)
 
 OVER = datetime.datetime(2026, 11, 21, 14, 5, 9, tzinfo=datetime.UTC)
 RUN = "kafkaperf-20261121T140509Z-00ff12ab34cd"
@@ -66,6 +73,18 @@ def test_topics_are_not_named_like_groups_nor_groups_like_topics() -> None:
     """Each is removed under its own full name."""
     assert stale_topics([f"{RUN}-1-0"], OVER + 2 * DAY) == []
     assert stale_groups([RUN, f"{RUN}-1"], OVER + 2 * DAY) == []
+
+
+HOUR = datetime.timedelta(hours=1)
+
+
+@pytest.mark.parametrize(("left", "kept_ms"), [(2 * HOUR + SECOND, 10_801_000), (HOUR, 7_200_000), (-HOUR, 3_600_000)])
+def test_records_of_a_runs_topic_are_kept_until_an_hour_after_it_is_over(
+    left: datetime.timedelta, kept_ms: int
+) -> None:
+    """Nobody may come back to sweep: the brokers then free the space themselves."""
+    assert retention(f"{RUN}-12", OVER - left) == {"retention.ms": str(kept_ms)}
+    assert retention("orders", OVER - left) == {}
 
 
 @given(

@@ -103,6 +103,7 @@ def test_each_property_of_the_reference_has_its_own_option() -> None:
         ({"calibrate": "5", "update-baselines": "improved"}, "use all, new or append"),
         ({"calibrate": "5", "time-budget": "10m"}, "leave one of them out"),
         ({"time-budget": "ten"}, "for example 10m"),
+        ({"connect-timeout": "500 ms"}, "--kafka-connect-timeout=500 ms: a time of at least 1 s is needed"),
         ({"time-budget": "0 s"}, "a time of at least 1 s is needed"),
         ({"time-budget": "-5m"}, "--kafka-time-budget=-5m: "),
     ],
@@ -116,6 +117,11 @@ def test_the_error_for_invalid_options_says_what_to_do(given: dict[str, str], wo
 def test_a_time_budget_is_written_as_in_ci_systems(text: str, seconds: float) -> None:
     """`10m` means minutes there."""
     assert settings(time_budget=text).time_budget_s == seconds
+
+
+def test_an_external_cluster_gets_the_time_to_connect_that_is_given() -> None:
+    """15 s are enough nearly everywhere, and not through a slow VPN."""
+    assert (settings().connect_timeout_s, settings(connect_timeout="1m").connect_timeout_s) == (15, 60)
 
 
 def test_log_folders_are_relative_to_the_invocation_folder_or_to_the_root_folder() -> None:
