@@ -21,7 +21,16 @@ from pytest_kafkaperf.load.aiokafka_hooks import adapt
 from pytest_kafkaperf.load.batch_decoder import BatchedRecords, ReceivedBatch
 from pytest_kafkaperf.load.clients import make_reader
 from pytest_kafkaperf.load.messages import Audit, Consumed
-from pytest_kafkaperf.load.payload import Int64s, Payload, RecordFilter, names_of, origin, tags_every_record
+from pytest_kafkaperf.load.payload import (
+    NO_NONCE,
+    Int64s,
+    Nonce,
+    Payload,
+    RecordFilter,
+    names_of,
+    origin,
+    tags_every_record,
+)
 from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
 
 MAX_RECORDS = 20_000_000
@@ -47,6 +56,7 @@ class AuditTask:
     """Number of records that must be in the log."""
     span_ns: tuple[int, int] | None = None
     """For a topic that others write to: the start of the window and the latest send time, by the clock of tags."""
+    nonce: Nonce = NO_NONCE
 
 
 def audit(task: AuditTask) -> Audit:
@@ -129,15 +139,18 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
             client.assign(list(ends))
             for number, (begin, _) in task.offsets.items():
                 client.seek(TopicPartition(task.topic, number), begin)
-            every, record_filter = tags_every_record(task.scenario), RecordFilter.of(task.scenario)
+            every, record_filter = tags_every_record(task.scenario), RecordFilter.of(task.scenario, task.nonce)
             start_ns, end_ns = task.span_ns or (0, 0)
             while [partition for partition, end in ends.items() if await client.position(partition) < end]:
                 for partition, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
                     found[partition.partition] += [
-                        named_records(batch, every=every)
+                        named_records(part, every=every)
                         for batch in batches
-                        if record_filter is None
-                        or record_filter.holds(batch, start_ns=start_ns, now_ns=end_ns, every=every)
+                        if (
+                            part := batch
+                            if record_filter is None
+                            else record_filter.part(batch, start_ns=start_ns, now_ns=end_ns, every=every)
+                        )
                     ]
         finally:
             await close(client)

@@ -14,6 +14,7 @@ from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.samples import Sample
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.histogram import Histogram
+from pytest_kafkaperf.load.payload import NO_NONCE, Nonce
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenario.scenario import Scenario
 
@@ -251,3 +252,5 @@ class Assignment:
     """Group number of each consumer that this worker runs."""
     seed: int = 0
     """Seed of the payload."""
+    nonce: Nonce = NO_NONCE
+    """Nonce of the tags."""
