@@ -165,7 +165,7 @@ class LoadReport:
     unread: Sequence[str] = ()
     """Reasons why some broker metrics could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()
-    """States of the topic's partitions, each with its instant."""
+    """States of the topic's partitions that changed, each with its instant."""
     actions: Sequence[tuple[int, str]] = ()
     """Actions on brokers during the round, each with its instant."""
     broken: bool = False
