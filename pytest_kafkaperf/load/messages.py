@@ -15,6 +15,7 @@ from pytest_kafkaperf.clusters.monitoring.samples import Sample
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.payload import NO_NONCE, Nonce
+from pytest_kafkaperf.load.record_set import RecordSet
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenario.scenario import Scenario
 
@@ -74,10 +75,10 @@ class Consumed:
     """All received records, including the warm-up."""
     disordered: int = 0
     """Records that did not follow their predecessor of the same producer and partition; they call for an audit."""
-    names: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    """Origins of the records in an application's output (see `load.payload`), each once."""
+    came_out: RecordSet = field(default_factory=RecordSet)
+    """Records in an application's output, including the warm-up."""
     repeated: int = 0
-    """Records in an application's output whose origin had come before."""
+    """Records in an application's output that had come before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
