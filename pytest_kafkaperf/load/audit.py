@@ -21,7 +21,17 @@ from pytest_kafkaperf.load.aiokafka_hooks import adapt
 from pytest_kafkaperf.load.batch_decoder import BatchedRecords, ReceivedBatch
 from pytest_kafkaperf.load.clients import make_reader
 from pytest_kafkaperf.load.messages import Audit, Consumed
-from pytest_kafkaperf.load.payload import Int64s, Payload, RecordFilter, names_of, origin, tags_every_record
+from pytest_kafkaperf.load.payload import (
+    NO_NONCE,
+    Int64s,
+    Nonce,
+    Payload,
+    RecordFilter,
+    names_of,
+    origin,
+    tags_every_record,
+)
+from pytest_kafkaperf.load.record_set import RecordSet
 from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
 
 MAX_RECORDS = 20_000_000
@@ -47,6 +57,7 @@ class AuditTask:
     """Number of records that must be in the log."""
     span_ns: tuple[int, int] | None = None
     """For a topic that others write to: the start of the window and the latest send time, by the clock of tags."""
+    nonce: Nonce = NO_NONCE
 
 
 def audit(task: AuditTask) -> Audit:
@@ -81,7 +92,7 @@ def compare(by_partition: Sequence[tuple[Int64s, Int64s]], failed: Sequence[tupl
     everything = np.concatenate(names) if names else np.empty(0, dtype=np.int64)
     distinct = np.unique(everything)
     return Audit(
-        lost=_lost(distinct, failed, acked),
+        lost=max(0, acked - np.setdiff1d(distinct, _names_of_failed(failed), assume_unique=True).size),
         duplicated=everything.size - distinct.size,
         reordered=sum(_reordered(one) for one in names),
     )
@@ -94,17 +105,18 @@ def outcome(consumed: Sequence[Consumed], failed: Sequence[tuple[int, Int64s]], 
         groups.setdefault(part.group, []).append(part)
     found = []
     for parts in groups.values():
-        names = np.concatenate([np.empty(0, dtype=np.int64), *(one for part in parts for one in part.names)])
-        distinct = np.unique(names)
-        repeated = sum(part.repeated for part in parts) + names.size - distinct.size
-        found.append(Audit(lost=_lost(distinct, failed, acked), duplicated=repeated, reordered=0))
+        came_out = RecordSet.union(part.came_out for part in parts)
+        count = came_out.measured()
+        repeated = sum(part.repeated + part.came_out.measured() for part in parts) - count
+        missed = sum(map(came_out.has_measured, _names_of_failed(failed).tolist()))
+        found.append(Audit(lost=max(0, acked - (count - missed)), duplicated=repeated, reordered=0))
     return max(found, key=lambda one: (one.lost, one.duplicated))
 
 
-def _lost(distinct: Int64s, failed: Sequence[tuple[int, Int64s]], acked: int) -> int:
-    """Count acknowledged records that are not in the log; failed records in the log do not make up for them."""
-    missed = np.concatenate([distinct[:0], *(names_of(np.full(indexes.size, one), indexes) for one, indexes in failed)])
-    return max(0, acked - (distinct.size - int(np.isin(distinct, missed).sum())))
+def _names_of_failed(failed: Sequence[tuple[int, Int64s]]) -> Int64s:
+    """Return the names of failed records, which do not make up for acknowledged ones that are not in the log."""
+    names = [names_of(np.full(indexes.size, producer), indexes) for producer, indexes in failed]
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *names]))
 
 
 def _reordered(names: Int64s) -> int:
@@ -129,15 +141,18 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
             client.assign(list(ends))
             for number, (begin, _) in task.offsets.items():
                 client.seek(TopicPartition(task.topic, number), begin)
-            every, record_filter = tags_every_record(task.scenario), RecordFilter.of(task.scenario)
+            every, record_filter = tags_every_record(task.scenario), RecordFilter.of(task.scenario, task.nonce)
             start_ns, end_ns = task.span_ns or (0, 0)
             while [partition for partition, end in ends.items() if await client.position(partition) < end]:
                 for partition, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
                     found[partition.partition] += [
-                        named_records(batch, every=every)
+                        named_records(part, every=every)
                         for batch in batches
-                        if record_filter is None
-                        or record_filter.holds(batch, start_ns=start_ns, now_ns=end_ns, every=every)
+                        if (
+                            part := batch
+                            if record_filter is None
+                            else record_filter.part(batch, start_ns=start_ns, now_ns=end_ns, every=every)
+                        )
                     ]
         finally:
             await close(client)

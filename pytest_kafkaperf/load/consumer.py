@@ -51,8 +51,6 @@ class Consumer:
     ) -> None:
         self.report = Consumed(group=group)
         self._counters = counters
-        self._came_out: set[int] = set()
-        """Origins of the records that an application has put out."""
         self._filter = record_filter
         self._reads_application = record_filter is not None and record_filter.is_application
         self._on_received = on_received
@@ -186,14 +184,10 @@ class Consumer:
         """Return the part of a batch that came out for the first time; the rest counts as duplicated."""
         producers, indexes = origin(batch.tags[:, 1])
         names = names_of(producers, indexes)
-        new = np.zeros(names.size, dtype=bool)
-        for place, name in enumerate(names.tolist()):
-            if name not in self._came_out:
-                self._came_out.add(name)
-                new[place] = True
         measured = batch.tags[:, 0] >= start_ns
+        add = self.report.came_out.add
+        new = np.array([add(name, measured=one) for name, one in zip(names.tolist(), measured.tolist(), strict=True)])
         self.report.repeated += int((measured & ~new).sum())
-        self.report.names.append(names[measured & new])
         if not new.any():
             return None
         return replace(

@@ -14,6 +14,8 @@ from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.samples import Sample
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.histogram import Histogram
+from pytest_kafkaperf.load.payload import NO_NONCE, Nonce
+from pytest_kafkaperf.load.record_set import RecordSet
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenario.scenario import Scenario
 
@@ -73,10 +75,10 @@ class Consumed:
     """All received records, including the warm-up."""
     disordered: int = 0
     """Records that did not follow their predecessor of the same producer and partition; they call for an audit."""
-    names: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    """Origins of the records in an application's output (see `load.payload`), each once."""
+    came_out: RecordSet = field(default_factory=RecordSet)
+    """Records in an application's output, including the warm-up."""
     repeated: int = 0
-    """Records in an application's output whose origin had come before."""
+    """Records in an application's output that had come before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +166,7 @@ class LoadReport:
     unread: Sequence[str] = ()
     """Reasons why some broker metrics could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()
-    """States of the topic's partitions, each with its instant."""
+    """States of the topic's partitions that changed, each with its instant."""
     actions: Sequence[tuple[int, str]] = ()
     """Actions on brokers during the round, each with its instant."""
     broken: bool = False
@@ -251,3 +253,5 @@ class Assignment:
     """Group number of each consumer that this worker runs."""
     seed: int = 0
     """Seed of the payload."""
+    nonce: Nonce = NO_NONCE
+    """Nonce of the tags."""

@@ -1,10 +1,11 @@
 """The contents of records, encoded in advance: the first records of a template are the body of a batch.
 
 If values are long enough, each begins with a tag of 16 bytes, big-endian: the due time of the record (ns of the
-monotonic clock) and its origin (producer in the upper 16 bits, index in the lower 48). For records that go through an
-application, the tag is the value of the last header, and values stay unchanged. Every record has a tag if end-to-end
-latency is measured or records have keys. Otherwise only the first record of each batch has one, which identifies the
-batch.
+monotonic clock) and its origin (producer in the upper 16 bits, index in the lower 48). On a topic that others write to,
+both are XORed with the load's nonce: read with another nonce, a tag has an impossible due time and origin. For records
+that go through an application, the tag is the value of the last header, and values stay unchanged. Every record has a
+tag if end-to-end latency is measured or records have keys. Otherwise only the first record of each batch has one, which
+identifies the batch.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from pytest_kafkaperf.scenario.records import Samples, size_of_headers, size_of_
 from pytest_kafkaperf.scenario.scenario import KEY_BYTES, TAG_BYTES, Scenario
 
 Int64s = npt.NDArray[np.int64]
+
+Nonce = tuple[int, int]
+"""Random numbers of 63 bits that are XORed with a due time and an origin."""
+NO_NONCE: Nonce = (0, 0)
 
 _MAX_POOL_BYTES = 32 << 20
 """Memory limit of the values, and of the templates, that a worker keeps; it keeps at least one of each."""
@@ -77,10 +82,11 @@ class Payload:
 
     """
 
-    def __init__(self, scenario: Scenario, *, seed: int) -> None:
+    def __init__(self, scenario: Scenario, *, seed: int, nonce: Nonce = NO_NONCE) -> None:
         self._keyed = scenario.key is not None
         self.headers = scenario.all_headers
         self.tags_in_header = scenario.tags_in_header
+        self.nonce = NO_NONCE if scenario.topic is None else nonce
         self._batch_size = scenario.batch_size
         self.values = _values(scenario, random.Random(f"{seed}"))  # noqa: S311 - not for security
         """Never empty."""
@@ -138,7 +144,8 @@ class Stamp:
 
     def __init__(self, payload: Payload, *, producer: int) -> None:
         self._payload = payload
-        self._producer = producer
+        self._due_nonce, origin_nonce = payload.nonce
+        self._origin = (producer << 48) ^ origin_nonce
 
     def body(
         self, template: Template, *, indexes: Int64s, dues_ns: Int64s | int, keys: Int64s | None
@@ -163,13 +170,13 @@ class Stamp:
 
     def tag(self, index: int, due_ns: int) -> bytes:
         """Return the tag of one record."""
-        return _TAG.pack(due_ns, (self._producer << 48) | (index & _INDEX_MASK))
+        return _TAG.pack(due_ns ^ self._due_nonce, self._origin ^ (index & _INDEX_MASK))
 
     def tags(self, indexes: Int64s, dues_ns: Int64s | int) -> npt.NDArray[Any]:
         """Return the tags of records, shape `(records, 2)`, big-endian."""
         tags = np.empty((indexes.size, 2), dtype=">i8")
-        tags[:, 0] = dues_ns
-        tags[:, 1] = (self._producer << 48) | (indexes & _INDEX_MASK)
+        tags[:, 0] = dues_ns ^ self._due_nonce
+        tags[:, 1] = self._origin ^ (indexes & _INDEX_MASK)
         return tags
 
 
@@ -243,41 +250,40 @@ def _samples(file: Path, delimiter: bytes) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
-    """Properties shared by the records of one round, which tell them from records of other applications."""
+    """Properties shared by the records of one load, which tell them from records of other applications and loads."""
 
     producers: int
     warmup_ns: int
+    nonce: Nonce
     is_application: bool = False
     """True if an application writes the topic, from records that it has read."""
 
     @classmethod
-    def of(cls, scenario: Scenario) -> RecordFilter | None:
+    def of(cls, scenario: Scenario, nonce: Nonce) -> RecordFilter | None:
         """Create the filter of a scenario; None for the plugin's own topic, which holds no other records."""
         if scenario.topic is None:
             return None
         return cls(
             producers=scenario.producers,
             warmup_ns=round(scenario.warmup * NS_PER_S),
+            nonce=nonce,
             is_application=scenario.output_topic is not None,
         )
 
-    def part(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int) -> ReceivedBatch | None:
-        """Return the part of a batch read by `now_ns` that belongs to the round starting at `start_ns`, if any."""
+    def part(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int, every: bool = True) -> ReceivedBatch | None:
+        """Return the part of a batch read by `now_ns` that belongs to the round starting at `start_ns`, if any.
+
+        Its tags are without the nonce. With `every`, each record has a tag; otherwise the first of each batch has.
+        """
+        tags = batch.tags ^ np.array(self.nonce)
+        own = self._plausible(tags, start_ns, now_ns)
         if not self.is_application:
-            return batch if self.holds(batch, start_ns=start_ns, now_ns=now_ns) else None
-        tags = batch.tags[self._plausible(batch.tags, start_ns, now_ns)]
+            is_own = len(tags) == batch.count and (own if every else own[:1]).all()
+            return replace(batch, tags=tags) if is_own else None
+        tags = tags[own]
         if not len(tags):
             return None
         return replace(batch, count=len(tags), tags=tags, size_bytes=round(batch.size_bytes * len(tags) / batch.count))
-
-    def holds(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int, every: bool = True) -> bool:
-        """Return True if a batch read by `now_ns` belongs to the round starting at `start_ns`.
-
-        With `every`, each record has a tag; otherwise the first of each batch has.
-        """
-        if len(batch.tags) < batch.count:
-            return False
-        return bool(self._plausible(batch.tags if every else batch.tags[:1], start_ns, now_ns).all())
 
     def _plausible(self, tags: npt.NDArray[np.int64], start_ns: int, now_ns: int) -> npt.NDArray[np.bool_]:
         dues_ns = tags[:, 0]

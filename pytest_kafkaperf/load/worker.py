@@ -104,7 +104,7 @@ class LoadWorker:
         assignment, scenario = self._assignment, self._scenario
         servers, config = assignment.bootstrap_servers, assignment.access.arguments()
         topic, prefix = scenario.output_topic or assignment.topic, assignment.group
-        payload = Payload(scenario, seed=assignment.seed) if assignment.producers else None
+        payload = Payload(scenario, seed=assignment.seed, nonce=assignment.nonce) if assignment.producers else None
         largest = payload.largest if payload else 0
         try:
             writers = {
@@ -130,7 +130,7 @@ class LoadWorker:
                     group=group,
                     counters=self._counters,
                     on_received=functools.partial(self._publish_received, group),
-                    record_filter=RecordFilter.of(scenario),
+                    record_filter=RecordFilter.of(scenario, assignment.nonce),
                 )
                 for group, client in readers
             ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin, transaction_timeout_ms
@@ -13,6 +14,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.load.allocation import WorkerShares
 from pytest_kafkaperf.load.messages import Assignment
+from pytest_kafkaperf.load.payload import Nonce
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenario.scenario import Scenario
 
@@ -36,6 +38,8 @@ class RoundContext:
     """Number of the load in its run, from 1."""
     read_partitions: int
     """Partitions of the topic that the consumers read."""
+    nonce: Nonce = field(default_factory=lambda: (secrets.randbits(63), secrets.randbits(63)))
+    """Nonce of the tags on a topic that others write to."""
 
     @property
     def name(self) -> str:
@@ -121,6 +125,7 @@ class RoundContext:
                 producers=producers,
                 consumers=consumers,
                 seed=self.number,
+                nonce=self.nonce,
             )
             for worker, (producers, consumers) in enumerate(shares)
         ]

@@ -82,6 +82,7 @@ def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets:
             failed=_unknown(report),
             acknowledged=sum(report.acknowledged().values()),
             span_ns=span_ns,
+            nonce=context.nonce,
         )
     )
 

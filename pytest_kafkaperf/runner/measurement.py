@@ -129,8 +129,8 @@ def _end_ns(report: LoadReport) -> int:
 
 def _events(report: LoadReport, start_ns: int) -> list[tuple[int, str]]:
     """Return the changes of brokers and partitions since the window opened, each with its instant, in order of time."""
-    before = [one for one in report.states if one[0] < start_ns][-1:]
-    moved = events([*before, *(one for one in report.states if one[0] >= start_ns)], start_ns)
+    before = dict(item for at_ns, state in report.states if at_ns < start_ns for item in state.items())
+    moved = events([(start_ns, before), *(one for one in report.states if one[0] >= start_ns)], start_ns)
     done = [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in report.actions]
     return sorted([*moved, *(one for one in done if one[0] >= start_ns)])
 

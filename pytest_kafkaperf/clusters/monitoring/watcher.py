@@ -192,7 +192,8 @@ class TopicWatcher:
 
     def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
         self.states: list[tuple[int, PartitionState]] = []
-        """Each state with its time on the monotonic clock, in ns."""
+        """The partitions whose state changed, each with the time on the monotonic clock, in ns."""
+        self._known: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}
         self._unknown = 0
         """Consecutive responses of brokers that did not know the topic."""
         self._servers = bootstrap_servers
@@ -246,5 +247,7 @@ class TopicWatcher:
             for _, partition, leader, replicas, in_sync, *_rest in topic[-1]:
                 state[partition] = (leader if leader >= 0 else None, tuple(in_sync), tuple(replicas))
         self._unknown = self._unknown + 1 if unknown else 0
-        if state:
-            self.states.append((at_ns, state))
+        changed = {partition: now for partition, now in state.items() if self._known.get(partition) != now}
+        if changed:
+            self._known |= changed
+            self.states.append((at_ns, changed))

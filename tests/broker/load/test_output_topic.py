@@ -18,6 +18,7 @@ from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support import relay as application
 from tests.support.rounds import run_scenario
+from tests.support.runs_at_once import run_at_once
 from tests.support.strangers import drop_topic, make_topic
 from tests.support.topic_log import read_log
 
@@ -127,6 +128,17 @@ def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, re
         "1 records did not come out of 'relay-out' in time: they count as lost, and end-to-end latency is that of the "
         "others"
     ]
+
+
+def test_runs_at_once_count_their_own_records(broker: Cluster, relay: Start) -> None:
+    """One application serves both; each run receives the records of the other, too."""
+    relay("--lose", "500")
+    fields = THROUGH | {"rate": 200, "duration": 5, "warmup": 0}
+    runs = run_at_once(broker, [fields, fields | {"key": "uniform:50"}])
+
+    counts = [tuple(run.metrics[name] for name in ("errors", "lost", "duplicated")) for run in runs]
+    assert sorted(counts) == [(0, 0, 0), (0, 1, 0)]
+    assert sorted(run.received for run in runs) == [999, 1000]
 
 
 def test_a_record_that_comes_out_again_is_duplicated(broker: Cluster, load: Load, relay: Start) -> None:

@@ -11,6 +11,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.rounds import resolve_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.rounds import run_scenario
+from tests.support.runs_at_once import LOST, run_at_once
 from tests.support.strangers import drop_topic, groups, left_behind, make_topic, strangers, topics
 from tests.support.topic_log import read_log
 
@@ -83,6 +84,24 @@ def test_committed_records_are_read_between_the_transactions_of_others(
     assert sum(part.received for part in ran.consumed) == 2000
 
 
+def test_runs_at_once_count_their_own_records(broker: Cluster, orders: str) -> None:
+    """CI jobs that share a topic have the same scenarios; a loss in one of them must not be hidden by the others."""
+    fields: dict[str, Any] = {"topic": orders, "rate": 300, "duration": 5, "warmup": 0.5}
+    kinds: list[dict[str, Any]] = [
+        {"consumers": 1, "client": "record"},
+        {"consumers": 1},
+        {},
+        {"consumers": 1, "key": "uniform:50"},
+    ]
+    runs = run_at_once(broker, [fields | kind for kind in kinds], lossy=0)
+
+    none = {"errors": 0, "lost": 0, "duplicated": 0, "reordered": 0}
+    assert [run.metrics for run in runs] == [none | {"lost": len(LOST)}, none, none, none]
+    assert {run.acknowledged for run in runs} == {1650}
+    assert [run.received for run in runs] == [1650 - len(LOST), 1650, 0, 1650]
+    assert all(run.growth > 1650 for run in runs)  # they ran at once
+
+
 def test_a_topic_that_exists_is_left_as_it_was_and_no_group_stays(broker: Cluster, load: Load) -> None:
     """Its log is somebody's: our records are added to it, and that is all."""
     make_topic(broker, "payments")
@@ -109,7 +128,7 @@ def test_partitions_and_replicas_are_those_of_the_topic(broker: Cluster, orders:
 
 def test_records_too_short_for_a_tag_cannot_be_told_from_those_of_others(broker: Cluster, orders: str) -> None:
     """Then nobody knows what is lost: the metrics are absent, not zero, and the report says why."""
-    fields = {"topic": orders, "record_size": 10, "records": 1000, "warmup": 0, "rounds": 1}
+    fields: dict[str, Any] = {"topic": orders, "record_size": 10, "records": 1000, "warmup": 0, "rounds": 1}
     (one,) = run_scenario(Scenario.of(fields), broker)
 
     assert one.problems == ()

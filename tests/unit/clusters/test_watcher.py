@@ -7,13 +7,16 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.monitoring import watcher as watching
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
-from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher
+from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.core.errors import ClusterError
 
 DEADLINE_S = 20
@@ -211,3 +214,48 @@ def test_a_long_watch_is_bounded_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(readings) <= 8
     assert (readings[0], readings[-1]) == (1, probe.readings)
     assert probe.readings >= 40
+
+
+PARTITIONS = 1000
+LOOKS = 200
+
+
+@dataclass
+class Metadata:
+    """A client whose topic has an in-sync replica less for a while, and that is told to look no more."""
+
+    looks: int = 0
+    enough: threading.Event = field(default_factory=threading.Event)
+
+    async def bootstrap(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def get_random_node(self) -> int:
+        return 1
+
+    async def send(self, *_: object) -> Any:
+        self.looks += 1
+        if self.looks == LOOKS:
+            self.enough.set()
+        thin = {7: [1]} if LOOKS / 4 < self.looks < LOOKS / 2 else {}
+        rows = [(0, number, 1, [1, 2], thin.get(number, [1, 2])) for number in range(PARTITIONS)]
+        return SimpleNamespace(topics=[(0, "orders", False, rows)])
+
+
+def test_a_topic_that_does_not_change_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at 1,000 partitions takes 240 KB, and a soak test looks once a second for hours."""
+    client = Metadata()
+    monkeypatch.setattr(watching, "AIOKafkaClient", lambda **_: client)
+    monkeypatch.setattr(watching, "INTERVAL_S", 0)
+    with TopicWatcher("127.0.0.1:9", Access(), "orders") as watcher:
+        assert client.enough.wait(DEADLINE_S)
+
+    full = (1, (1, 2), (1, 2))
+    assert [state for _, state in watcher.states] == [
+        dict.fromkeys(range(PARTITIONS), full),
+        {7: (1, (1,), (1, 2))},
+        {7: full},
+    ]

@@ -152,10 +152,10 @@ def test_what_came_out_is_compared_with_what_was_acknowledged(
     members: list[tuple[int, list[Name], int]], acknowledged: int, expected: tuple[int, int]
 ) -> None:
     """Through an application: members are of a group, have received records, and some of them again."""
-    parts = [
-        Consumed(group=group, names=[names_of(*columns(names))] if names else [], repeated=repeated)
-        for group, names, repeated in members
-    ]
+    parts = [Consumed(group=group, repeated=repeated) for group, _, repeated in members]
+    for part, (_, names, _) in zip(parts, members, strict=True):
+        for name in names_of(*columns(names)).tolist() if names else ():
+            part.came_out.add(name, measured=True)
     failed = [(1, np.array([7], dtype=np.int64))]
     assert outcome(parts, failed, acknowledged) == Audit(lost=expected[0], duplicated=expected[1], reordered=0)
 

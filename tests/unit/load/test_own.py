@@ -10,35 +10,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
-from pytest_kafkaperf.load.payload import RecordFilter
+from pytest_kafkaperf.load.payload import Payload, RecordFilter, Stamp
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 SECOND = 1_000_000_000
 START = 5_000 * SECOND
 NOW = START + 3 * SECOND
 WARM = START - 2 * SECOND
-OWN = RecordFilter(producers=2, warmup_ns=2 * SECOND)
+NONCE = (0x0123_4567_89AB_CDEF, 0x7EDC_BA98_7654_3210)
+OWN = RecordFilter(producers=2, warmup_ns=2 * SECOND, nonce=NONCE)
 
 Tag = tuple[int, int, int]
 """Due time, producer and index."""
 
 
 def batch(*tags: Tag, count: int | None = None) -> ReceivedBatch:
-    rows = [[due, (producer << 48) | (index & (2**48 - 1))] for due, producer, index in tags]
+    rows = [[due ^ NONCE[0], ((producer << 48) | (index & (2**48 - 1))) ^ NONCE[1]] for due, producer, index in tags]
     encoded = np.array(rows, dtype=np.int64).reshape(-1, 2)
     return ReceivedBatch(offset=0, count=len(tags) if count is None else count, tags=encoded, size_bytes=0)
 
 
 def held(received: ReceivedBatch, *, every: bool = True) -> bool:
-    return OWN.holds(received, start_ns=START, now_ns=NOW, every=every)
+    return OWN.part(received, start_ns=START, now_ns=NOW, every=every) is not None
 
 
 def test_only_a_topic_that_exists_has_foreign_records() -> None:
     """On a topic of the run's own nobody looks at each record for whose it is."""
-    assert RecordFilter.of(Scenario.of({})) is None
-    assert RecordFilter.of(Scenario.of({"topic": "orders", "producers": 3, "warmup": 0.5})) == RecordFilter(
-        producers=3, warmup_ns=SECOND // 2
-    )
+    assert RecordFilter.of(Scenario.of({}), NONCE) is None
+    shared = Scenario.of({"topic": "orders", "producers": 3, "warmup": 0.5})
+    assert RecordFilter.of(shared, NONCE) == RecordFilter(producers=3, warmup_ns=SECOND // 2, nonce=NONCE)
 
 
 @pytest.mark.parametrize("tag", [(WARM, 0, -2_000_000), (START, 1, 0), (NOW, 1, 12_345), (START - 1, 0, -1)])
@@ -66,6 +66,25 @@ def test_any_other_record_is_foreign(tag: Tag) -> None:
     assert not held(batch((START, 0, 0), tag))
 
 
+@pytest.mark.parametrize("is_application", [False, True])
+@pytest.mark.parametrize("every", [False, True])
+def test_a_record_of_another_run_at_the_same_time_is_foreign(*, is_application: bool, every: bool) -> None:
+    """Its due time and its origin are those of this round, too; only the nonce differs."""
+    scenario = Scenario.of({"topic": "orders", "producers": 2, "consumers": int(every), "warmup": 2})
+    dues_ns = np.arange(START, NOW, SECOND // 2)
+    read = []
+    for nonce in (NONCE, (NONCE[0] ^ 1 << 60, NONCE[1]), (NONCE[0], NONCE[1] ^ 1 << 62)):
+        tags = Stamp(Payload(scenario, seed=1, nonce=nonce), producer=1).tags(np.arange(6), dues_ns)
+        received = ReceivedBatch(offset=0, count=6, tags=tags.astype(np.int64), size_bytes=600)
+        record_filter = replace(OWN, is_application=is_application)
+        read.append(record_filter.part(received, start_ns=START, now_ns=NOW, every=every))
+
+    own, *others = read
+    assert others == [None, None]
+    assert own is not None
+    assert own.tags.tolist() == [[due_ns, (1 << 48) | index] for index, due_ns in enumerate(dues_ns.tolist())]
+
+
 def test_a_batch_with_a_record_too_short_for_a_tag_is_foreign() -> None:
     """All our records have room for one, or the audit is not begun."""
     assert not held(batch((START, 0, 0), count=2))
@@ -90,10 +109,10 @@ def test_random_values_are_foreign(values: list[bytes]) -> None:
 
 def test_of_an_applications_batch_the_part_counts_that_was_made_of_ours() -> None:
     """It may put our records beside those of others into one batch; without `output_topic` no producer does."""
-    application = RecordFilter(producers=2, warmup_ns=2 * SECOND, is_application=True)
+    application = replace(OWN, is_application=True)
     mixed = batch((START, 1, 5), (0, 0, 0), (NOW + 1, 0, 0), (WARM, 0, -3), count=8)
     part = application.part(replace(mixed, size_bytes=800), start_ns=START, now_ns=NOW)
     assert part is not None
-    assert (part.count, part.tags.tolist(), part.size_bytes) == (2, mixed.tags[[0, 3]].tolist(), 200)
+    assert (part.count, part.tags.tolist(), part.size_bytes) == (2, (mixed.tags[[0, 3]] ^ NONCE).tolist(), 200)
     assert OWN.part(mixed, start_ns=START, now_ns=NOW) is None
     assert application.part(batch((0, 0, 0)), start_ns=START, now_ns=NOW) is None

@@ -449,6 +449,15 @@ def test_what_happened_to_brokers_is_kept_with_its_time() -> None:
     assert {text for _, text in done.events} <= set(done.warnings)
 
 
+def test_the_state_of_all_partitions_at_the_start_is_known() -> None:
+    """Each state holds only the partitions that changed."""
+    full, thin = (1, (1, 2), (1, 2)), (1, (1,), (1, 2))
+    times = (START_NS - 5 * NS_PER_S, START_NS - 2 * NS_PER_S, START_NS + 3 * NS_PER_S)
+    changes = ({0: thin, 1: full, 2: full}, {1: thin}, {0: full, 1: full})
+    done = fold(report(produced(), states=list(zip(times, changes, strict=True))), PACED)
+    assert done.events == ((0.0, "2 of 3 partitions were under-replicated from 0.0 s to 3.0 s"),)
+
+
 def test_with_acks_0_nothing_is_said_of_losses() -> None:
     """Nobody promised that they are in the log."""
     scenario = Scenario.of({"rate": 100, "duration": 10, "acks": 0})
