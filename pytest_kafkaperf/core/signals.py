@@ -55,8 +55,8 @@ def without_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interrupt_blocked() -> Iterator[None]:
-    """Block SIGINT while the plugin spawns processes; it is delivered after the block.
+def interrupt_blocked(*others: signal.Signals) -> Iterator[None]:
+    """Block SIGINT, and other signals, while the plugin spawns processes; they are delivered after the block.
 
     Child processes inherit the signal mask. Without it, Ctrl-C in a terminal reaches the whole foreground process group
     and a worker that still imports modules would print a traceback.
@@ -64,7 +64,7 @@ def interrupt_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, *others])
     try:
         yield
     finally:
