@@ -1,8 +1,8 @@
 """A supervisor: a small process that ends workers and brokers and removes folders when this process has ended.
 
 It reads a pipe whose other end only this process holds. The kernel closes that end however this process ends, also
-after SIGKILL. The supervisor has its own session and blocks SIGINT and SIGTERM, so neither Ctrl-C in a terminal nor
-`pkill -f pytest` ends it first.
+after SIGKILL. The supervisor has its own session and blocks SIGINT, SIGTERM and SIGHUP, so neither Ctrl-C in a
+terminal nor `pkill -f pytest` ends it first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import functools
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -83,7 +82,7 @@ def _pipe(_pid: int) -> IO[bytes]:
     # Without site-packages it starts in a third of the time; it needs only the folders of this package and of psutil.
     homes = [str(Path(__file__).parents[2]), str(Path(psutil.__file__).parents[1])]
     command = [sys.executable, "-I", "-S", "-c", _START, *homes]
-    with interrupt_blocked(signal.SIGTERM):  # the supervisor inherits the mask
+    with interrupt_blocked(and_endings=True):  # the supervisor inherits the mask
         process = subprocess.Popen(  # noqa: S603 - this Python with fixed arguments
             command,
             bufsize=0,

@@ -44,11 +44,14 @@ class Processes:
         self._futures: list[concurrent.futures.Future[Any]] = []
 
     def __enter__(self) -> Self:
-        self._executor = concurrent.futures.ProcessPoolExecutor(
-            self._workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin,
-        )
+        with interrupt_blocked(
+            and_endings=True
+        ):  # Python's resource tracker, which removes semaphores, inherits the mask
+            self._executor = concurrent.futures.ProcessPoolExecutor(
+                self._workers,
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_begin,
+            )
         return self
 
     def __exit__(self, *_: object) -> None:

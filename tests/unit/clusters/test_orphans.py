@@ -107,7 +107,7 @@ def test_a_process_that_the_session_forked_does_not_keep_its_broker_alive(tmp_pa
             service.kill()
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_all_does_not_reach_the_one_who_cleans_up(tmp_path: Path, by: signal.Signals) -> None:
     """A terminal sends Ctrl-C to its process group; `pkill -f pytest` sends SIGTERM to whatever has the name."""
     with session(tmp_path) as (process, broker):

@@ -115,6 +115,31 @@ def test_a_killed_session_leaves_neither_counters_nor_workers(tmp_path: Path, mo
     assert becomes(lambda: list(tmp_path.iterdir()) == [] and all(map(ended, workers)))
 
 
+_HUNG_UP = """
+import os, pathlib, signal
+from pytest_kafkaperf.load.controller import WorkerPool
+
+with WorkerPool(1):
+    mapped = pathlib.Path("/proc/self/maps").read_text().splitlines()
+    print(*(line.split()[4] for line in mapped if "/sem." in line), flush=True)
+    os.killpg(0, signal.SIGHUP)
+    signal.pause()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows semaphores as files")
+def test_a_terminal_that_is_closed_leaves_no_semaphores() -> None:
+    """Its SIGHUP reaches Python's resource tracker, too, which is to remove them."""
+    command = [sys.executable, "-c", _HUNG_UP]
+    hung_up = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, timeout=30, check=False, start_new_session=True
+    )
+    assert hung_up.returncode == -signal.SIGHUP
+    inodes = set(map(int, hung_up.stdout.split()))
+    assert inodes
+    assert becomes(lambda: not inodes & {each.inode() for each in os.scandir("/dev/shm")})  # noqa: S108 - no folder of ours
+
+
 @pytest.mark.parametrize(
     ("fields", "bound_s"),
     [
