@@ -48,8 +48,10 @@ def without_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interrupt_blocked() -> Iterator[None]:
-    """Block SIGINT while the plugin spawns processes; it is delivered after the block.
+def interrupt_blocked(*, and_endings: bool = False) -> Iterator[None]:
+    """Block SIGINT, with `and_endings` also SIGTERM and SIGHUP, while the plugin spawns processes.
+
+    The signals are delivered after the block.
 
     Child processes inherit the signal mask. Without it, Ctrl-C in a terminal reaches the whole foreground process group
     and a worker that still imports modules would print a traceback.
@@ -57,7 +59,8 @@ def interrupt_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    endings = [signal.SIGTERM, signal.SIGHUP] if and_endings else []
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, *endings])
     try:
         yield
     finally:

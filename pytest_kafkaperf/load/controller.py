@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
+from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -89,8 +90,8 @@ class WorkerBackend(Protocol):
         """
 
 
-OpenBackend = Callable[[int, str], contextlib.AbstractContextManager[WorkerBackend]]
-"""Opens a backend, given the number of workers and the folder of the shared counters."""
+OpenBackend = Callable[[int], contextlib.AbstractContextManager[WorkerBackend]]
+"""Opens a backend, given the number of workers."""
 
 
 class WorkerPool:
@@ -106,11 +107,10 @@ class WorkerPool:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            # Created with the first counters. Until then no worker exists that would remove it after a kill of this
-            # process.
             self._folder = str(Path(tempfile.gettempdir(), f"kafkaperf-counters-{secrets.token_hex(8)}"))
+            supervisor.remove_later(self._folder)
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            self._backend = stack.enter_context(self._open(self._workers, self._folder))
+            self._backend = stack.enter_context(self._open(self._workers))
             self._stack = stack.pop_all()
         return self
 

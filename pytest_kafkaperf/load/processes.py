@@ -6,8 +6,8 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.process
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Self
 
+from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.audit import AuditTask, audit
@@ -33,23 +34,24 @@ _MARGIN_NS = 20_000_000
 
 
 class Processes:
-    """Worker processes for all rounds of a test; they remove the shared counters if the controller dies."""
+    """Worker processes for all rounds of a test; they end if the controller dies."""
 
     margin_ns = _MARGIN_NS
 
-    def __init__(self, workers: int, folder: str) -> None:
+    def __init__(self, workers: int) -> None:
         self._workers = workers
-        self._folder = folder
         self._executor: concurrent.futures.ProcessPoolExecutor | None = None
         self._futures: list[concurrent.futures.Future[Any]] = []
 
     def __enter__(self) -> Self:
-        self._executor = concurrent.futures.ProcessPoolExecutor(
-            self._workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin,
-            initargs=(self._folder,),
-        )
+        with interrupt_blocked(
+            and_endings=True
+        ):  # Python's resource tracker, which removes semaphores, inherits the mask
+            self._executor = concurrent.futures.ProcessPoolExecutor(
+                self._workers,
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_begin,
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,6 +90,9 @@ class Processes:
                 self._futures = [self._executor.submit(function, task) for task in tasks]
         except BrokenProcessPool:
             raise LoadError(DIED) from None
+        for process in _processes(self._executor):
+            if process.pid is not None:
+                supervisor.kill_later(process.pid)  # one that is stopped or hangs does not end by itself
         return self._futures
 
 
@@ -106,28 +111,24 @@ def without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _begin(folder: str) -> None:
+def _begin() -> None:
     """Initialise a worker process."""
     # On Ctrl-C the controller ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_follow, args=(parent.sentinel, folder), daemon=True).start()
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
 
 
-def _follow(sentinel: int, folder: str) -> None:
-    """End this process when the controller ends, so that a killed session leaves neither load nor files behind."""
+def _follow(sentinel: int) -> None:
+    """End this process when the controller ends, so that no load continues unattended."""
     multiprocessing.connection.wait([sentinel])
-    shutil.rmtree(folder, ignore_errors=True)  # every worker tries to
     os._exit(1)
 
 
 def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float) -> None:
-    """Let idle processes end by themselves within `patience_s`, and kill the others.
-
-    The executor has its processes in a private attribute only (`kill_workers` is public from Python 3.14 on).
-    """
-    processes = list((getattr(executor, "_processes", None) or {}).values())
+    """Let idle processes end by themselves within `patience_s`, and kill the others."""
+    processes = _processes(executor)
     executor.shutdown(wait=False, cancel_futures=True)
     deadline = time.monotonic() + patience_s
     for process in processes:
@@ -135,3 +136,8 @@ def _end(executor: concurrent.futures.ProcessPoolExecutor, *, patience_s: float)
         if process.is_alive():
             process.kill()
             process.join(_GIVE_UP_S)
+
+
+def _processes(executor: concurrent.futures.ProcessPoolExecutor) -> list[multiprocessing.process.BaseProcess]:
+    """Return the executor's processes, which only a private attribute has."""
+    return list((getattr(executor, "_processes", None) or {}).values())

@@ -60,6 +60,12 @@ class Session:
             os.killpg(self.process.pid, by)
         return self.process.wait(SESSION_TIMEOUT_S)
 
+    def kill_supervisor(self) -> None:
+        """Take from it the one who cleans up after it."""
+        for child in psutil.Process(self.process.pid).children():
+            if "supervisor" in " ".join(child.cmdline()):
+                child.kill()
+
 
 def installed(cache: Path, version: str = DEFAULT_VERSION) -> distribution.Distribution:
     """A version in this cache, fetched where it is missing."""

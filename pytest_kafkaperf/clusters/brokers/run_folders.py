@@ -4,24 +4,20 @@ A session holds a file lock next to its folder while it lives; the kernel releas
 So a free lock means that the session has ended. Process ids are less reliable: they are reused, the clock of their
 start times can be changed, and a container that shares the cache has its own.
 
-After an exception or Ctrl-C nothing is left, however often Ctrl-C is pressed. SIGTERM and SIGKILL end pytest
-immediately: the next session removes what they leave.
+After an exception or Ctrl-C nothing is left, however often Ctrl-C is pressed. If a signal ends pytest immediately, its
+supervisor removes what is left; if that was killed too, the next session does.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
-import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 from filelock import FileLock, Timeout
 
+from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt
 
@@ -33,10 +29,6 @@ PROPERTIES = "server.properties"
 
 _SWEEP_TIMEOUT_S = 60
 """Time to wait for another session that is removing leftovers."""
-
-_KILL_TIMEOUT_S = 10
-
-_PAUSE_S = 0.02
 
 
 @contextmanager
@@ -56,6 +48,7 @@ def run_folder(runs: Path, *, guard: Path | None = None) -> Iterator[Path]:
     """
     folder = runs / f"{PREFIX}{secrets.token_hex(8)}"
     lock = _owner_lock(folder)
+    supervisor.remove_later(folder)
     try:
         try:
             _claim(folder, lock, guard or runs / ".lock")
@@ -64,8 +57,8 @@ def run_folder(runs: Path, *, guard: Path | None = None) -> Iterator[Path]:
         yield folder
     finally:
         with without_interrupt():
-            _end_brokers(folder)  # also a broker whose start Ctrl-C interrupted
-            _remove(folder, lock)
+            supervisor.clear(folder)  # also ends a broker whose start Ctrl-C interrupted
+            lock.release()
 
 
 def is_alive(folder: Path) -> bool:
@@ -110,36 +103,5 @@ def _sweep(runs: Path) -> None:
             lock.acquire()
         except (Timeout, PermissionError):
             continue  # its session is alive, or another user's
-        _end_brokers(folder)
-        _remove(folder, lock)
-
-
-def _end_brokers(folder: Path) -> None:
-    brokers = [process for process in psutil.process_iter(["cmdline"]) if _runs_from(folder, process.info["cmdline"])]
-    for broker in brokers:
-        with contextlib.suppress(psutil.Error):
-            broker.kill()  # psutil compares the creation time, so that a reused process id is never killed
-    deadline = time.monotonic() + _KILL_TIMEOUT_S
-    while not all(map(_has_ended, brokers)) and time.monotonic() < deadline:
-        time.sleep(_PAUSE_S)
-
-
-def _runs_from(folder: Path, command_line: list[str] | None) -> bool:
-    last = (command_line or [""])[-1]
-    return last.startswith(f"{folder}{os.sep}") and last.endswith(PROPERTIES)
-
-
-def _has_ended(process: psutil.Process) -> bool:
-    """Return True if the process is gone, or a zombie because the container's init does not collect it."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def _remove(folder: Path, lock: FileLock) -> None:
-    """Remove the folder, then its lock file; if the folder cannot be removed, the next session tries again."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if not folder.exists():
-        Path(lock.lock_file).unlink(missing_ok=True)
-    lock.release()
+        supervisor.clear(folder)
+        lock.release()

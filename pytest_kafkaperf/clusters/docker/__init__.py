@@ -5,12 +5,13 @@ Ports are published on loopback only, so that other machines cannot reach a test
 
 What a killed session leaves is removed by testcontainers' reaper if its image is available, and always by the next
 session with the same cache folder: a label names the run folder, and its lock shows whether the session is alive.
+Sessions with another cache folder remove it after its latest end, which is another label.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +44,7 @@ from pytest_kafkaperf.clusters.docker.client import (
     variable,
     version_of,
 )
-from pytest_kafkaperf.clusters.docker.container import LABEL, Container, label_of, labelled, remove, sweep
+from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labelled, labels_of, remove, sweep
 from pytest_kafkaperf.clusters.docker.daemon import FAILURES
 from pytest_kafkaperf.clusters.local import free_ports, java
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
@@ -79,7 +80,8 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         sweep(client, runs)
         confluent = is_confluent(get_image(client, image))
         _disable_missing_reaper(client)
-        network = stack.enter_context(_network(client, label_of(folder)))
+        labels = labels_of(folder)
+        network = stack.enter_context(_network(client, labels))
         layout = _Layout(
             spec=spec,
             image=image,
@@ -87,10 +89,10 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             security=security,
             network=network,
             agent=jmx_exporter.jar(cache_folder()) if spec.jmx else None,
-            label=label_of(folder),
+            labels=labels,
         )
         cluster = stack.enter_context(launched(layout.plan, what=image, security=security))
-        facts = {**_facts(client, image, layout.label), **facts_of(spec), **not_applied(spec, "log_dirs")}
+        facts = {**_facts(client, image, labels[LABEL]), **facts_of(spec), **not_applied(spec, "log_dirs")}
         version = "unknown" if confluent else version_of(image)
         yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))
 
@@ -109,16 +111,16 @@ def _disable_missing_reaper(client: Any) -> None:
 
 
 @contextmanager
-def _network(client: Any, label: str) -> Iterator[Network]:
+def _network(client: Any, labels: Mapping[str, str]) -> Iterator[Network]:
     """Create a network; afterwards remove it and all containers with its label, even if their start was interrupted."""
-    network = Network(docker_network_kw={"labels": {LABEL: label}})
+    network = Network(docker_network_kw={"labels": dict(labels)})
     try:
         with without_interrupt():
             network.create()
         yield network
     finally:
         with without_interrupt():
-            for resource in labelled(client, f"{LABEL}={label}"):
+            for resource in labelled(client, f"{LABEL}={labels[LABEL]}"):
                 remove(resource)
 
 
@@ -133,7 +135,7 @@ class _Layout:
     network: Network
     agent: Path | None
     """The JMX exporter's jar; None: no exporter."""
-    label: str
+    labels: Mapping[str, str]
 
     def plan(self) -> BrokerPlan:
         """Configure the brokers, on ports that are free now."""
@@ -163,7 +165,7 @@ class _Layout:
         container = DockerContainer(self.image, docker_client_kw={"timeout": REQUEST_TIMEOUT_S})
         url = None if self.agent is None else _add_agent(container, self.agent)
         container.with_network(self.network).with_network_aliases(_alias(node.id))
-        container.with_envs(**variables).with_kwargs(labels={LABEL: self.label}, hostname=_alias(node.id))
+        container.with_envs(**variables).with_kwargs(labels=dict(self.labels), hostname=_alias(node.id))
         container.ports[f"{_PORTS[CLIENT]}/tcp"] = (  # type: ignore[assignment] # what docker-py takes
             _LOOPBACK,
             int(node.advertised[CLIENT].rpartition(":")[2]),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import socket
+import datetime
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,24 +131,45 @@ class Container:
 
 
 LABEL = "pytest-kafkaperf.run"
-"""Label of containers and networks: the host and the run folder of their session."""
+"""Label of containers and networks: the owner and the run folder of their session."""
+
+END_LABEL = "pytest-kafkaperf.end"
+"""Label of containers and networks: the latest end of their session. Before it, only the owner removes them."""
+
+_LONGEST = datetime.timedelta(days=1)
+"""Time after which others assume that a session has ended."""
 
 
-def label_of(folder: Path) -> str:
-    """Return the label's value for a session with this run folder."""
-    return f"{socket.gethostname()}:{folder}"
+def labels_of(folder: Path) -> dict[str, str]:
+    """Return the labels for a session with this run folder."""
+    return {LABEL: f"{_owner(folder.parent.parent)}:{folder}", END_LABEL: _now(_LONGEST)}
 
 
 def sweep(client: Any, runs: Path) -> None:
-    """Remove containers and networks of ended sessions; those of other hosts and cache folders stay."""
+    """Remove containers and networks of ended sessions; those of other owners stay until their latest end."""
+    own, now = _owner(runs.parent), _now()
     for resource in labelled(client, LABEL):
         labels = resource.labels if hasattr(resource, "labels") else resource.attrs.get("Labels") or {}
-        label = labels.get(LABEL, "")
-        name = label.rpartition("/")[2]
-        if label != label_of(runs / name) or is_alive(runs / name):
-            continue
-        with contextlib.suppress(APIError):  # another session may be removing it too
-            remove(resource)
+        owner, _, folder = labels[LABEL].partition(":")
+        stays = is_alive(runs / Path(folder).name) if owner == own else labels.get(END_LABEL, now) >= now
+        if not stays:
+            with contextlib.suppress(APIError):  # another session may be removing it too
+                remove(resource)
+
+
+def _owner(cache: Path) -> str:
+    """Return the random id of a cache folder.
+
+    A copy of the folder, which CI may restore in several jobs, is another owner: its file has another change time.
+    """
+    path = cache / "owner"
+    with contextlib.suppress(FileExistsError), path.open("x", encoding="ascii") as file:
+        file.write(secrets.token_hex(8))
+    return f"{path.read_text(encoding='ascii')}-{path.stat().st_ctime_ns}"
+
+
+def _now(later: datetime.timedelta = datetime.timedelta()) -> str:
+    return (datetime.datetime.now(datetime.UTC) + later).isoformat(timespec="seconds")
 
 
 def labelled(client: Any, label: str) -> list[Any]:

@@ -94,9 +94,9 @@ class DaskWorkers:
         return len(self._addresses())
 
     @contextlib.contextmanager
-    def place(self, workers: int, folder: str) -> Iterator[Self]:
+    def place(self, workers: int) -> Iterator[Self]:
         """Yield this backend for one test; nothing has to be opened."""
-        del workers, folder
+        del workers
         yield self
 
     @contextlib.contextmanager

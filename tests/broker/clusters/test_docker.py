@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 from testcontainers.core.docker_client import DockerClient
 
+from pytest_kafkaperf.clusters.docker.client import image_of
+from pytest_kafkaperf.clusters.docker.container import END_LABEL, remove, sweep
 from pytest_kafkaperf.clusters.local import distribution
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
@@ -116,6 +119,34 @@ class TestWithDocker:
                 cluster.check()
                 assert len(labelled(runs)) == 4  # the living session's, and our own
         assert labelled(runs) == []
+
+    def test_another_cache_at_the_same_path_removes_nothing_before_the_end(self, runs: Path) -> None:
+        """Two CI jobs in containers share a daemon: host name and path are equal, and CI may restore both caches."""
+        cache, elsewhere = runs.parent, runs.parent.with_name("elsewhere")
+        with _session(), contextlib.closing(DockerClient().client) as client:
+            cache.rename(elsewhere)
+            runs.mkdir(parents=True)
+            sweep(client, runs)
+            assert len(labelled(cache)) == 2  # the container and its network
+            shutil.rmtree(cache)
+            shutil.copytree(elsewhere, cache)
+            sweep(client, runs)
+            assert len(labelled(cache)) == 2
+            shutil.rmtree(cache)
+            elsewhere.rename(cache)
+
+    @pytest.mark.parametrize(("end", "left"), [("2026-01-01T00:00:00+00:00", 0), ("2999-01-01T00:00:00+00:00", 1)])
+    def test_what_another_owner_left_is_removed_after_the_latest_end(self, runs: Path, end: str, left: int) -> None:
+        """A CI job's cache may be gone, and with it the only owner."""
+        label = f"other:{runs}/kafkaperf-0"
+        with contextlib.closing(DockerClient().client) as client:
+            image = image_of(ClusterSpec())
+            foreign = client.containers.create(image, "true", labels={LABEL: label, END_LABEL: end})
+            try:
+                sweep(client, runs)
+                assert len(labelled(runs.parent)) == left
+            finally:
+                remove(foreign)
 
 
 @contextlib.contextmanager

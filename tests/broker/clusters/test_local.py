@@ -23,6 +23,7 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.disks import fill, small_disk
+from tests.support.orphans import becomes, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,14 +162,27 @@ def test_ctrl_c_in_the_terminal_reaches_the_session_alone_and_leaves_nothing(
     assert left() == []
 
 
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_broker_does_not_outlive_a_session_that_a_signal_ends(
+    session: Callable[..., AbstractContextManager[Session]], left: Callable[[], list[str]], by: signal.Signals
+) -> None:
+    """CI systems send SIGTERM, terminals SIGHUP, and a kernel without memory SIGKILL; there may be no next session."""
+    with session() as other:
+        told = other.ready()
+        assert other.end(by=by) == -by
+
+    assert becomes(lambda: ended(told["pid"]) and left() == [])
+
+
 def test_what_a_killed_session_left_is_swept_by_the_next_one(
     session: Callable[..., AbstractContextManager[Session]],
     gone: Callable[[int], bool],
     left: Callable[[], list[str]],
 ) -> None:
-    """SIGKILL leaves no chance to clean up."""
+    """Somebody may kill all processes of a language, and so the one who would clean up."""
     with session() as killed:
         told = killed.ready()
+        killed.kill_supervisor()
         killed.end(by=signal.SIGKILL)
     assert psutil.pid_exists(told["pid"])
     assert len(left()) == 2

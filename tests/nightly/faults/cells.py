@@ -110,7 +110,10 @@ def _signals() -> Iterable[Cell]:
         yield ended(phase=phase, fault="Ctrl-C twice", status=INTERRUPTED)
     for phase in PHASES:
         yield ended(phase=phase, fault="SIGTERM", status=-signal.SIGTERM)
-    yield ended(phase=ROUND, fault="SIGTERM", status=-signal.SIGTERM, where="own")
+    own = functools.partial(ended, phase=ROUND, where="own")
+    yield own(fault="SIGTERM", status=-signal.SIGTERM)
+    yield own(fault="SIGHUP", status=-signal.SIGHUP)
+    yield own(fault="out of memory", status=-signal.SIGKILL)
 
 
 def _cluster() -> Iterable[Cell]:

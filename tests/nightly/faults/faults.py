@@ -84,13 +84,11 @@ def kill_worker(scene: Scene) -> None:
 
 
 def starve_worker(scene: Scene) -> None:
-    """Let the kernel end the first that wants memory: in a control group that may take no page more."""
-    group, limit = _control_group()
-    group.mkdir()
-    scene.undone.callback(_remove_group, group)
-    for worker in scene.ground.workers():
-        (group / "cgroup.procs").write_text(str(worker.pid), encoding="ascii")
-    (group / limit).write_text(str(os.sysconf("SC_PAGE_SIZE")), encoding="ascii")
+    _starve(scene, *(worker.pid for worker in scene.ground.workers()))
+
+
+def starve(scene: Scene) -> None:
+    _starve(scene, scene.run.process.pid)
 
 
 def interrupt(scene: Scene) -> None:
@@ -107,6 +105,11 @@ def interrupt_twice(scene: Scene) -> None:
 
 def terminate(scene: Scene) -> None:
     scene.run.process.terminate()
+
+
+def hang_up(scene: Scene) -> None:
+    """Close the terminal: the system sends SIGHUP to the processes in it."""
+    os.killpg(scene.run.process.pid, signal.SIGHUP)
 
 
 def delete_topic(scene: Scene) -> None:
@@ -141,6 +144,8 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
     "Ctrl-C": interrupt,
     "Ctrl-C twice": interrupt_twice,
     "SIGTERM": terminate,
+    "SIGHUP": hang_up,
+    "out of memory": starve,
     "topic deleted": delete_topic,
     "leaders moved": move_leaders,
     "quota set": set_quota,
@@ -206,6 +211,16 @@ def _foreign(scene: Scene) -> Cluster:
 def _resume(broker: psutil.Process) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         broker.resume()
+
+
+def _starve(scene: Scene, *pids: int) -> None:
+    """Let the kernel end the first that wants memory: in a control group that may take no page more."""
+    group, limit = _control_group()
+    group.mkdir()
+    scene.undone.callback(_remove_group, group)
+    for pid in pids:
+        (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+    (group / limit).write_text(str(os.sysconf("SC_PAGE_SIZE")), encoding="ascii")
 
 
 def _control_group() -> tuple[Path, str]:

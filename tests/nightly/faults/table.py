@@ -25,8 +25,9 @@ consumer group. The tests write this page; `tests/README.md` says how.
 Brokers are started by the run, or belong to an external cluster. Seconds are the time from the fault to the end of the
 run, on {machine}.
 
-After SIGTERM and SIGKILL the run cannot clean up. The next run stops the brokers and removes the files. It removes
-topics on an external cluster when their time, which is part of their names, is over.
+After SIGTERM, SIGHUP and SIGKILL the run cannot clean up. Its supervisor, a small process, ends the brokers and
+workers and removes the files within 2 seconds. The next run removes topics on an external cluster when their time,
+which is part of their names, is over.
 
 """
 _HEAD = ("phase", "fault", "brokers", "outcome", "seconds")

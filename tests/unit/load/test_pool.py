@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.load.worker import longest_s, records_of_producer, settle_timeout_s
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
+from tests.support.orphans import becomes, ended
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,6 +81,63 @@ def test_a_pool_has_one_file_of_counters_per_round(tmp_path: Path, monkeypatch: 
             first.write(1, Counter.RECEIVED + 2, 5)
             assert (first.received(), second.received()) == ([0, 0, 5], [0, 0, 0])
     assert list(tmp_path.iterdir()) == []
+
+
+_KILLED = """
+import os, psutil, signal
+from pytest_kafkaperf.load.controller import WorkerPool
+from tests.support.audit_task import UNREADABLE
+
+with WorkerPool(1) as pool:
+    pool.counters(groups=1)
+    {more}
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""A session that is killed with its counters there."""
+_STOPPED_WORKER = """
+    pool.audit(UNREADABLE)
+    (worker,) = (each for each in psutil.Process().children() if "spawn_main" in " ".join(each.cmdline()))
+    print(worker.pid, flush=True)
+    worker.suspend()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL and SIGSTOP are POSIX")
+@pytest.mark.parametrize("more", ["", _STOPPED_WORKER], ids=["no worker yet", "stopped worker"])
+def test_a_killed_session_leaves_neither_counters_nor_workers(tmp_path: Path, more: str) -> None:
+    """No worker can remove them before the first one runs, nor one that is stopped."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", _KILLED.format(more=more)]
+    killed = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, timeout=30, check=False)
+    workers = [int(pid) for pid in killed.stdout.split()]
+
+    assert (killed.returncode, len(workers)) == (-signal.SIGKILL, bool(more))
+    assert becomes(lambda: list(tmp_path.iterdir()) == [] and all(map(ended, workers)))
+
+
+_HUNG_UP = """
+import os, pathlib, signal
+from pytest_kafkaperf.load.controller import WorkerPool
+
+with WorkerPool(1):
+    mapped = pathlib.Path("/proc/self/maps").read_text().splitlines()
+    print(*(line.split()[4] for line in mapped if "/sem." in line), flush=True)
+    os.killpg(0, signal.SIGHUP)
+    signal.pause()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows semaphores as files")
+def test_a_terminal_that_is_closed_leaves_no_semaphores() -> None:
+    """Its SIGHUP reaches Python's resource tracker, too, which is to remove them."""
+    command = [sys.executable, "-c", _HUNG_UP]
+    hung_up = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, timeout=30, check=False, start_new_session=True
+    )
+    assert hung_up.returncode == -signal.SIGHUP
+    inodes = set(map(int, hung_up.stdout.split()))
+    assert inodes
+    assert becomes(lambda: not inodes & {each.inode() for each in os.scandir("/dev/shm")})  # noqa: S108 - no folder of ours
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,128 @@
+"""A supervisor: a small process that ends workers and brokers and removes folders when this process has ended.
+
+It reads a pipe whose other end only this process holds. The kernel closes that end however this process ends, also
+after SIGKILL. The supervisor has its own session and blocks SIGINT, SIGTERM and SIGHUP, so neither Ctrl-C in a
+terminal nor `pkill -f pytest` ends it first.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from pytest_kafkaperf.core.signals import interrupt_blocked
+
+_START = "import sys; sys.path += sys.argv[1:]; from pytest_kafkaperf.core.supervisor import main; main()"
+
+_KILL_TIMEOUT_S = 10
+
+_END_TIMEOUT_S = 5
+"""Time that the supervisor gets to end after an orderly end of this process."""
+
+_PAUSE_S = 0.02
+
+
+def kill_later(pid: int) -> None:
+    """Kill a child process after the end of this process; a process that has ended by then is no concern."""
+    _tell(pid)
+
+
+def remove_later(folder: str | Path) -> None:
+    """Clear a folder, which need not exist yet, after the end of this process."""
+    _tell(str(Path(folder).absolute()))
+
+
+def clear(*folders: Path) -> None:
+    """End the brokers that run from the folders, then remove the folders and the lock files next to them.
+
+    The lock file of a folder that cannot be removed stays, so that the next session tries again.
+    """
+    _kill([process for process in psutil.process_iter(["cmdline"]) if _runs_from(folders, process.info["cmdline"])])
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            folder.with_name(f"{folder.name}.lock").unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Note processes and folders until the pipe closes, then kill and clear those that are left."""
+    processes: set[psutil.Process] = set()
+    folders: set[Path] = set()
+    for line in sys.stdin:
+        target = json.loads(line)
+        if isinstance(target, str):
+            folders.add(Path(target))
+        else:
+            with contextlib.suppress(psutil.Error):
+                processes.add(psutil.Process(target))
+    _kill(processes)
+    clear(*folders)
+
+
+def _tell(target: int | str) -> None:
+    with contextlib.suppress(OSError):  # somebody killed the supervisor: the next session cleans up
+        _pipe(os.getpid()).write(json.dumps(target).encode() + b"\n")
+
+
+@functools.cache
+def _pipe(_pid: int) -> IO[bytes]:
+    """Start the supervisor of this process, once; a forked process gets its own."""
+    # Without site-packages it starts in a third of the time; it needs only the folders of this package and of psutil.
+    homes = [str(Path(__file__).parents[2]), str(Path(psutil.__file__).parents[1])]
+    command = [sys.executable, "-I", "-S", "-c", _START, *homes]
+    with interrupt_blocked(and_endings=True):  # the supervisor inherits the mask
+        process = subprocess.Popen(  # noqa: S603 - this Python with fixed arguments
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    assert process.stdin is not None  # noqa: S101 - for the type checker
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=process.stdin.close)  # a forked process may live on
+    atexit.register(_end, process, process.stdin)
+    return process.stdin
+
+
+def _end(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> None:
+    """Close the pipe and wait, so that no process is left when pytest has ended in order."""
+    pipe.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_TIMEOUT_S)
+
+
+def _runs_from(folders: Collection[Path], command_line: list[str] | None) -> bool:
+    """Return True for the command line of a broker: it ends with a properties file in its run folder."""
+    last = (command_line or [""])[-1]
+    return last.endswith(".properties") and any(last.startswith(f"{folder}{os.sep}") for folder in folders)
+
+
+def _kill(processes: Collection[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()  # psutil compares the creation time, so that a reused process id is never killed
+    deadline = time.monotonic() + _KILL_TIMEOUT_S
+    while not all(map(_has_ended, processes)) and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """Return True if the process is gone, or a zombie because the container's init does not collect it."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

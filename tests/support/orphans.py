@@ -1,0 +1,30 @@
+"""Processes that may outlive their session, and a bounded wait for their end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIMEOUT_S = 2
+"""From the end of a session to the end of all that it has started."""
+
+
+def becomes(condition: Callable[[], bool]) -> bool:
+    """Wait for it, two seconds at most."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return met
+
+
+def ended(pid: int) -> bool:
+    """Return True if the process is gone, or a zombie that nobody collects."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,139 @@
+"""What a session leaves that had no chance to clean up: nothing, within two seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.support.orphans import becomes, ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="local brokers need POSIX")
+
+START_TIMEOUT_S = 30
+
+_SESSION = """
+import os, pathlib, subprocess, sys, time
+from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
+
+def broker(folder):
+    wait = [sys.executable, "-c", "import time; time.sleep(60)", str(folder / "broker-1" / PROPERTIES)]
+    return subprocess.Popen(wait, start_new_session=True)
+
+with run_folder(pathlib.Path(sys.argv[1])) as folder:
+    left = broker(folder)
+    {more}
+    print(left.pid, flush=True)
+    sys.stdin.read()
+    left.kill()
+    left.wait()
+"""
+"""A session with a process that passes for its broker."""
+
+
+@contextmanager
+def session(runs: Path, more: str = "") -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """A session, and its broker."""
+    command = [sys.executable, "-c", _SESSION.format(more=more), str(runs)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        broker = psutil.Process(int(process.stdout.readline()))
+        try:
+            yield process, broker
+        finally:
+            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                broker.kill()
+
+
+def child(process: subprocess.Popen[str], word: str) -> psutil.Process:
+    """The session's child with this word on its command line."""
+    (found,) = (each for each in psutil.Process(process.pid).children() if word in " ".join(each.cmdline()))
+    return found
+
+
+def left(runs: Path) -> list[str]:
+    """What is in the folder of the runs, besides the lock that sessions sweep under."""
+    return [path.name for path in runs.glob("*") if path.name != ".lock"]
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_session_that_a_signal_ends_leaves_neither_broker_nor_folder(tmp_path: Path, by: signal.Signals) -> None:
+    """CI systems send SIGTERM, terminals SIGHUP, and a kernel without memory SIGKILL."""
+    with session(tmp_path) as (process, broker):
+        assert len(left(tmp_path)) == 2
+        process.send_signal(by)
+        assert process.wait(START_TIMEOUT_S) == -by
+        assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
+
+
+def test_a_session_that_exits_at_once_leaves_nothing(tmp_path: Path) -> None:
+    """Exactly what pytest-timeout does with its method `thread`."""
+    with session(tmp_path, "import threading; threading.Timer(0.5, os._exit, args=(1,)).start()") as (process, broker):
+        assert process.wait(START_TIMEOUT_S) == 1
+        assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
+
+
+def test_a_broker_goes_too_if_the_folder_is_gone_before(tmp_path: Path) -> None:
+    """Some CI runners wipe the cache: then no next session can find the broker."""
+    with session(tmp_path / "runs") as (process, broker):
+        shutil.rmtree(tmp_path / "runs")
+        process.kill()
+        assert becomes(lambda: ended(broker.pid))
+
+
+def test_a_process_that_the_session_forked_does_not_keep_its_broker_alive(tmp_path: Path) -> None:
+    """It inherits the pipe, and a user's own service may outlive pytest."""
+    forked = "service = os.fork() or (os.close(0), os.close(1), time.sleep(30), os._exit(0))"
+    with session(tmp_path, forked) as (process, broker):
+        service = child(process, "service = ")
+        try:
+            process.kill()
+            assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
+            assert service.is_running()
+        finally:
+            service.kill()
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_all_does_not_reach_the_one_who_cleans_up(tmp_path: Path, by: signal.Signals) -> None:
+    """A terminal sends Ctrl-C to its process group; `pkill -f pytest` sends SIGTERM to whatever has the name."""
+    with session(tmp_path) as (process, broker):
+        supervisor = child(process, "supervisor")
+        supervisor.send_signal(by)
+        process.kill()
+        assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
+        assert becomes(lambda: ended(supervisor.pid))
+
+
+def test_a_session_that_ends_in_order_leaves_no_process(tmp_path: Path) -> None:
+    """Nothing watches on for a session that is over."""
+    with session(tmp_path) as (process, _):
+        children = psutil.Process(process.pid).children()
+        process.communicate(timeout=START_TIMEOUT_S)
+        assert process.returncode == 0
+        assert [each for each in children if each.is_running()] == []
+        assert left(tmp_path) == []
+
+
+def test_others_who_look_at_the_folder_live_on(tmp_path: Path) -> None:
+    """A user may follow the broker's log; only brokers are ours to end."""
+    look = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)', str(folder / 'broker.log')])"
+    with session(tmp_path, look) as (process, broker):
+        reader = child(process, "broker.log")
+        process.kill()
+        assert becomes(lambda: ended(broker.pid) and left(tmp_path) == [])
+        assert reader.is_running()
+        reader.kill()
