@@ -69,8 +69,8 @@ def test_a_report_goes_through_a_fifo(tmp_path: Path) -> None:
         received: list[bytes] = []
         reading = threading.Thread(target=lambda: received.append(reader.communicate()[0]))
         reading.start()
-        _await_reader(fifo)
-        write_report(fifo, content, option="json", what="report")
+        with os.fdopen(_opened(fifo), "wb"):  # without a writer, the reader would end before the report comes
+            write_report(fifo, content, option="json", what="report")
         reading.join(10)
     assert (received, fifo.is_fifo()) == ([content], True)
 
@@ -169,14 +169,15 @@ def test_a_cache_that_cannot_be_written_costs_the_lock_alone(tmp_path: Path, mon
     assert [path.read_bytes() for path in (tmp_path / "made").iterdir()] == [b"whole"]
 
 
-def _await_reader(fifo: Path) -> None:
-    for _ in range(500):
+def _opened(fifo: Path) -> int:
+    """Open a pipe for writing as soon as another process reads from it, within 10 s."""
+    deadline = time.monotonic() + 10
+    while True:
         try:
-            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
+            assert time.monotonic() < deadline, "nobody reads"
             time.sleep(0.01)
-        else:
-            return
 
 
 def _hold(folder: Path, told: multiprocessing.connection.Connection) -> None:
