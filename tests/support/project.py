@@ -151,21 +151,16 @@ def on_broker(broker: Cluster) -> str:
     return f"--kafka-cluster={broker.bootstrap_servers}"
 
 
-@pytest.fixture
-def modules(project: Project) -> Callable[..., set[str]]:
-    """Which modules a run of the project has loaded when it ends."""
-
-    def loaded(*arguments: str) -> set[str]:
-        project.write(
-            "conftest.py",
-            "import json, pathlib, sys\n"
-            "def pytest_unconfigure():\n"
-            "    pathlib.Path('modules.json').write_text(json.dumps(sorted(sys.modules)))\n",
-        )
-        project.run(*arguments, reports=False)
-        return set(json.loads((project.folder / "modules.json").read_text(encoding="utf-8")))
-
-    return loaded
+def modules(project: Project, *arguments: str) -> set[str]:
+    """Return the modules that a run of the project has loaded when it ends."""
+    project.write(
+        "conftest.py",
+        "import json, pathlib, sys\n"
+        "def pytest_unconfigure():\n"
+        "    pathlib.Path('modules.json').write_text(json.dumps(sorted(sys.modules)))\n",
+    )
+    project.run(*arguments, reports=False)
+    return set(json.loads((project.folder / "modules.json").read_text(encoding="utf-8")))
 
 
 @pytest.fixture

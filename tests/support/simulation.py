@@ -270,7 +270,7 @@ class _Client:
 
 
 class _NothingFromOutside(selectors.SelectSelector):
-    """Asks the system for nothing: no event of a simulation comes from there, and asking takes half of its time."""
+    """A selector that does not ask the system: no event of a simulation comes from there."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:  # noqa: ARG002
         return []

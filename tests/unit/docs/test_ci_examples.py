@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.schemas import check
 from tests.unit.docs.pages import OPTION_NAMES
 
 ROOT = Path(__file__).parents[3]
@@ -21,11 +20,6 @@ SCHEMAS = {
 """The schema of each file and how it is read, for `check-jsonschema`, which brings both schemas along."""
 
 
-def check(path: Path, options: list[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "check_jsonschema", *options, str(path)]
-    return subprocess.run(command, capture_output=True, check=False, text=True)
-
-
 def test_every_example_has_its_schema() -> None:
     """A file that nothing checks is wrong some day."""
     assert {path.name for path in FOLDER.iterdir()} == set(SCHEMAS)
@@ -34,8 +28,8 @@ def test_every_example_has_its_schema() -> None:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_an_example_is_what_its_system_reads(name: str) -> None:
     """A key that is misspelt is ignored there, or the pipeline does not start."""
-    done = check(FOLDER / name, SCHEMAS[name])
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = check(FOLDER / name, *SCHEMAS[name])
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -51,4 +45,4 @@ def test_a_wrong_key_would_be_found(tmp_path: Path) -> None:
     text = (FOLDER / "github-pull-request.yml").read_text(encoding="utf-8")
     wrong = tmp_path / "wrong.yml"
     wrong.write_text(text.replace("runs-on:", "run-on:"), encoding="utf-8")
-    assert check(wrong, SCHEMAS["github-pull-request.yml"]).returncode == 1
+    assert check(wrong, *SCHEMAS["github-pull-request.yml"]).exit_code == 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pytest
 
-from tests.support.project import Project
+from tests.support.project import Project, modules
 
 OURS_AT_STARTUP = {
     "pytest_kafkaperf",
@@ -25,31 +25,36 @@ ENGINE = {
     "testcontainers",
     "urllib3",
 }
+"""Libraries that only running perf tests need."""
 PYDANTIC = {"asyncio", "ssl"}
 """Modules that pydantic's lowest supported version imports."""
-"""Libraries that only running perf tests need."""
-
-Modules = Callable[..., set[str]]
 
 
-def libraries(modules: set[str]) -> set[str]:
-    return {name.partition(".")[0] for name in modules}
+def libraries(names: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in names}
 
 
-def ours(modules: set[str]) -> set[str]:
-    return {name for name in modules if name.startswith("pytest_kafkaperf")}
+def ours(names: set[str]) -> set[str]:
+    return {name for name in names if name.startswith("pytest_kafkaperf")}
 
 
-def test_a_run_without_perf_tests_imports_only_these_modules(project: Project, modules: Modules) -> None:
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Modules of a run without the plugin."""
+    project = Project(tmp_path_factory.mktemp("without"))
+    return modules(project.test("def test_other(): ..."), "-p", "no:kafkaperf")
+
+
+def test_a_run_without_perf_tests_imports_only_these_modules(project: Project, without: set[str]) -> None:
     """These modules, and no library, even if an ini file has the plugin's settings."""
     project.write("pytest.ini", "[pytest]\nkafka_cluster = auto\nkafka_rounds = 3\n")
     project.test("def test_other(): ...")
-    added = modules() - modules("-p", "no:kafkaperf")
+    added = modules(project) - without
     assert ours(added) == OURS_AT_STARTUP
     assert libraries(added) & {*ENGINE, "dask", "fractions", "javaproperties", "jgo", "pydantic", "uvloop"} == set()
 
 
-def test_collecting_perf_tests_does_not_import_the_load_engine(project: Project, modules: Modules) -> None:
+def test_collecting_perf_tests_does_not_import_the_load_engine(project: Project, without: set[str]) -> None:
     """Editors collect tests again and again, and `auto` must not look for Docker there."""
     project.write("pytest.ini", "[pytest]\nkafka_cluster = auto\n")
     project.test(
@@ -57,14 +62,14 @@ def test_collecting_perf_tests_does_not_import_the_load_engine(project: Project,
         "@pytest.mark.kafka_threshold('produce.latency.p99 <= 5 ms')\n"
         "def test_orders(kafka_perf): ..."
     )
-    added = modules("--collect-only") - modules("--collect-only", "-p", "no:kafkaperf")
+    added = modules(project, "--collect-only") - without
     assert "pytest_kafkaperf.runner.case" in added
     assert {"pytest_kafkaperf.runner.session", "pytest_kafkaperf.load.controller"} & added == set()
     assert libraries(added) & ENGINE <= PYDANTIC
 
 
-def test_deselected_perf_tests_do_not_import_the_load_engine(project: Project, modules: Modules) -> None:
+def test_deselected_perf_tests_do_not_import_the_load_engine(project: Project, without: set[str]) -> None:
     """Unit tests of a project with perf tests deselect these."""
     project.test("def test_other(): ...\n\ndef test_orders(kafka_perf): ...")
-    added = modules("-k", "other") - modules("-p", "no:kafkaperf", "-k", "other")
+    added = modules(project, "-k", "other") - without
     assert libraries(added) & ENGINE <= PYDANTIC
