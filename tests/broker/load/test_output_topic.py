@@ -105,17 +105,18 @@ def test_values_are_left_as_they_are(broker: Cluster, relay: Start, tmp_path: Pa
 
 @pytest.mark.usefixtures("relay")
 def test_a_slower_application_shows_by_how_much(broker: Cluster, load: Load) -> None:
-    """100 ms more in it are 100 ms more end to end; other programs on the machine can only add to the slowest."""
+    """100 ms more in it are 100 ms more end to end; a busy machine only adds to that, so the least of three counts."""
+
+    def least_p50_s() -> float:
+        runs = [load(broker, **THROUGH) for _ in range(3)]
+        assert [ran.faults for ran in runs] == [[], [], []]
+        return min(ran.metrics["e2e.latency.p50"] for ran in runs)
+
     with _running(broker):
-        before = load(broker, **THROUGH)
+        before_s = least_p50_s()
     with _running(broker, "--delay-ms", "100"):
-        after = load(broker, **THROUGH)
-    assert (before.faults, after.faults) == ([], [])
-    p50_s, p90_s = (
-        after.metrics[f"e2e.latency.{part}"] - before.metrics[f"e2e.latency.{part}"] for part in ("p50", "p90")
-    )
-    assert p50_s == pytest.approx(0.100, abs=0.040)
-    assert p90_s > 0.060
+        after_s = least_p50_s()
+    assert after_s - before_s == pytest.approx(0.100, abs=0.040)
 
 
 def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, relay: Start) -> None:
