@@ -74,10 +74,28 @@ def write_report(path: Path, content: bytes, *, option: str, what: str) -> None:
         else:
             target = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0)) if stream is None else os.dup(stream)
             with os.fdopen(target, "wb", buffering=0) as file:
-                _write_in_time(file, content)
+                write_whole(file, content)
     except OSError as error:
         reason = "no process reads from this pipe" if error.errno == errno.ENXIO else error.strerror or error
         raise UsageError(f"--kafka-{option}={path}: cannot write the {what}: {reason}") from None
+
+
+def write_whole(file: RawIOBase, content: bytes) -> None:
+    """Write all of the content: one call may write only a part of it, or nothing to a full pipe.
+
+    Raises:
+        TimeoutError: the reader of a pipe did not read all of it in time; Ctrl-C is delayed meanwhile.
+
+    """
+    rest, deadline = memoryview(content), time.monotonic() + _READER_TIMEOUT_S
+    while rest:
+        written = file.write(rest)
+        if written is not None:
+            rest = rest[written:]
+        elif time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)  # the pipe is full
+        else:
+            raise TimeoutError(f"the process that reads from this pipe did not read all of it in {_READER_TIMEOUT_S} s")
 
 
 def _standard_stream(path: Path) -> int | None:
@@ -91,19 +109,6 @@ def _standard_stream(path: Path) -> int | None:
                 stream.flush()  # the report follows what is printed already
                 return stream.fileno()
     return None
-
-
-def _write_in_time(file: RawIOBase, content: bytes) -> None:
-    """Write all of the content, and wait for the reader of a pipe for a bounded time: Ctrl-C is delayed meanwhile."""
-    rest, deadline = memoryview(content), time.monotonic() + _READER_TIMEOUT_S
-    while rest:
-        written = file.write(rest)
-        if written is not None:
-            rest = rest[written:]
-        elif time.monotonic() < deadline:
-            time.sleep(_PAUSE_S)  # the pipe is full
-        else:
-            raise TimeoutError(f"the process that reads from this pipe did not read all of it in {_READER_TIMEOUT_S} s")
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
+from pytest_kafkaperf.core.files import write_whole
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.ci import annotate, append_summary, commands, write_metrics
 from pytest_kafkaperf.reports.html import RunFacts, write_html
@@ -20,6 +21,7 @@ from pytest_kafkaperf.runner.result import judged, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from io import RawIOBase
     from typing import BinaryIO
 
     from pytest_kafkaperf.runner.result import Ending, Result
@@ -177,9 +179,7 @@ def _ends_with_newline(file: BinaryIO) -> bool:
     return file.read(1) == b"\n"
 
 
-def append_all(file: BinaryIO, content: bytes) -> None:
-    """Write all of the content at the end of the file (O_APPEND); one call may write only a part of it."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[file.write(rest) :]
+def append_all(file: RawIOBase, content: bytes) -> None:
+    """Write all of the content at the end of the file (O_APPEND), to the disk."""
+    write_whole(file, content)
     os.fsync(file.fileno())
