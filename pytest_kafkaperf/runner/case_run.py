@@ -142,7 +142,7 @@ class SessionRunner:
                 for _ in rounds(self._sides, workers, budget.limited(self._turns(), fresh=fresh)):
                     pass  # each side keeps its rounds
         except ClusterError as error:
-            return not_run(str(error))
+            return dataclasses.replace(not_run(str(error)), created=created)
         ours, *other = (side.rounds for side in self._sides)
         problems = [*_problems(ours, ""), *(text for theirs in other for text in _problems(theirs, "the reference, "))]
         return MeasuredSession(
