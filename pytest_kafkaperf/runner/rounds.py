@@ -98,9 +98,9 @@ class Side:
             ClusterError: the cluster does not answer, or the scenario's topic cannot be used.
 
         """
-        cluster = self.cluster
-        self.scenario = resolve_scenario(self.scenario, cluster)
-        self._read_partitions = Preflight(cluster.bootstrap_servers, cluster.access).read_partitions(self.scenario)
+        preflight = Preflight(self.cluster.bootstrap_servers, self.cluster.access)
+        self.scenario = preflight.resolve(self.scenario)
+        self._read_partitions = preflight.read_partitions(self.scenario)
         loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
         self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES))
         self._label, self._loads, self.rounds, self.broken = label, 0, [], False
@@ -126,10 +126,9 @@ class Side:
             return
         fleet.preheated.add(key)
         load = warm_up_load(self.scenario, duration_s=duration_s / TOPICS)
+        on_progress = functools.partial(self._on_progress, label)
         for _ in range(TOPICS):
-            side = Side(load, self.cluster, on_progress=self._on_progress)
-            with running([side], allocation, label=label) as workers:
-                side.measure(workers)
+            run_scenario(load, self.cluster, allocation=allocation, on_progress=on_progress)
 
     def measure(self, workers: Workers) -> Round:
         """Measure one round: one load, or a capacity search whose steps are loads.
