@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
+from pytest_kafkaperf.core.units import Unit, format_quantity
 
 # Patterns are compiled on use: every pytest run imports this module for its header.
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
@@ -127,8 +128,6 @@ def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = Non
 
     Unknown facts are left out.
     """
-    from pytest_kafkaperf.core.units import Unit, format_quantity  # noqa: PLC0415 - importing it slows down the start
-
     machine = machine or this_machine()
     memory = machine.memory_bytes
     facts = {

@@ -16,6 +16,7 @@ Every message says what was given, what is valid and what to do.
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -80,7 +81,5 @@ def nearest(given: str, valid: Iterable[str]) -> str:
 
 def suggestion(given: str, choices: Sequence[str]) -> str | None:
     """Name the choices nearest to `given`, or return None when none is near."""
-    import difflib  # noqa: PLC0415 - importing it slows down the start, and errors are rare
-
     near = [repr(choice) for choice in difflib.get_close_matches(given, choices, n=3, cutoff=0.6)]
     return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?" if near else None

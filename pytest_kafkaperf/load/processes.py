@@ -44,9 +44,8 @@ class Processes:
         self._futures: list[concurrent.futures.Future[Any]] = []
 
     def __enter__(self) -> Self:
-        with interrupt_blocked(
-            and_endings=True
-        ):  # Python's resource tracker, which removes semaphores, inherits the mask
+        # Python's resource tracker, which removes semaphores, inherits the mask.
+        with interrupt_blocked(and_endings=True):
             self._executor = concurrent.futures.ProcessPoolExecutor(
                 self._workers,
                 mp_context=multiprocessing.get_context("spawn"),

@@ -25,7 +25,6 @@ def test_a_line_after_the_collection_says_why_there_is_no_docker(
     """Other figures than a colleague's begin with another provider."""
     nowhere = "unix:///nowhere/docker.sock"
     monkeypatch.setenv("DOCKER_HOST", nowhere)
-
     status, out = run_pytest(SKIPPED, "--kafka-cluster=auto", "--kafka-environment=ci")
     assert status == pytest.ExitCode.OK, out
     assert (
