@@ -38,8 +38,9 @@ Target = Callable[[bytes], None]
 _T = TypeVar("_T")
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
-_HERE = Path(__file__).parents[1] / "nightly" / "fuzz"
-_OUTPUTS = _HERE.parent / "data" / "kafka-tools"
+_TESTS = Path(__file__).parents[1]
+_HERE = _TESTS / "nightly" / "fuzz"
+_OUTPUTS = _TESTS / "data" / "kafka-tools"
 _PAPER = Paper(width=80, colour=False, ascii_only=False)
 _MOST_TOLD = 10_000
 """Characters of an error."""
@@ -199,7 +200,7 @@ TARGETS: Mapping[str, Target] = {
 def folders(target: str) -> list[Path]:
     """Where the samples of a target are, and the inputs that have broken it once."""
     found = [_HERE / kind / target for kind in ("corpus", "crashers")]
-    return [folder for folder in [*found, *([_OUTPUTS] if target == "outputs" else [])] if folder.exists()]
+    return [folder for folder in found if folder.exists()] + ([_OUTPUTS] if target == "outputs" else [])
 
 
 def _read(errors: tuple[type[Exception], ...], read: Callable[..., _T], *given: Any, **named: Any) -> _T | None:
