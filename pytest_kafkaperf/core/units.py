@@ -96,6 +96,8 @@ _QUANTITY = re.compile(
 )
 _MAX_LENGTH = 100
 """Maximum number of characters of a quantity."""
+_MAX_FLOAT = 10**300
+"""Maximum quantity as a float in base units: a formatted one is scaled, and must not overflow."""
 
 
 def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
@@ -137,10 +139,10 @@ def parse(quantity: str | float, unit: Unit) -> float:
     >>> parse("25 ms", Unit.SECONDS)
     0.025
     """
-    try:
-        return float(parse_exact(quantity, unit))
-    except OverflowError:
-        raise UnitError(f"invalid quantity {repr_of(quantity)}: too large") from None
+    exact = parse_exact(quantity, unit)
+    if exact > _MAX_FLOAT:
+        raise UnitError(f"invalid quantity {repr_of(quantity)}: too large")
+    return float(exact)
 
 
 def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:

@@ -96,10 +96,11 @@ def units(content: bytes) -> None:
         exact = _read((UnitError,), parse_exact, text, unit)
         value = _read((UnitError,), parse, text, unit)
         if value is None:
-            assert exact is None or _number(exact) > 1e308
+            assert exact is None or _number(exact) > _WRITTEN[1]
         else:
             assert value == float(_number(exact))
-            if value == 0 or _WRITTEN[0] <= value <= _WRITTEN[1]:
+            assert value <= _WRITTEN[1]
+            if value == 0 or _WRITTEN[0] <= value:
                 assert math.isclose(parse(format_quantity(value, unit, digits=6), unit), value, rel_tol=_SIX_DIGITS)
     rate = _read((UnitError,), parse_rate, text, record_bytes=100.0)
     if rate is not None:
