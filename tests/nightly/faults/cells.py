@@ -24,7 +24,11 @@ WRITINGS = (
 )
 """Phases and faults of `test_writing`."""
 DAEMON_STOPPED = "Docker daemon stopped"
-"""The fault of `test_docker`."""
+"""A fault of `test_docker`."""
+ONE_DAEMON = "two jobs on one daemon"
+"""A run in `test_docker` beside another one with a cache of its own."""
+ONE_TOPIC = "four runs on one topic"
+"""Runs of `test_shared_topic`."""
 
 PASSED, FAILED, INTERRUPTED, UNWRITTEN = 0, 1, 2, 4
 """Exit statuses of pytest; the last one: all tests passed, and a report could not be written."""
@@ -114,6 +118,7 @@ def _signals() -> Iterable[Cell]:
     yield own(fault="SIGTERM", status=-signal.SIGTERM)
     yield own(fault="SIGHUP", status=-signal.SIGHUP)
     yield own(fault="out of memory", status=-signal.SIGKILL)
+    yield own(fault="cache folder removed, SIGKILL", status=-signal.SIGKILL)
 
 
 def _cluster() -> Iterable[Cell]:

@@ -15,7 +15,7 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.files import lock_folder
 from tests.support.ground import Ground
 
-from .cells import DAEMON_STOPPED, ROUND, WRITINGS, Cell, cells
+from .cells import DAEMON_STOPPED, ONE_DAEMON, ONE_TOPIC, ROUND, WRITINGS, Cell, cells
 from .project import AGAINST_BASELINE, BASELINE, SHORT, write_project
 from .table import Row, key_of, outcome_of, write
 from .terminal import Run
@@ -32,7 +32,8 @@ class Table:
         if _TABLE is None:
             return
         order = [key_of(cell.phase, cell.fault, cell.where) for cell in cells()]
-        order += [key_of(ROUND, DAEMON_STOPPED, "own"), *(key_of(*one, "foreign") for one in WRITINGS)]
+        order += [key_of(ROUND, fault, "own") for fault in (DAEMON_STOPPED, ONE_DAEMON)]
+        order += [key_of(ROUND, ONE_TOPIC, "foreign"), *(key_of(*one, "foreign") for one in WRITINGS)]
         with lock_folder(Path(_TABLE).parent):
             write(Path(_TABLE), Row(phase=phase, fault=fault, where=where, outcome=outcome, seconds=seconds), order)
 

@@ -112,6 +112,12 @@ def hang_up(scene: Scene) -> None:
     os.killpg(scene.run.process.pid, signal.SIGHUP)
 
 
+def remove_cache(scene: Scene) -> None:
+    """Remove what a next run would find the brokers by, as a CI runner does with its cache, and end the run."""
+    shutil.rmtree(scene.ground.cache / "runs")
+    scene.run.process.kill()
+
+
 def delete_topic(scene: Scene) -> None:
     on_a_loop(_delete_topics(_foreign(scene).bootstrap_servers))
 
@@ -146,6 +152,7 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
     "SIGTERM": terminate,
     "SIGHUP": hang_up,
     "out of memory": starve,
+    "cache folder removed, SIGKILL": remove_cache,
     "topic deleted": delete_topic,
     "leaders moved": move_leaders,
     "quota set": set_quota,

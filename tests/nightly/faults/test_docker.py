@@ -1,4 +1,4 @@
-"""The Docker daemon stops under load: an engine of the test's own, beside the one that has the image."""
+"""Docker daemons that stop under load, or that have the brokers of two jobs at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ import pytest
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import connection, image_of
 from pytest_kafkaperf.clusters.docker.container import sweep
+from pytest_kafkaperf.clusters.local import distribution
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support.ground import Ground
 
-from .cells import DAEMON_STOPPED, FAILED, ROUND
+from .cells import DAEMON_STOPPED, FAILED, ONE_DAEMON, PASSED, ROUND
 from .conftest import Table
-from .project import LIMITS, PACED, reason_in, verdict_in, write_project
+from .project import LIMITS, PACED, SHORT, reason_in, verdict_in, write_project
 from .table import outcome_of
 from .terminal import Run
 
@@ -116,3 +117,24 @@ def test_a_daemon_that_stops_ends_the_run_with_the_reason(
             sweep(client, ground.cache / "runs")
         assert ground.settled() == []
     table.add(ROUND, DAEMON_STOPPED, "own", outcome_of(status, "INVALID", reason), seconds)
+
+
+def test_a_job_leaves_the_live_brokers_of_another_job_alone(
+    kafka: distribution.Distribution, ground: Ground, tmp_path: Path, table: Table
+) -> None:
+    """Jobs in containers have the same host name and folders, and caches of their own."""
+    other = Ground.make(tmp_path / "other", kafka, ground.servers)
+    write_project(tmp_path / "project", PACED, LIMITS)
+    write_project(tmp_path / "second", SHORT, LIMITS)
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(Run(tmp_path / "project", ground, "--kafka-cluster=docker", holds={"load"}))
+        first.await_gate("load")
+        began_s = time.monotonic()
+        second = stack.enter_context(Run(tmp_path / "second", other, "--kafka-cluster=docker"))
+        assert second.end(within_s=_END_TIMEOUT_S) == PASSED, second.shown
+        first.open_gate("load")
+        assert first.end(within_s=_END_TIMEOUT_S) == PASSED, first.shown
+        seconds = time.monotonic() - began_s
+
+    assert [*ground.settled(), *other.settled()] == []
+    table.add(ROUND, ONE_DAEMON, "own", "PASSED: both", seconds)
