@@ -39,6 +39,7 @@ from pytest_kafkaperf.scenario.scenario import Scenario
 DURATION = "30 min"
 RATE = 2000
 PARTITIONS = 6
+BROKERS = 3
 TOPIC = "endurance"
 FLAT_RATIO = 1.1
 """The ratio above which memory counts as growing."""
@@ -82,11 +83,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--duration", default=DURATION, help=f"duration of the load (default: {DURATION})")
     parser.add_argument("--rate", type=int, default=RATE, help=f"records a second (default: {RATE})")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help=f"of the topic (default: {PARTITIONS})")
+    parser.add_argument("--brokers", type=int, default=BROKERS, help=f"and replicas (default: {BROKERS})")
     options = parser.parse_args()
     duration_s = parse(options.duration, Unit.SECONDS)
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
-    with provision(ClusterSpec(brokers=3, heap="400m"), target="local") as cluster:
-        shape = Scenario.of({"partitions": PARTITIONS, "replication_factor": 3})
+    with provision(ClusterSpec(brokers=options.brokers, heap="400m"), target="local") as cluster:
+        shape = Scenario.of({"partitions": options.partitions, "replication_factor": options.brokers})
         Admin(cluster.bootstrap_servers, cluster.access).create_topic(TOPIC, shape)
         apart_ns = _clocks_apart_ns()
         with (
@@ -96,7 +99,7 @@ def main() -> int:
         ):
             (one,) = _run(Path(folder), cluster.bootstrap_servers, rate=options.rate, duration_s=duration_s)
         apart_ns = _clocks_apart_ns() - apart_ns
-        first, last = asyncio.run(_read(cluster.bootstrap_servers, duration_s * READ_RATIO))
+        first, last = asyncio.run(_read(cluster.bootstrap_servers, options.partitions, duration_s * READ_RATIO))
     held = [
         *(_show_memory("pytest", samples) for samples in ours.samples.values()),
         *(_show_memory("worker", samples) for samples in workers.samples.values()),
@@ -128,13 +131,13 @@ def _clocks_apart_ns() -> int:
     return statistics.median_low(time.time_ns() - time.monotonic_ns() for _ in range(1001))
 
 
-async def _read(servers: str, seconds: float) -> tuple[list[Sent], list[Sent]]:
+async def _read(servers: str, partitions: int, seconds: float) -> tuple[list[Sent], list[Sent]]:
     """Read the records that were sent in the first seconds of the window, and in its last."""
     async with asyncio.timeout(_READ_TIMEOUT_S):
         consumer = AIOKafkaConsumer(bootstrap_servers=servers)
         await consumer.start()
         try:
-            places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+            places = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
             consumer.assign(places)
             begun = await consumer.beginning_offsets(places)
             ended = await consumer.end_offsets(places)
