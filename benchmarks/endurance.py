@@ -44,6 +44,7 @@ TOPIC = "endurance"
 FLAT_RATIO = 1.1
 """The ratio above which memory counts as growing."""
 DRIFT_S = 0.001
+LEAST_S = 200
 READ_RATIO = 1 / 30
 """The share of the run that is read at its beginning and at its end."""
 TENTHS = 10
@@ -55,7 +56,11 @@ _SPARE_S = 120
 _READ_TIMEOUT_S = 300
 
 _TEST = """
+import secrets
+
 import pytest
+
+secrets.randbits = lambda _: 0  # no nonce in the tags: the topic has no other writer, and the benchmark reads them
 
 @pytest.mark.kafka_scenario(
     topic={topic!r}, rate={rate}, record_size=200, duration={duration}, warmup="5 s", rounds=1,
@@ -87,6 +92,8 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, default=BROKERS, help=f"and replicas (default: {BROKERS})")
     options = parser.parse_args()
     duration_s = parse(options.duration, Unit.SECONDS)
+    if duration_s < LEAST_S:
+        sys.exit(f"--duration={options.duration} is too short: use at least {LEAST_S} s, for the records of its ends")
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     with provision(ClusterSpec(brokers=options.brokers, heap="400m"), target="local") as cluster:
         shape = Scenario.of({"partitions": options.partitions, "replication_factor": options.brokers})
