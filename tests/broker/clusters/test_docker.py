@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf.clusters.docker.client import image_of
@@ -89,6 +92,16 @@ class TestWithDocker:
         assert "exited with status 1; the end of its log:" in text
         assert "num.io.threads" in text
         assert labelled(runs) == []
+
+    def test_only_our_own_containers_do_without_the_reaper(self, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A user's containers of testcontainers, in the same run, keep the reaper or the error that it is missing."""
+        monkeypatch.setattr(testcontainers_config, "ryuk_disabled", False)
+        monkeypatch.setattr(testcontainers_config, "ryuk_image", "localhost:1/no-such-reaper:1")
+        with provision(ClusterSpec(heap="300m"), target="docker"):
+            assert len(labelled(runs)) == 2
+            with pytest.raises(APIError, match="localhost:1"), DockerContainer(image_of(ClusterSpec()), command="true"):
+                pass
+        assert testcontainers_config.ryuk_disabled is False
 
     def test_a_container_that_dies_is_told(self, runs: Path) -> None:
         """Its round is INVALID, and the reason says why."""
