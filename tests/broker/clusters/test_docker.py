@@ -58,7 +58,7 @@ class TestWithDocker:
         with provision(spec, target="docker") as cluster:
             assert (cluster.provider, cluster.version) == ("docker", DEFAULT_VERSION)
             assert {
-                "image": f"apache/kafka:{DEFAULT_VERSION}",
+                "image": image_of(ClusterSpec()),
                 "heap": "300m",
                 "config.num.io.threads": "4",
             }.items() <= (dict(cluster.facts).items())
@@ -88,7 +88,7 @@ class TestWithDocker:
         with pytest.raises(ClusterError) as raised, provision(spec, target="docker"):
             pass
         text = str(raised.value)
-        assert text.startswith(f"apache/kafka:{DEFAULT_VERSION} did not start: broker 1 (container ")
+        assert text.startswith(f"{image_of(ClusterSpec())} did not start: broker 1 (container ")
         assert "exited with status 1; the end of its log:" in text
         assert "num.io.threads" in text
         assert labelled(runs) == []

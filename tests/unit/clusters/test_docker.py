@@ -28,8 +28,11 @@ from pytest_kafkaperf.core.errors import ClusterError
         ({"image": "apache/kafka@sha256:00ff"}, "apache/kafka@sha256:00ff"),
     ],
 )
-def test_the_version_is_the_tag_of_an_image_that_has_none(fields: dict[str, Any], image: str) -> None:
+def test_the_version_is_the_tag_of_an_image_that_has_none(
+    fields: dict[str, Any], image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A tag that somebody wrote is what they want."""
+    monkeypatch.setattr(testcontainers_config, "hub_image_name_prefix", "")
     assert image_of(ClusterSpec.of(fields)) == image
 
 
