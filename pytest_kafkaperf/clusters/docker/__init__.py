@@ -1,7 +1,9 @@
 """The provider `docker`: brokers in containers on a network of their own, started with testcontainers.
 
 Images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`: both read broker properties from variables `KAFKA_*`.
-Ports are published on loopback only, so that other machines cannot reach a test broker.
+Ports are published on loopback only, so that other machines cannot reach a test broker. If the daemon is on another
+machine (`DOCKER_HOST`), they are published on all its addresses, and brokers advertise the one that testcontainers
+uses.
 
 What a killed session leaves is removed by testcontainers' reaper if its image is available, and always by the next
 session with the same cache folder: a label names the run folder, and its lock shows whether the session is alive.
@@ -38,23 +40,25 @@ from pytest_kafkaperf.clusters.brokers.config import (
 from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import (
+    LOOPBACK,
     connection,
     get_image,
+    host_of,
     image_of,
     is_confluent,
     variable,
     version_of,
 )
 from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labelled, labels_of, remove, sweep
-from pytest_kafkaperf.clusters.docker.daemon import FAILURES
+from pytest_kafkaperf.clusters.docker.daemon import FAILURES, look
 from pytest_kafkaperf.clusters.local import free_ports, java
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.core.errors import warn
 from pytest_kafkaperf.core.signals import without_interrupt
 
-_LOOPBACK = "127.0.0.1"
 _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Ports inside the container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
@@ -76,9 +80,9 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     """
     image = image_of(spec)
     runs = cache_folder() / "runs"
-    security = Security.make(spec.security, [_LOOPBACK, "localhost"])
     with connection() as docker, run_folder(runs) as folder, ExitStack() as stack:
-        client = docker.client
+        client, host = docker.client, host_of(docker)
+        security = Security.make(spec.security, [host] if host != LOOPBACK else [LOOPBACK, "localhost"])
         sweep(client, runs)
         confluent = is_confluent(get_image(client, image))
         _start_reaper(client)
@@ -89,6 +93,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             confluent=confluent,
             security=security,
             docker=docker,
+            host=host,
             network=stack.enter_context(_network(docker, folder.name, labels)),
             agent=jmx_exporter.jar(cache_folder()) if spec.jmx else None,
             labels=labels,
@@ -96,6 +101,12 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         cluster = stack.enter_context(launched(layout.plan, what=image, security=security))
         facts = {**_facts(client, image, labels[LABEL]), **facts_of(spec), **not_applied(spec, "log_dirs")}
         version = "unknown" if confluent else version_of(image)
+        if host != LOOPBACK:
+            facts["host"] = host
+            warn(
+                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all figures include the "
+                "network to it"
+            )
         yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))
 
 
@@ -128,7 +139,7 @@ class _Parts:
     """The parts of a broker's container besides its image, as docker-py takes them."""
 
     environment: dict[str, str]
-    ports: dict[str, tuple[str, int]]
+    ports: dict[str, tuple[str, int] | int]
     files: dict[str, bytes | Path] = field(default_factory=dict)
     """By path in the container."""
 
@@ -142,6 +153,8 @@ class _Layout:
     confluent: bool
     security: Security
     docker: DockerClient
+    host: str
+    """The address at which published ports are reached."""
     network: str
     agent: Path | None
     """The JMX exporter's jar; None: no exporter."""
@@ -149,14 +162,29 @@ class _Layout:
 
     def plan(self) -> BrokerPlan:
         """Configure the brokers, on ports that are free now."""
-        nodes = [_node(number, port) for number, port in enumerate(free_ports(self.spec.brokers), 1)]
+        ports = free_ports(self.spec.brokers)  # on another machine, too, they are hardly ever taken
+        nodes = [self._node(number, port) for number, port in enumerate(ports, 1)]
         cluster_id = new_uuid()
         return BrokerPlan(
             servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
-            shared_probes={"machine": [MachineProbe()]},
+            shared_probes={"machine": [MachineProbe()]} if self.host == LOOPBACK else {},
         )
+
+    def _node(self, number: int, port: int) -> Node:
+        inside = {listener: f"{_alias(number)}:{inner}" for listener, inner in _PORTS.items()}
+        return Node(
+            id=number,
+            bound={listener: f"0.0.0.0:{inner}" for listener, inner in _PORTS.items()},
+            advertised={**inside, CLIENT: self._reached(port)},
+        )
+
+    def _reached(self, port: int) -> str:
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
+    def _published(self, port: int) -> tuple[str, int] | int:
+        return (LOOPBACK, port) if self.host == LOOPBACK else port
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
         properties = broker_properties(
@@ -174,13 +202,22 @@ class _Layout:
         variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
         parts = _Parts(
             environment=variables,
-            ports={f"{_PORTS[CLIENT]}/tcp": (_LOOPBACK, int(node.advertised[CLIENT].rpartition(":")[2]))},
+            ports={f"{_PORTS[CLIENT]}/tcp": self._published(int(node.advertised[CLIENT].rpartition(":")[2]))},
         )
-        url = None if self.agent is None else _add_agent(parts, self.agent)
+        url = None if self.agent is None else self._add_agent(parts, self.agent)
         if self.security.keystore is not None:
             parts.files[_KEYSTORE] = self.security.keystore.encode("ascii")
         create = functools.partial(self._create, _alias(node.id), parts)
         return Container(node.id, create, exporter_url=url, redact=self.security.redact)
+
+    def _add_agent(self, parts: _Parts, jar: Path) -> str:
+        """Add the JMX exporter to a broker's container and return its URL."""
+        (port,) = free_ports(1)
+        parts.files[_AGENT_JAR] = jar
+        parts.files[_AGENT_CONFIG] = jmx_exporter.configuration().encode("ascii")
+        parts.environment["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container
+        parts.ports[f"{_AGENT_PORT}/tcp"] = self._published(port)
+        return jmx_exporter.url(self._reached(port))
 
     def _create(self, alias: str, parts: _Parts) -> Any:
         """Create a container. Unlike testcontainers' own `DockerContainer`, it needs no reaper."""
@@ -197,25 +234,6 @@ class _Layout:
         for path, content in parts.files.items():
             container.put_archive("/", build_transfer_tar(content, path))
         return container
-
-
-def _add_agent(parts: _Parts, jar: Path) -> str:
-    """Add the JMX exporter to a broker's container and return its URL."""
-    (port,) = free_ports(1)
-    parts.files[_AGENT_JAR] = jar
-    parts.files[_AGENT_CONFIG] = jmx_exporter.configuration().encode("ascii")
-    parts.environment["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container; published on loopback
-    parts.ports[f"{_AGENT_PORT}/tcp"] = (_LOOPBACK, port)
-    return jmx_exporter.url(port)
-
-
-def _node(number: int, port: int) -> Node:
-    inside = {listener: f"{_alias(number)}:{inner}" for listener, inner in _PORTS.items()}
-    return Node(
-        id=number,
-        bound={listener: f"0.0.0.0:{inner}" for listener, inner in _PORTS.items()},
-        advertised={**inside, CLIENT: f"{_LOOPBACK}:{port}"},
-    )
 
 
 def _alias(number: int) -> str:

@@ -20,13 +20,15 @@ from pytest_kafkaperf.core.errors import ClusterError
 _REQUEST_TIMEOUT_S = 60
 """Timeout of one request to the daemon."""
 
+LOOPBACK = "127.0.0.1"
+
 
 @contextmanager
 def connection() -> Iterator[DockerClient]:
     """Connect to the daemon; docker-py's client is the attribute `client`.
 
     Raises:
-        ClusterError: there is no daemon, it is on another machine, or a request failed.
+        ClusterError: there is no daemon, or a request failed.
 
     """
     address, reason = look()
@@ -41,6 +43,12 @@ def connection() -> Iterator[DockerClient]:
             yield docker
     except FAILURES as error:
         raise ClusterError(f"the Docker daemon at {address} failed: {reason_of(error)}") from None
+
+
+def host_of(docker: DockerClient) -> str:
+    """Return the address at which ports are reached that the daemon publishes; `LOOPBACK` if it is on this machine."""
+    host = docker.host()
+    return LOOPBACK if host in ("localhost", LOOPBACK, "::1") else host
 
 
 def reason_of(error: BaseException) -> str:

@@ -45,7 +45,7 @@ class Container:
         return
 
     def start(self) -> None:
-        """Start the container; its ports are published on loopback."""
+        """Start the container."""
         with self._reporting("started"):
             if self._created is None:
                 with without_interrupt():  # an interrupted request would leave an unknown container behind
