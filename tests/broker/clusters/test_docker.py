@@ -97,9 +97,11 @@ class TestWithDocker:
         """A user's containers of testcontainers, in the same run, keep the reaper or the error that it is missing."""
         monkeypatch.setattr(testcontainers_config, "ryuk_disabled", False)
         monkeypatch.setattr(testcontainers_config, "ryuk_image", "localhost:1/no-such-reaper:1")
-        with provision(ClusterSpec(heap="300m"), target="docker"):
+        image = image_of(ClusterSpec())
+        monkeypatch.setattr(testcontainers_config, "hub_image_name_prefix", "")  # the image's name has it
+        with provision(ClusterSpec(image=image, heap="300m"), target="docker"):
             assert len(labelled(runs)) == 2
-            with pytest.raises(APIError, match="localhost:1"), DockerContainer(image_of(ClusterSpec()), command="true"):
+            with pytest.raises(APIError, match="localhost:1"), DockerContainer(image, command="true"):
                 pass
         assert testcontainers_config.ryuk_disabled is False
 

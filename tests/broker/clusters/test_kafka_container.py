@@ -17,8 +17,8 @@ _CONFLUENT = "/etc/confluent/docker"
 def test_load_runs_on_a_container_of_testcontainers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A project that has such a fixture needs no second cluster; the container is read as those of the plugin are."""
     monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)  # its image may be missing
-    monkeypatch.setattr(testcontainers_config, "hub_image_name_prefix", "")
     image = image_of(ClusterSpec())
+    monkeypatch.setattr(testcontainers_config, "hub_image_name_prefix", "")  # the image's name has it
     container = KafkaContainer(image).with_kwargs(user="root")
     container.kraft_enabled = True  # `with_kraft` expects a version of Confluent
     # The container's command runs the scripts of Confluent's images, which `apache/kafka` does not have.
