@@ -7,9 +7,12 @@ import os
 
 import pytest
 from hypothesis import Phase, settings
+from testcontainers.core.config import testcontainers_config
 
+from pytest_kafkaperf.clusters.docker.client import image_of, is_pulled
 from pytest_kafkaperf.clusters.docker.daemon import look
 from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 
 # The same examples in every run, fewer of them while somebody waits, and no folder left behind.
@@ -21,6 +24,9 @@ settings.register_profile(
 )
 settings.load_profile("kafkaperf")
 
+_STAND_IN_PREFIX = "localhost/kafkaperf-stand-in/"
+"""Prefix of the names of images that `.ci/docker` builds."""
+
 
 def pytest_configure() -> None:
     """Have brokers start with the quick compiler alone: they take 40 % less CPU, and no test needs their full speed."""
@@ -28,7 +34,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need Docker where there is none, and say why."""
+    """Skip tests that need Docker where there is none, and say why; let them use the stand-in image where it is."""
     in_need = [item for item in items if item.get_closest_marker("docker")]
     if not in_need:
         return
@@ -36,6 +42,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason is not None:
         for item in in_need:
             item.add_marker(pytest.mark.skip(reason=f"no Docker daemon at {address}: {reason}"))
+    elif not is_pulled(image_of(ClusterSpec())) and is_pulled(_STAND_IN_PREFIX + image_of(ClusterSpec())):
+        os.environ["TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX"] = _STAND_IN_PREFIX
+        testcontainers_config.hub_image_name_prefix = _STAND_IN_PREFIX
 
 
 def pytest_collection_finish() -> None:

@@ -161,6 +161,8 @@ class Cluster:
     Kafka's defaults; `not applied` for fields of the spec that the provider ignores."""
     metrics_urls: tuple[str, ...] = field(default=(), repr=False)
     """URLs of the JMX exporters of an external cluster; they may contain a password."""
+    containers: tuple[Any, ...] = field(default=(), repr=False)
+    """The brokers' containers, as docker-py objects, if a fixture started them: for their CPU, memory and network."""
     fleet: Fleet | None = field(default=None, repr=False, compare=False)
     """The brokers; None if the session did not start them."""
 
@@ -192,9 +194,12 @@ class Cluster:
         """Return the probes of the brokers that run now, by broker."""
         if self.fleet is not None:
             return self.fleet.probes()
-        from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe  # noqa: PLC0415 - psutil: not on import
+        from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe  # noqa: PLC0415 - psutil
 
-        return {urlsplit(url).netloc.rpartition("@")[2]: [ExporterProbe(url)] for url in self.metrics_urls}
+        probes: dict[str | int, Sequence[Probe]] = {
+            urlsplit(url).netloc.rpartition("@")[2]: [ExporterProbe(url)] for url in self.metrics_urls
+        }
+        return probes | {number: [ContainerProbe(each)] for number, each in enumerate(self.containers, 1)}
 
     def check(self) -> None:
         """Raise `ClusterLostError` with the reason if a broker of this session has ended; cheap."""
@@ -271,8 +276,9 @@ def as_cluster(given: object) -> Cluster:
     """Convert what the user's `kafka_cluster` fixture returned.
 
     Args:
-        given: a `Cluster`, the text `HOST:PORT`, or an object with `bootstrap_servers` and optionally `client_config`,
-            `brokers` and `version`.
+        given: a `Cluster`, the text `HOST:PORT`, a started `KafkaContainer` of testcontainers or another object with
+            `get_bootstrap_server()`, or an object with `bootstrap_servers`; objects may have `client_config`, `brokers`
+            and `version`.
 
     Raises:
         UsageError: `given` is none of these.
@@ -280,14 +286,33 @@ def as_cluster(given: object) -> Cluster:
     """
     if isinstance(given, Cluster):
         return given
+    extra = {name: getattr(given, name) for name in _OPTIONAL_ATTRIBUTES if hasattr(given, name)}
     servers = given if isinstance(given, str) else getattr(given, "bootstrap_servers", None)
+    if servers is None and not isinstance(given, type) and hasattr(given, "get_bootstrap_server"):
+        servers, found = _of_container(given)
+        extra |= found
     if isinstance(servers, list | tuple):
         servers = ",".join(map(str, servers))
     if not isinstance(servers, str):
         raise UsageError(
             f"the kafka_cluster fixture returned {type(given).__name__}; return a pytest_kafkaperf.Cluster, the text "
-            "'HOST:PORT', or an object with 'bootstrap_servers'"
+            "'HOST:PORT', a started KafkaContainer of testcontainers or another object with 'get_bootstrap_server()', "
+            "or an object with 'bootstrap_servers'"
         )
     parse_target(servers)
-    extra = {name: getattr(given, name) for name in _OPTIONAL_ATTRIBUTES if hasattr(given, name)}
     return Cluster(bootstrap_servers=servers, **extra)
+
+
+def _of_container(given: Any) -> tuple[object, dict[str, Any]]:
+    """Return the servers of an object such as testcontainers' `KafkaContainer`, and fields of a `Cluster`."""
+    try:
+        # First, because it fails at once if the container was not started; the other method waits for two minutes.
+        containers = (given.get_wrapped_container(),) if hasattr(given, "get_wrapped_container") else ()
+        servers = given.get_bootstrap_server()
+    except Exception as error:  # noqa: BLE001 - Docker's, testcontainers' or the user's own
+        raise UsageError(
+            f"the kafka_cluster fixture returned a {type(given).__name__} that has no bootstrap server: {error}; "
+            "return a started one: 'with KafkaContainer() as container: yield container'"
+        ) from None
+    image = getattr(given, "image", None)
+    return servers, {"containers": containers, "facts": {} if image is None else {"image": str(image)}}

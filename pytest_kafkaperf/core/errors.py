@@ -17,6 +17,7 @@ Every message says what was given, what is valid and what to do.
 from __future__ import annotations
 
 import difflib
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,6 +54,13 @@ class ClusterLostError(ClusterError):
 
 class LoadError(KafkaPerfError):
     """Round of load that failed before its end."""
+
+
+def warn(text: str) -> None:
+    """Show a warning in pytest's summary; with `-W error`, too, it must not replace the exception that is raised."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn(text, stacklevel=2)
 
 
 def shortened(text: str, characters: int) -> str:

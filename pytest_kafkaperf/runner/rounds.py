@@ -12,7 +12,6 @@ import dataclasses
 import datetime
 import functools
 import secrets
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, group_names, run_name
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.errors import ClusterError, warn
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.aiokafka_hooks import check_aiokafka
 from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, cores, shares
@@ -196,7 +195,7 @@ class Side:
             unended = context.abort_transactions(hasty=hasty) if assignments else None
             left_behind = context.delete_topic(hasty=hasty)
             if report is None and unended is not None:
-                _warn(unended)  # there is no round to add it to
+                warn(unended)  # there is no round to add it to
         self.broken = report.broken
         measured = _with_warning(fold(report, scenario), left_behind)
         return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))
@@ -301,13 +300,6 @@ def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
     bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
-
-
-def _warn(text: str) -> None:
-    """Show a warning in pytest's summary; with `-W error`, too, it must not replace the exception that is raised."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.warn(text, stacklevel=2)
 
 
 def _with_warning(measured: Round, text: str | None) -> Round:

@@ -1,7 +1,9 @@
 """The provider `docker`: brokers in containers on a network of their own, started with testcontainers.
 
 Images are `apache/kafka` (KIP-975) and `confluentinc/cp-kafka`: both read broker properties from variables `KAFKA_*`.
-Ports are published on loopback only, so that other machines cannot reach a test broker.
+Ports are published on loopback only, so that other machines cannot reach a test broker. If the daemon is on another
+machine (`DOCKER_HOST`), they are published on all its addresses, and brokers advertise the one that testcontainers
+uses.
 
 What a killed session leaves is removed by testcontainers' reaper if its image is available, and always by the next
 session with the same cache folder: a label names the run folder, and its lock shows whether the session is alive.
@@ -11,9 +13,10 @@ Sessions with another cache folder remove it after its latest end, which is anot
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,8 +24,9 @@ from typing import Any
 import javaproperties
 from docker.errors import ImageNotFound
 from testcontainers.core.config import testcontainers_config
-from testcontainers.core.container import DockerContainer
-from testcontainers.core.network import Network
+from testcontainers.core.container import Reaper
+from testcontainers.core.docker_client import DockerClient
+from testcontainers.core.transferable import build_transfer_tar
 
 from pytest_kafkaperf.clusters.brokers.config import (
     CLIENT,
@@ -36,24 +40,25 @@ from pytest_kafkaperf.clusters.brokers.config import (
 from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import (
-    REQUEST_TIMEOUT_S,
+    LOOPBACK,
     connection,
     get_image,
+    host_of,
     image_of,
     is_confluent,
     variable,
     version_of,
 )
 from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labelled, labels_of, remove, sweep
-from pytest_kafkaperf.clusters.docker.daemon import FAILURES
+from pytest_kafkaperf.clusters.docker.daemon import FAILURES, look
 from pytest_kafkaperf.clusters.local import free_ports, java
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.core.errors import warn
 from pytest_kafkaperf.core.signals import without_interrupt
 
-_LOOPBACK = "127.0.0.1"
 _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Ports inside the container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
@@ -75,53 +80,68 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
     """
     image = image_of(spec)
     runs = cache_folder() / "runs"
-    security = Security.make(spec.security, [_LOOPBACK, "localhost"])
-    with connection() as client, run_folder(runs) as folder, ExitStack() as stack:
+    with connection() as docker, run_folder(runs) as folder, ExitStack() as stack:
+        client, host = docker.client, host_of(docker)
+        security = Security.make(spec.security, [host] if host != LOOPBACK else [LOOPBACK, "localhost"])
         sweep(client, runs)
         confluent = is_confluent(get_image(client, image))
-        _disable_missing_reaper(client)
+        _start_reaper(client)
         labels = labels_of(folder)
-        network = stack.enter_context(_network(client, labels))
         layout = _Layout(
             spec=spec,
             image=image,
             confluent=confluent,
             security=security,
-            network=network,
+            docker=docker,
+            host=host,
+            network=stack.enter_context(_network(docker, folder.name, labels)),
             agent=jmx_exporter.jar(cache_folder()) if spec.jmx else None,
             labels=labels,
         )
         cluster = stack.enter_context(launched(layout.plan, what=image, security=security))
         facts = {**_facts(client, image, labels[LABEL]), **facts_of(spec), **not_applied(spec, "log_dirs")}
         version = "unknown" if confluent else version_of(image)
+        if host != LOOPBACK:
+            facts["host"] = host
+            warn(
+                f"the brokers run on {host}, the machine of the Docker daemon at {look()[0]}: all figures include the "
+                "network to it"
+            )
         yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))
 
 
-def _disable_missing_reaper(client: Any) -> None:
-    """Disable testcontainers' reaper Ryuk, which cleans up after killed sessions, if its image is missing.
+def _start_reaper(client: Any) -> None:
+    """Start testcontainers' reaper Ryuk, which cleans up after killed sessions, unless it is disabled or missing.
 
-    Testcontainers would fail otherwise.
+    The settings stay as they are: the user's own containers follow them, too.
     """
-    if testcontainers_config.ryuk_disabled:
-        return
-    try:
-        client.images.get(testcontainers_config.ryuk_image)
-    except ImageNotFound:
-        testcontainers_config.ryuk_disabled = True
+    if not testcontainers_config.ryuk_disabled:
+        with contextlib.suppress(ImageNotFound):
+            client.images.get(testcontainers_config.ryuk_image)
+            Reaper.get_instance()
 
 
 @contextmanager
-def _network(client: Any, labels: Mapping[str, str]) -> Iterator[Network]:
+def _network(docker: DockerClient, name: str, labels: Mapping[str, str]) -> Iterator[str]:
     """Create a network; afterwards remove it and all containers with its label, even if their start was interrupted."""
-    network = Network(docker_network_kw={"labels": dict(labels)})
     try:
         with without_interrupt():
-            network.create()
-        yield network
+            docker.client_networks_create(name, {"labels": dict(labels)})
+        yield name
     finally:
         with without_interrupt():
-            for resource in labelled(client, f"{LABEL}={labels[LABEL]}"):
+            for resource in labelled(docker.client, f"{LABEL}={labels[LABEL]}"):
                 remove(resource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The parts of a broker's container besides its image, as docker-py takes them."""
+
+    environment: dict[str, str]
+    ports: dict[str, tuple[str, int] | int]
+    files: dict[str, bytes | Path] = field(default_factory=dict)
+    """By path in the container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,21 +152,39 @@ class _Layout:
     image: str
     confluent: bool
     security: Security
-    network: Network
+    docker: DockerClient
+    host: str
+    """The address at which published ports are reached."""
+    network: str
     agent: Path | None
     """The JMX exporter's jar; None: no exporter."""
     labels: Mapping[str, str]
 
     def plan(self) -> BrokerPlan:
         """Configure the brokers, on ports that are free now."""
-        nodes = [_node(number, port) for number, port in enumerate(free_ports(self.spec.brokers), 1)]
+        ports = free_ports(self.spec.brokers)  # on another machine, too, they are hardly ever taken
+        nodes = [self._node(number, port) for number, port in enumerate(ports, 1)]
         cluster_id = new_uuid()
         return BrokerPlan(
             servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
-            shared_probes={"machine": [MachineProbe()]},
+            shared_probes={"machine": [MachineProbe()]} if self.host == LOOPBACK else {},
         )
+
+    def _node(self, number: int, port: int) -> Node:
+        inside = {listener: f"{_alias(number)}:{inner}" for listener, inner in _PORTS.items()}
+        return Node(
+            id=number,
+            bound={listener: f"0.0.0.0:{inner}" for listener, inner in _PORTS.items()},
+            advertised={**inside, CLIENT: self._reached(port)},
+        )
+
+    def _reached(self, port: int) -> str:
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
+    def _published(self, port: int) -> tuple[str, int] | int:
+        return (LOOPBACK, port) if self.host == LOOPBACK else port
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
         properties = broker_properties(
@@ -162,36 +200,40 @@ class _Layout:
             for name, value in properties.items()
         }
         variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
-        container = DockerContainer(self.image, docker_client_kw={"timeout": REQUEST_TIMEOUT_S})
-        url = None if self.agent is None else _add_agent(container, self.agent)
-        container.with_network(self.network).with_network_aliases(_alias(node.id))
-        container.with_envs(**variables).with_kwargs(labels=dict(self.labels), hostname=_alias(node.id))
-        container.ports[f"{_PORTS[CLIENT]}/tcp"] = (  # type: ignore[assignment] # what docker-py takes
-            _LOOPBACK,
-            int(node.advertised[CLIENT].rpartition(":")[2]),
+        parts = _Parts(
+            environment=variables,
+            ports={f"{_PORTS[CLIENT]}/tcp": self._published(int(node.advertised[CLIENT].rpartition(":")[2]))},
         )
+        url = None if self.agent is None else self._add_agent(parts, self.agent)
         if self.security.keystore is not None:
-            container.with_copy_into_container(self.security.keystore.encode("ascii"), _KEYSTORE)
-        return Container(node.id, container, exporter_url=url, redact=self.security.redact)
+            parts.files[_KEYSTORE] = self.security.keystore.encode("ascii")
+        create = functools.partial(self._create, _alias(node.id), parts)
+        return Container(node.id, create, exporter_url=url, redact=self.security.redact)
 
+    def _add_agent(self, parts: _Parts, jar: Path) -> str:
+        """Add the JMX exporter to a broker's container and return its URL."""
+        (port,) = free_ports(1)
+        parts.files[_AGENT_JAR] = jar
+        parts.files[_AGENT_CONFIG] = jmx_exporter.configuration().encode("ascii")
+        parts.environment["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container
+        parts.ports[f"{_AGENT_PORT}/tcp"] = self._published(port)
+        return jmx_exporter.url(self._reached(port))
 
-def _add_agent(container: DockerContainer, jar: Path) -> str:
-    """Add the JMX exporter to a broker's container and return its URL."""
-    (port,) = free_ports(1)
-    container.with_copy_into_container(jar, _AGENT_JAR)
-    container.with_copy_into_container(jmx_exporter.configuration().encode("ascii"), _AGENT_CONFIG)
-    container.with_env("KAFKA_OPTS", jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0"))  # noqa: S104 - inside the container; published on loopback
-    container.ports[f"{_AGENT_PORT}/tcp"] = (_LOOPBACK, port)  # type: ignore[assignment] # as above
-    return jmx_exporter.url(port)
-
-
-def _node(number: int, port: int) -> Node:
-    inside = {listener: f"{_alias(number)}:{inner}" for listener, inner in _PORTS.items()}
-    return Node(
-        id=number,
-        bound={listener: f"0.0.0.0:{inner}" for listener, inner in _PORTS.items()},
-        advertised={**inside, CLIENT: f"{_LOOPBACK}:{port}"},
-    )
+    def _create(self, alias: str, parts: _Parts) -> Any:
+        """Create a container. Unlike testcontainers' own `DockerContainer`, it needs no reaper."""
+        endpoint = self.docker.client.api.create_endpoint_config(aliases=[alias])
+        container = self.docker.create(
+            self.image,
+            environment=parts.environment,
+            ports=parts.ports,
+            labels=dict(self.labels),
+            hostname=alias,
+            network=self.network,
+            networking_config={self.network: endpoint},
+        )
+        for path, content in parts.files.items():
+            container.put_archive("/", build_transfer_tar(content, path))
+        return container
 
 
 def _alias(number: int) -> str:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from docker.errors import ImageNotFound
+from testcontainers.core.config import testcontainers_config
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf.clusters.docker.daemon import FAILURES, look
@@ -16,16 +17,18 @@ from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
 
-REQUEST_TIMEOUT_S = 60
+_REQUEST_TIMEOUT_S = 60
 """Timeout of one request to the daemon."""
+
+LOOPBACK = "127.0.0.1"
 
 
 @contextmanager
-def connection() -> Iterator[Any]:
-    """Connect to the daemon.
+def connection() -> Iterator[DockerClient]:
+    """Connect to the daemon; docker-py's client is the attribute `client`.
 
     Raises:
-        ClusterError: there is no daemon, it is on another machine, or a request failed.
+        ClusterError: there is no daemon, or a request failed.
 
     """
     address, reason = look()
@@ -35,10 +38,17 @@ def connection() -> Iterator[Any]:
             "or use --kafka-cluster=local, which needs no Docker"
         )
     try:
-        with closing(DockerClient(timeout=REQUEST_TIMEOUT_S).client) as client:
-            yield client
+        docker = DockerClient(timeout=_REQUEST_TIMEOUT_S)
+        with closing(docker.client):
+            yield docker
     except FAILURES as error:
         raise ClusterError(f"the Docker daemon at {address} failed: {reason_of(error)}") from None
+
+
+def host_of(docker: DockerClient) -> str:
+    """Return the address at which ports are reached that the daemon publishes; `LOOPBACK` if it is on this machine."""
+    host = docker.host()
+    return LOOPBACK if host in ("localhost", LOOPBACK, "::1") else host
 
 
 def reason_of(error: BaseException) -> str:
@@ -48,14 +58,22 @@ def reason_of(error: BaseException) -> str:
 
 _REPOSITORY = "apache/kafka"
 
+_REGISTRY = re.compile(r"([^/]*[.:][^/]*|localhost)/")
+"""The first part of an image's name if it is not on Docker Hub."""
+
 _CONFLUENT_LABEL = "io.confluent.docker"
 
 _PULL_TIMEOUT_S = 900
 
 
 def image_of(spec: ClusterSpec) -> str:
-    """Return the name of the spec's image; an image without tag or digest gets the Kafka version as its tag."""
+    """Return the name of the spec's image; an image without tag or digest gets the Kafka version as its tag.
+
+    Testcontainers' prefix applies to images of Docker Hub: `TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX`.
+    """
     image = spec.image or _REPOSITORY
+    if not _REGISTRY.match(image):
+        image = testcontainers_config.hub_image_name_prefix + image
     is_complete = "@" in image or ":" in image.rpartition("/")[2]
     return image if is_complete else f"{image}:{spec.version or DEFAULT_VERSION}"
 
@@ -69,8 +87,8 @@ def version_of(image: str) -> str:
 def is_pulled(image: str) -> bool:
     """Return True if the daemon has the image, or if there is no daemon, which is reported later."""
     try:
-        with connection() as client:
-            client.images.get(image)
+        with connection() as docker:
+            docker.client.images.get(image)
     except ImageNotFound:
         return False
     except (ClusterError, *FAILURES):

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docker.errors import APIError, NotFound
 
@@ -20,9 +20,6 @@ from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Exporter
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.signals import without_interrupt
 
-if TYPE_CHECKING:
-    from testcontainers.core.container import DockerContainer
-
 
 class Container:
     """A broker in a container; a stop keeps its data."""
@@ -30,16 +27,17 @@ class Container:
     def __init__(
         self,
         broker: int,
-        container: DockerContainer,
+        create: Callable[[], Any],
         *,
         exporter_url: str | None = None,
         redact: Callable[[str], str] = str,
     ) -> None:
         self._broker = broker
-        self._testcontainer = container
+        self._create = create
+        """Creates the container, as a docker-py object."""
+        self._created: Any = None
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
         self._redact = redact
-        self._started = False
 
     @property
     def pid(self) -> None:
@@ -47,14 +45,12 @@ class Container:
         return
 
     def start(self) -> None:
-        """Start the container; its ports are published on loopback."""
+        """Start the container."""
         with self._reporting("started"):
-            if self._started:
-                self._container.start()
-            else:
-                self._started = True
+            if self._created is None:
                 with without_interrupt():  # an interrupted request would leave an unknown container behind
-                    self._testcontainer.start()
+                    self._created = self._create()
+            self._container.start()
 
     def stop(self, *, kill: bool) -> None:
         """Stop or kill the container."""
@@ -79,9 +75,9 @@ class Container:
 
     def remove(self) -> None:
         """Kill the container and remove it with its data."""
-        if self._started:
-            with without_interrupt(), contextlib.suppress(NotFound):
-                self._testcontainer.stop()
+        if self._created is not None:
+            with without_interrupt():
+                remove(self._created)
 
     def check(self) -> None:
         """Look at the container's state, with one request to the daemon.
@@ -118,9 +114,9 @@ class Container:
 
     @property
     def _container(self) -> Any:
-        if not self._started:
+        if self._created is None:
             raise ClusterError(f"broker {self._broker} was never started")
-        return self._testcontainer.get_wrapped_container()
+        return self._created
 
     @contextmanager
     def _reporting(self, action: str) -> Iterator[None]:

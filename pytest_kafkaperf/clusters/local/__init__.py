@@ -189,7 +189,7 @@ def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:
     (port,) = free_ports(1)
     configuration = home / _AGENT
     configuration.write_text(jmx_exporter.configuration(), encoding="ascii")
-    return [jmx_exporter.option(jar, configuration, port)], jmx_exporter.url(port)
+    return [jmx_exporter.option(jar, configuration, port)], jmx_exporter.url(f"{_HOST}:{port}")
 
 
 def _nodes(brokers: int) -> list[Node]:

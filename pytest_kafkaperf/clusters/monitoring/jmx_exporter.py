@@ -86,9 +86,9 @@ def option(jar: Path | str, config_path: Path | str, port: int, *, host: str = "
     return f"-javaagent:{jar}={host}:{port}:{config_path}"
 
 
-def url(port: int) -> str:
-    """Return the URL on this machine of an agent with this configuration."""
-    return f"http://127.0.0.1:{port}/metrics?{'&'.join(f'name[]={name}' for name in _NAMES)}"
+def url(address: str) -> str:
+    """Return the URL of an agent with this configuration at `HOST:PORT`."""
+    return f"http://{address}/metrics?{'&'.join(f'name[]={name}' for name in _NAMES)}"
 
 
 def _install(path: Path) -> None:

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf.clusters.docker.client import image_of
@@ -55,7 +58,7 @@ class TestWithDocker:
         with provision(spec, target="docker") as cluster:
             assert (cluster.provider, cluster.version) == ("docker", DEFAULT_VERSION)
             assert {
-                "image": f"apache/kafka:{DEFAULT_VERSION}",
+                "image": image_of(ClusterSpec()),
                 "heap": "300m",
                 "config.num.io.threads": "4",
             }.items() <= (dict(cluster.facts).items())
@@ -85,10 +88,22 @@ class TestWithDocker:
         with pytest.raises(ClusterError) as raised, provision(spec, target="docker"):
             pass
         text = str(raised.value)
-        assert text.startswith(f"apache/kafka:{DEFAULT_VERSION} did not start: broker 1 (container ")
+        assert text.startswith(f"{image_of(ClusterSpec())} did not start: broker 1 (container ")
         assert "exited with status 1; the end of its log:" in text
         assert "num.io.threads" in text
         assert labelled(runs) == []
+
+    def test_only_our_own_containers_do_without_the_reaper(self, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A user's containers of testcontainers, in the same run, keep the reaper or the error that it is missing."""
+        monkeypatch.setattr(testcontainers_config, "ryuk_disabled", False)
+        monkeypatch.setattr(testcontainers_config, "ryuk_image", "localhost:1/no-such-reaper:1")
+        image = image_of(ClusterSpec())
+        monkeypatch.setattr(testcontainers_config, "hub_image_name_prefix", "")  # the image's name has it
+        with provision(ClusterSpec(image=image, heap="300m"), target="docker"):
+            assert len(labelled(runs)) == 2
+            with pytest.raises(APIError, match="localhost:1"), DockerContainer(image, command="true"):
+                pass
+        assert testcontainers_config.ryuk_disabled is False
 
     def test_a_container_that_dies_is_told(self, runs: Path) -> None:
         """Its round is INVALID, and the reason says why."""

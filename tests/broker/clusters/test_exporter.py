@@ -119,7 +119,7 @@ def _broker(version: str, agent: Path, folder: Path) -> Iterator[tuple[subproces
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             asyncio.run(_ready(f"127.0.0.1:{client}"))
-            yield process, f"127.0.0.1:{client}", jmx_exporter.url(metrics)
+            yield process, f"127.0.0.1:{client}", jmx_exporter.url(f"127.0.0.1:{metrics}")
         finally:
             process.kill()
 

@@ -113,8 +113,8 @@ def test_a_daemon_that_stops_ends_the_run_with_the_reason(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with engine.running():
-        with connection() as client, run_folder(ground.cache / "runs"):
-            sweep(client, ground.cache / "runs")
+        with connection() as docker, run_folder(ground.cache / "runs"):
+            sweep(docker.client, ground.cache / "runs")
         assert ground.settled() == []
     table.add(ROUND, DAEMON_STOPPED, "own", outcome_of(status, "INVALID", reason), seconds)
 

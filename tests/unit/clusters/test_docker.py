@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from testcontainers.core.config import testcontainers_config
 
 from pytest_kafkaperf.clusters.docker.client import image_of, variable, version_of
 from pytest_kafkaperf.clusters.docker.daemon import look
@@ -27,9 +28,29 @@ from pytest_kafkaperf.core.errors import ClusterError
         ({"image": "apache/kafka@sha256:00ff"}, "apache/kafka@sha256:00ff"),
     ],
 )
-def test_the_version_is_the_tag_of_an_image_that_has_none(fields: dict[str, Any], image: str) -> None:
+def test_the_version_is_the_tag_of_an_image_that_has_none(
+    fields: dict[str, Any], image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A tag that somebody wrote is what they want."""
+    monkeypatch.setattr(testcontainers_config, "hub_image_name_prefix", "")
     assert image_of(ClusterSpec.of(fields)) == image
+
+
+@pytest.mark.parametrize(
+    ("given", "image"),
+    [
+        (None, f"mirror.example/hub/apache/kafka:{DEFAULT_VERSION}"),
+        ("confluentinc/cp-kafka:8.0.0", "mirror.example/hub/confluentinc/cp-kafka:8.0.0"),
+        ("other.example/kafka:4.1.0", "other.example/kafka:4.1.0"),
+        ("localhost/kafka:4.1.0", "localhost/kafka:4.1.0"),
+    ],
+)
+def test_testcontainers_prefix_applies_to_images_of_docker_hub(
+    given: str | None, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Companies mirror Docker Hub, and the variable already names the mirror for other containers."""
+    monkeypatch.setattr(testcontainers_config, "hub_image_name_prefix", "mirror.example/hub/")
+    assert image_of(ClusterSpec(image=given)) == image
 
 
 @pytest.mark.parametrize(
@@ -66,8 +87,7 @@ def test_a_property_is_spelt_as_the_image_reads_it(name: str, apache: str, confl
     ("address", "reason"),
     [
         ("unix:///nowhere/docker.sock", "FileNotFoundError: [Errno 2] No such file or directory"),
-        ("tcp://10.1.2.3:2375", "it is on another machine, but test brokers listen on loopback only"),
-        ("ssh://host", "it is on another machine, but test brokers listen on loopback only"),
+        ("tcp://127.0.0.2:1", "ConnectionRefusedError: [Errno 111] Connection refused"),
     ],
 )
 def test_a_daemon_that_cannot_be_used_is_told_with_the_reason_and_what_to_do(

@@ -1,0 +1,74 @@
+"""The values of a user's fixture `kafka_cluster`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe
+from pytest_kafkaperf.clusters.spec import Cluster, as_cluster
+from pytest_kafkaperf.core.errors import UsageError
+
+
+class KafkaContainer:
+    """What testcontainers' class of that name offers, as far as the plugin uses it."""
+
+    image = "confluentinc/cp-kafka:7.6.0"
+
+    def __init__(self, *, started: bool = True) -> None:
+        self.started = started
+
+    def get_bootstrap_server(self) -> str:
+        """Wait for a container that was never started, as testcontainers does."""
+        assert self.started, "waits for 2 minutes"
+        return "localhost:49153"
+
+    def get_wrapped_container(self) -> Any:
+        if not self.started:
+            raise RuntimeError("Container is not started")
+        return "a container"
+
+
+def test_a_container_of_testcontainers_is_a_cluster_with_its_image_and_its_probe() -> None:
+    """Many projects have such a fixture already."""
+    cluster = as_cluster(KafkaContainer())
+    image = "confluentinc/cp-kafka:7.6.0"
+    assert cluster == Cluster(bootstrap_servers="localhost:49153", facts={"image": image}, containers=("a container",))
+    assert cluster.probes() == {1: [ContainerProbe("a container")]}
+
+
+def test_any_object_with_the_method_is_a_cluster() -> None:
+    """Other classes of a project have the same interface."""
+    cluster = as_cluster(SimpleNamespace(get_bootstrap_server=lambda: "localhost:9092", version="4.1.0"))
+    assert cluster == Cluster(bootstrap_servers="localhost:9092", version="4.1.0")
+    assert cluster.probes() == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (7, "the kafka_cluster fixture returned int"),
+        (KafkaContainer, "the kafka_cluster fixture returned type"),
+        (SimpleNamespace(get_bootstrap_server=lambda: None), "the kafka_cluster fixture returned SimpleNamespace"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_all_that_are_valid(given: Any, problem: str) -> None:
+    """The error says what to return."""
+    with pytest.raises(UsageError) as raised:
+        as_cluster(given)
+    assert str(raised.value) == (
+        f"{problem}; return a pytest_kafkaperf.Cluster, the text 'HOST:PORT', a started KafkaContainer of "
+        "testcontainers or another object with 'get_bootstrap_server()', or an object with 'bootstrap_servers'"
+    )
+
+
+def test_a_container_that_was_not_started_is_refused_at_once() -> None:
+    """Testcontainers itself would wait for two minutes."""
+    with pytest.raises(UsageError) as raised:
+        as_cluster(KafkaContainer(started=False))
+    assert str(raised.value) == (
+        "the kafka_cluster fixture returned a KafkaContainer that has no bootstrap server: Container is not started; "
+        "return a started one: 'with KafkaContainer() as container: yield container'"
+    )
