@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiokafka
 from aiokafka import errors as kafka_errors
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol import admin as requests
 from aiokafka.protocol import transaction
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics, call, close, connected
+from pytest_kafkaperf.clusters.client.new_topics import CreateTopic, policy_problem, replicas_problem
 from pytest_kafkaperf.clusters.client.requests import TRANSIENT, ask_coordinator, remove_members
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, retention, stale_groups, stale_topics
 from pytest_kafkaperf.core.errors import ClusterError
@@ -151,24 +152,22 @@ class Admin:
         return self._call(self._broker_properties(), "read the brokers' properties", LOOK_TIMEOUT_S)
 
     def _admin(self) -> contextlib.AbstractAsyncContextManager[Any]:
-        return _started(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config))
+        return _started(_AdminClient(bootstrap_servers=self._servers, **self._config))
 
     async def _create_topic(self, topic: str, scenario: Scenario) -> None:
-        new = NewTopic(
-            topic,
-            num_partitions=scenario.partitions,
-            replication_factor=scenario.replication_factor,
-            topic_configs={**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config},
-        )
+        config = {**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config}
+        request = CreateTopic(topic, scenario.partitions, scenario.replication_factor, config, TIMEOUT_S * 1000)
         async with self._admin() as admin:
-            response = await admin.create_topics([new], timeout_ms=TIMEOUT_S * 1000)
+            response = await admin.create(request)
             for _, code, *message in response.topic_errors:
                 if code:
-                    raise await self._refused(admin, code, next(filter(None, message), ""), scenario)
+                    raise await self._refused(admin, code, next(filter(None, message), ""), scenario, config)
             while not _has_leaders(await self._described(admin, topic), scenario.partitions):
                 await asyncio.sleep(_TICK_S)
 
-    async def _refused(self, admin: Any, code: int, message: str, scenario: Scenario) -> ClusterError:
+    async def _refused(
+        self, admin: Any, code: int, message: str, scenario: Scenario, config: Mapping[str, str]
+    ) -> ClusterError:
         """Return the error for a topic that could not be created, with what to do."""
         error = kafka_errors.for_code(code)
         reason = message or error.__name__
@@ -177,16 +176,12 @@ class Admin:
             return ClusterError(f"the run cannot create its topic: {refused}; or use an existing topic: topic='NAME'")
         if error is kafka_errors.InvalidReplicationFactorError:
             brokers = len((await admin.describe_cluster())["brokers"])
-            wanted = scenario.replication_factor
-            return ClusterError(
-                f"replication_factor={wanted} needs {wanted} brokers, and the cluster at {self._servers} has {brokers} "
-                f"({reason}); use replication_factor={brokers} or less, or a cluster of {wanted} brokers"
-            )
+            return ClusterError(replicas_problem(scenario.replication_factor, brokers, self._servers, reason))
         if error is kafka_errors.InvalidConfigurationError:
             given = ", ".join(f"{name}={value}" for name, value in scenario.topic_config.items())
             reason = f"{reason}; check topic_config ({given})" if given else reason
         elif error is kafka_errors.PolicyViolationError:
-            reason = f"its policy for new topics forbids it: {reason}"
+            reason = policy_problem(scenario, config, reason)
         return ClusterError(f"the cluster rejected the topic of this scenario: {reason}")
 
     async def _described(self, admin: Any, topic: str) -> list[dict[str, Any]]:
@@ -282,6 +277,14 @@ def transaction_timeout_ms(scenario: Scenario) -> int:
     """Return the time after which the cluster aborts a transaction whose producer has gone."""
     timeout_ms: int = scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
     return timeout_ms
+
+
+class _AdminClient(AIOKafkaAdminClient):  # type: ignore[misc] # aiokafka ships no types
+    """aiokafka's admin client, which sends our own request for a new topic too."""
+
+    async def create(self, request: CreateTopic) -> Any:
+        """Create a topic."""
+        return await self._send_to_controller(request)
 
 
 @contextlib.asynccontextmanager
