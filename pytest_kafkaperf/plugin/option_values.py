@@ -78,6 +78,7 @@ def read_settings(
         client_config=path("client-config"),
         metrics_urls=_urls(values.get("metrics-url")),
         connect_timeout_s=_seconds("connect-timeout", values.get("connect-timeout", _CONNECT_TIMEOUT), minimum=1),
+        allow_unlimited="allow-unlimited" in values,
         log_dirs=_folders(values.get("log-dirs"), invocation_folder if "log-dirs" in given else root),
         baselines=path("baselines") or root / DEFAULT_BASELINES,
         update=_update_mode(values.get("update-baselines")),

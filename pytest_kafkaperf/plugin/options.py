@@ -53,6 +53,7 @@ MARKERS = (
     "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
 )
 SWITCHES = {
+    "allow-unlimited": "allow tests without a rate, and capacity searches, on clusters that the session did not start",
     "strict": "fail tests that are INCONCLUSIVE, for example without a baseline",
     "no-confirm": "judge tests after one session; do not run suspects again in fresh sessions",
     "prune-baselines": "delete the baselines of deleted tests after a run of all tests",

@@ -17,8 +17,9 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.shared import SharedClusters, Wanted
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.target import External, is_loopback
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key, differences
-from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action, moved
@@ -96,9 +97,11 @@ class Session:
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
             ClusterError: the reference did not start.
-            UsageError: the target of the reference cannot provide it, or an action cannot be done to it.
+            UsageError: the target of the reference cannot provide it, an action cannot be done to it, or the load has
+                no limit and the settings do not allow that.
 
         """
+        self._refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
@@ -175,6 +178,29 @@ class Session:
     def environment_key(self, provider: str) -> str:
         """Return the key of the environment, under which its baselines are stored."""
         return self.settings.environment or default_environment_key(provider)
+
+    def _refuse_unlimited(self, case: Case, cluster: Cluster) -> None:
+        """Refuse a load without a limit on a cluster that others may use, unless the settings allow it.
+
+        Raises:
+            UsageError: a cluster is named by an option, or is returned by the user's fixture and not on this machine.
+
+        """
+        if case.unlimited is None or self.settings.allow_unlimited:
+            return
+        reference = self.settings.reference
+        targets = (self.settings.cluster, reference.target if reference and case.reference else None)
+        named = [each.servers for each in targets if isinstance(each, External)]
+        # A fixture may have started its own broker here, or put a proxy in front of the session's.
+        given = tuple(cluster.bootstrap_servers.split(",")) if cluster.fleet is None else ()
+        if given and not all(map(is_loopback, given)):
+            named.insert(0, given)
+        if named:
+            raise UsageError(
+                f"{case.unlimited}, and this session did not start the cluster at {','.join(named[0])}, which others "
+                "may use; declare a rate, for example kafka_scenario(rate='5k records/s'), or allow it: "
+                "--kafka-allow-unlimited, or kafka_allow_unlimited = true in the ini file"
+            )
 
     def _wanted(self, spec: ClusterSpec) -> Wanted:
         settings = self.settings

@@ -41,6 +41,8 @@ class Settings:
     """URLs of the JMX exporters of an external cluster."""
     connect_timeout_s: float
     """Maximum wait until an external cluster is ready, in seconds."""
+    allow_unlimited: bool
+    """True if tests without a rate may load clusters that the session did not start."""
     log_dirs: tuple[Path, ...]
     """Folders for the logs of local brokers; tests use the first one by default."""
     baselines: Path
