@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import math
 import os
@@ -243,10 +244,12 @@ class Session:
             UsageError: an action cannot be done to the reference.
 
         """
-        sides = [Side(case.scenario, cluster, actions=actions, plan=case.plan, on_progress=on_progress)]
+        side = functools.partial(
+            Side, case.scenario, plan=case.plan, on_progress=on_progress, prefix=self.settings.topic_prefix
+        )
+        sides = [side(cluster, actions=actions)]
         if reference is not None:
-            also = moved(actions, cluster, reference)
-            sides.append(Side(case.scenario, reference, actions=also, plan=case.plan, on_progress=on_progress))
+            sides.append(side(reference, actions=moved(actions, cluster, reference)))
         return sides
 
     def _sweep(self, cluster: Cluster | None) -> None:
@@ -255,7 +258,7 @@ class Session:
             return
         self._swept.add(cluster.bootstrap_servers)
         with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again
-            Admin(cluster.bootstrap_servers, cluster.access).sweep()
+            Admin(cluster.bootstrap_servers, cluster.access).sweep(self.settings.topic_prefix)
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:

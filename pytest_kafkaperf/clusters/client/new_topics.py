@@ -26,6 +26,7 @@ class CreateTopic(api.Request[admin.CreateTopicsRequest_v3 | _CreateTopicsStruct
     def __init__(
         self, topic: str, partitions: int, replication_factor: int | None, config: Mapping[str, str], timeout_ms: int
     ) -> None:
+        self.topic, self.config = topic, config
         replicas = -1 if replication_factor is None else replication_factor
         self._new: tuple[Any, ...] = (topic, partitions, replicas, [], list(config.items()))
         self._timeout_ms = timeout_ms
