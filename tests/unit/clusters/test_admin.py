@@ -8,10 +8,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from aiokafka import errors as kafka_errors
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.client.new_topics import policy_problem, replicas_problem
+from pytest_kafkaperf.clusters.client.new_topics import CreateTopic, policy_problem, replicas_problem
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.rounds import within
@@ -95,3 +96,12 @@ def test_a_policy_is_told_with_what_was_requested() -> None:
         "replication_factor=1, retention.ms=1); set partitions, replication_factor or topic_config to what the policy "
         "demands, or use an existing topic: topic='NAME'"
     )
+
+
+def test_a_broker_without_a_default_for_requests_is_told_what_it_needs() -> None:
+    """Kafka 2.3 has version 3 of the request, in which -1 means something else (KIP-464)."""
+    old, new = {19: (0, 3)}, {19: (2, 7)}
+    assert CreateTopic("t", 1, None, {}, 1000).prepare(new).API_VERSION == 4
+    assert CreateTopic("t", 1, 3, {}, 1000).prepare(old).API_VERSION == 3
+    with pytest.raises(kafka_errors.IncompatibleBrokerVersion, match=r"before Kafka 2\.4 .*; give replication_factor"):
+        CreateTopic("t", 1, None, {}, 1000).prepare(old)
