@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
+from pytest_kafkaperf.clusters.access.tls import advice_on
 from pytest_kafkaperf.clusters.client.readiness import NotReadyError, wait_ready
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, not_applied
 from pytest_kafkaperf.core.errors import ClusterError
@@ -60,9 +61,6 @@ def _advice(error: NotReadyError, access: Access, client_properties: Path | None
         return f"{check} a PLAINTEXT one; for TLS or a login, use --kafka-client-config=FILE"
     if error.login_refused:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
-    if error.certificate_refused:
-        return (
-            f"Check that 'ssl.truststore.location' in {client_properties} contains the certificate of the brokers' "
-            "authority, and that the brokers' certificates name the addresses in --kafka-cluster"
-        )
+    if error.certificate is not None:
+        return advice_on(error.certificate, client_properties)
     return f"{check} {'an' if access.protocol == 'SSL' else 'a'} {access.protocol} one as in {client_properties}"

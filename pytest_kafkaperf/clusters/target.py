@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -131,6 +132,15 @@ class Reference:
         if isinstance(self.target, External):
             return ",".join(self.target.servers)
         return ":".join(part for part in (self.target.name, self.version, self.image) if part)
+
+
+def is_loopback(server: str) -> bool:
+    """Return True if `HOST:PORT` is on this machine by its address or the name `localhost`; no name is looked up."""
+    host = server.strip().rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def parse_reference(text: str) -> Reference:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pytest_kafkaperf.clusters.client.run_names import LEGAL_PREFIX, PREFIX
 from pytest_kafkaperf.clusters.target import CONNECT_TIMEOUT_S, Reference, parse_reference, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
@@ -78,6 +79,8 @@ def read_settings(
         client_config=path("client-config"),
         metrics_urls=_urls(values.get("metrics-url")),
         connect_timeout_s=_seconds("connect-timeout", values.get("connect-timeout", _CONNECT_TIMEOUT), minimum=1),
+        allow_unlimited="allow-unlimited" in values,
+        topic_prefix=_prefix(values.get("topic-prefix", PREFIX)),
         log_dirs=_folders(values.get("log-dirs"), invocation_folder if "log-dirs" in given else root),
         baselines=path("baselines") or root / DEFAULT_BASELINES,
         update=_update_mode(values.get("update-baselines")),
@@ -157,6 +160,15 @@ def _folders(text: str | None, start: Path) -> tuple[Path, ...]:
     if not all(names):
         raise UsageError(f"--kafka-log-dirs={text}: a folder name is empty; give paths separated by commas")
     return tuple(start / name for name in names)
+
+
+def _prefix(text: str) -> str:
+    if not LEGAL_PREFIX.fullmatch(text):
+        raise UsageError(
+            f"--kafka-topic-prefix={text}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, "
+            "0-9, '.', '_' and '-', not beginning with '__'; for example team-a.perf-"
+        )
+    return text
 
 
 def _properties(text: str | None) -> dict[str, str]:

@@ -22,6 +22,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "client-config": ("FILE", "client.properties of an external cluster, in the format of Kafka's own tools"),
     "connect-timeout": ("TIME", "maximum wait until an external cluster is ready, for example 1m (default: 15 s)"),
     "metrics-url": ("URL[,URL...]", "URLs of the JMX exporters of an external cluster's brokers"),
+    "topic-prefix": ("PREFIX", "prefix of the topics, groups and transactional ids of the run (default: kafkaperf-)"),
     "version": ("VERSION", "Kafka version of the brokers that the session starts, for example 4.1.0"),
     "image": ("IMAGE", "Docker image of the brokers that the session starts, for example confluentinc/cp-kafka:8.0.0"),
     "brokers": ("N", "number of brokers that the session starts, or that an external cluster must have"),
@@ -53,6 +54,7 @@ MARKERS = (
     "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
 )
 SWITCHES = {
+    "allow-unlimited": "allow tests without a rate, and capacity searches, on clusters that the session did not start",
     "strict": "fail tests that are INCONCLUSIVE, for example without a baseline",
     "no-confirm": "judge tests after one session; do not run suspects again in fresh sessions",
     "prune-baselines": "delete the baselines of deleted tests after a run of all tests",

@@ -54,6 +54,13 @@ class Case:
     is_smoke_test: bool = False
     """True if the test only shows that the scenario runs: no threshold is judged, and no baseline is written."""
 
+    @property
+    def unlimited(self) -> str | None:
+        """The reason why the load has no limit but the cluster itself; None if it keeps to a declared rate."""
+        if self.plan is not None:
+            return "kafka_perf.capacity() raises the rate until the cluster is saturated"
+        return "a test without a rate saturates the cluster" if self.scenario.rate is None else None
+
     def with_overrides(
         self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
     ) -> Case:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.clusters.client.preflight import Preflight
-from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, group_names, run_name
+from pytest_kafkaperf.clusters.client.run_names import PREFIX, SUFFIX_BYTES, group_names, run_name
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError, warn
 from pytest_kafkaperf.core.problems import ProblemKind
@@ -70,8 +70,13 @@ class Side:
         actions: Sequence[Action] = (),
         plan: SearchPlan | None = None,
         on_progress: OnProgress = lambda *_: None,
+        prefix: str = PREFIX,
     ) -> None:
-        """`actions` run in every round; with a `plan`, each round is a search for the capacity."""
+        """`actions` run in every round; with a `plan`, each round is a search for the capacity.
+
+        Names of topics, groups and transactional ids begin with `prefix`.
+        """
+        self._prefix = prefix
         self.cluster = cluster
         self.scenario = scenario
         """With the partitions and replicas of an existing topic, once started."""
@@ -101,7 +106,7 @@ class Side:
         self.scenario = preflight.resolve(self.scenario)
         self._read_partitions = preflight.read_partitions(self.scenario)
         loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
-        self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES))
+        self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES), self._prefix)
         self._label, self._loads, self.rounds, self.broken = label, 0, [], False
         ended = False
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import math
 import os
@@ -17,8 +18,9 @@ from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.shared import SharedClusters, Wanted
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.target import External, is_loopback
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key, differences
-from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action, moved
@@ -96,9 +98,11 @@ class Session:
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
             ClusterError: the reference did not start.
-            UsageError: the target of the reference cannot provide it, or an action cannot be done to it.
+            UsageError: the target of the reference cannot provide it, an action cannot be done to it, or the load has
+                no limit and the settings do not allow that.
 
         """
+        self._refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
@@ -176,6 +180,29 @@ class Session:
         """Return the key of the environment, under which its baselines are stored."""
         return self.settings.environment or default_environment_key(provider)
 
+    def _refuse_unlimited(self, case: Case, cluster: Cluster) -> None:
+        """Refuse a load without a limit on a cluster that others may use, unless the settings allow it.
+
+        Raises:
+            UsageError: a cluster is named by an option, or is returned by the user's fixture and not on this machine.
+
+        """
+        if case.unlimited is None or self.settings.allow_unlimited:
+            return
+        reference = self.settings.reference
+        targets = (self.settings.cluster, reference.target if reference and case.reference else None)
+        named = [each.servers for each in targets if isinstance(each, External)]
+        # A fixture may have started its own broker here, or put a proxy in front of the session's.
+        given = tuple(cluster.bootstrap_servers.split(",")) if cluster.fleet is None else ()
+        if given and not all(map(is_loopback, given)):
+            named.insert(0, given)
+        if named:
+            raise UsageError(
+                f"{case.unlimited}, and this session did not start the cluster at {','.join(named[0])}, which others "
+                "may use; declare a rate, for example kafka_scenario(rate='5k records/s'), or allow it: "
+                "--kafka-allow-unlimited, or kafka_allow_unlimited = true in the ini file"
+            )
+
     def _wanted(self, spec: ClusterSpec) -> Wanted:
         settings = self.settings
         return Wanted(
@@ -217,10 +244,12 @@ class Session:
             UsageError: an action cannot be done to the reference.
 
         """
-        sides = [Side(case.scenario, cluster, actions=actions, plan=case.plan, on_progress=on_progress)]
+        side = functools.partial(
+            Side, case.scenario, plan=case.plan, on_progress=on_progress, prefix=self.settings.topic_prefix
+        )
+        sides = [side(cluster, actions=actions)]
         if reference is not None:
-            also = moved(actions, cluster, reference)
-            sides.append(Side(case.scenario, reference, actions=also, plan=case.plan, on_progress=on_progress))
+            sides.append(side(reference, actions=moved(actions, cluster, reference)))
         return sides
 
     def _sweep(self, cluster: Cluster | None) -> None:
@@ -229,7 +258,7 @@ class Session:
             return
         self._swept.add(cluster.bootstrap_servers)
         with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again
-            Admin(cluster.bootstrap_servers, cluster.access).sweep()
+            Admin(cluster.bootstrap_servers, cluster.access).sweep(self.settings.topic_prefix)
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:

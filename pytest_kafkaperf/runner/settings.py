@@ -41,6 +41,10 @@ class Settings:
     """URLs of the JMX exporters of an external cluster."""
     connect_timeout_s: float
     """Maximum wait until an external cluster is ready, in seconds."""
+    allow_unlimited: bool
+    """True if tests without a rate may load clusters that the session did not start."""
+    topic_prefix: str
+    """Prefix of the topics, groups and transactional ids of the run."""
     log_dirs: tuple[Path, ...]
     """Folders for the logs of local brokers; tests use the first one by default."""
     baselines: Path

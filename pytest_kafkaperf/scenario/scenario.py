@@ -105,8 +105,9 @@ class Scenario(MarkerFields):
     None: the application copies the header `kafkaperf-tag` to its output."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
     """Number of partitions of the topic; for an existing topic, the plugin asks the cluster before the load."""
-    replication_factor: Count = Field(default=1, ge=1, le=100)
-    """Number of replicas of each partition; for an existing topic, the plugin asks the cluster before the load."""
+    replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
+    """Number of replicas of each partition; None: the cluster's default. For an existing topic, the plugin asks the
+    cluster before the load."""
     topic_config: Config = Field(default_factory=dict)
     """Topic properties, with Kafka's names."""
     warmup: Annotated[Seconds, Field(le=3600)] = 2.0

@@ -29,6 +29,8 @@ RUN_TIMEOUT_S = 180
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 """No folder of pytest's own, and nothing that takes a second to import."""
 _ATTEMPTS = 3
+INI = "[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\nkafka_allow_unlimited = true\n"
+"""Settings of a project: brokers that stand in for others' clusters are the tests' own, and may be saturated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / "pytest.ini").exists():
-            self.write("pytest.ini", "[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\n")
+            self.write("pytest.ini", INI)
 
     def write(self, name: str, text: str) -> Project:
         """Write a file of the project."""
@@ -203,7 +205,7 @@ def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setenv("COLUMNS", "200")
     for variable in ("CI", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(variable, raising=False)
-    pytester.makeini("[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\n")
+    pytester.makeini(INI)
 
     def run(tests: str, *arguments: str) -> tuple[int, str]:
         pytester.makepyfile(test_perf=f"import pytest\n\n{tests}\n")

@@ -8,19 +8,20 @@ import datetime
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import aiokafka
 from aiokafka import errors as kafka_errors
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol import admin as requests
 from aiokafka.protocol import transaction
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics, call, close, connected
+from pytest_kafkaperf.clusters.client.new_topics import CreateTopic, policy_problem, replicas_problem
 from pytest_kafkaperf.clusters.client.requests import TRANSIENT, ask_coordinator, remove_members
-from pytest_kafkaperf.clusters.client.run_names import PREFIX, retention, stale_groups, stale_topics
+from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of, retention, stale_groups, stale_topics
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -106,18 +107,18 @@ class Admin:
         work = self._abort_transactions(transactional_ids, transaction_timeout_ms(scenario))
         self._call(work, "abort open transactions", timeout_s)
 
-    def sweep(self) -> list[str]:
+    def sweep(self, prefix: str = PREFIX) -> list[str]:
         """Remove topics and groups of runs that should have ended more than a day ago; returns their names.
 
-        Only names in exactly the format of a run are removed; see `run_names`. Those that this client must not see or
-        remove stay.
+        Only names in exactly the format of a run with this prefix are removed; see `run_names`. Those that this client
+        must not see or remove stay.
 
         Raises:
             ClusterError: the cluster did not respond in time.
 
         """
         now = datetime.datetime.now(datetime.UTC)
-        return self._call(self._sweep(now), "look for what crashed runs left behind", SWEEP_TIMEOUT_S)
+        return self._call(self._sweep(now, prefix), "look for what crashed runs left behind", SWEEP_TIMEOUT_S)
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
         """Return the offset after the last record, by partition.
@@ -151,48 +152,42 @@ class Admin:
         return self._call(self._broker_properties(), "read the brokers' properties", LOOK_TIMEOUT_S)
 
     def _admin(self) -> contextlib.AbstractAsyncContextManager[Any]:
-        return _started(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config))
+        return _started(_AdminClient(bootstrap_servers=self._servers, **self._config))
 
     async def _create_topic(self, topic: str, scenario: Scenario) -> None:
-        new = NewTopic(
-            topic,
-            num_partitions=scenario.partitions,
-            replication_factor=scenario.replication_factor,
-            topic_configs={**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config},
-        )
+        config = {**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config}
+        request = CreateTopic(topic, scenario.partitions, scenario.replication_factor, config, TIMEOUT_S * 1000)
         async with self._admin() as admin:
-            response = await admin.create_topics([new], timeout_ms=TIMEOUT_S * 1000)
+            response = await admin.create(request)
             for _, code, *message in response.topic_errors:
                 if code:
-                    raise await self._refused(admin, code, next(filter(None, message), ""), scenario)
+                    raise await self._refused(admin, request, scenario, code, next(filter(None, message), ""))
             while not _has_leaders(await self._described(admin, topic), scenario.partitions):
                 await asyncio.sleep(_TICK_S)
 
-    async def _refused(self, admin: Any, code: int, message: str, scenario: Scenario) -> ClusterError:
+    async def _refused(
+        self, admin: Any, request: CreateTopic, scenario: Scenario, code: int, message: str
+    ) -> ClusterError:
         """Return the error for a topic that could not be created, with what to do."""
         error = kafka_errors.for_code(code)
         reason = message or error.__name__
         if error in (kafka_errors.TopicAuthorizationFailedError, kafka_errors.ClusterAuthorizationFailedError):
-            refused = refusal(_ON_OWN_TOPICS, _OWN_TOPICS, self._access, self._servers)
+            refused = refusal(_ON_OWN_TOPICS, _own("topic", request.topic), self._access, self._servers)
             return ClusterError(f"the run cannot create its topic: {refused}; or use an existing topic: topic='NAME'")
         if error is kafka_errors.InvalidReplicationFactorError:
             brokers = len((await admin.describe_cluster())["brokers"])
-            wanted = scenario.replication_factor
-            return ClusterError(
-                f"replication_factor={wanted} needs {wanted} brokers, and the cluster at {self._servers} has {brokers} "
-                f"({reason}); use replication_factor={brokers} or less, or a cluster of {wanted} brokers"
-            )
+            return ClusterError(replicas_problem(scenario.replication_factor, brokers, self._servers, reason))
         if error is kafka_errors.InvalidConfigurationError:
             given = ", ".join(f"{name}={value}" for name, value in scenario.topic_config.items())
             reason = f"{reason}; check topic_config ({given})" if given else reason
         elif error is kafka_errors.PolicyViolationError:
-            reason = f"its policy for new topics forbids it: {reason}"
+            reason = policy_problem(scenario, request.config, reason)
         return ClusterError(f"the cluster rejected the topic of this scenario: {reason}")
 
     async def _described(self, admin: Any, topic: str) -> list[dict[str, Any]]:
         described: list[dict[str, Any]] = await admin.describe_topics([topic])
         if any(one["error_code"] == kafka_errors.TopicAuthorizationFailedError.errno for one in described):
-            refused = refusal([Operation.DESCRIBE], _OWN_TOPICS, self._access, self._servers)
+            refused = refusal([Operation.DESCRIBE], _own("topic", topic), self._access, self._servers)
             raise ClusterError(f"the run cannot see the topic that it created: {refused}")
         return described
 
@@ -224,7 +219,7 @@ class Admin:
     def _group_refusal(self, refused: Mapping[str, type[Exception]]) -> str:
         group, error = next(iter(refused.items()))
         if error is kafka_errors.GroupAuthorizationFailedError:
-            reason = refusal([Operation.DELETE], _OWN_GROUPS, self._access, self._servers)
+            reason = refusal([Operation.DELETE], _own("group", group), self._access, self._servers)
         elif error is kafka_errors.NonEmptyGroup:
             reason = "it still has members"
         else:
@@ -236,10 +231,10 @@ class Admin:
         async with connected(self._servers, self._access) as client:
             await asyncio.gather(*(_init_producer(client, each, timeout_ms) for each in transactional_ids))
 
-    async def _sweep(self, now: datetime.datetime) -> list[str]:
+    async def _sweep(self, now: datetime.datetime, prefix: str) -> list[str]:
         async with connected(self._servers, self._access) as client:
-            topics = stale_topics(await visible_topics(client), now)
-            groups = stale_groups(await _groups(client), now)
+            topics = stale_topics(await visible_topics(client), now, prefix)
+            groups = stale_groups(await _groups(client), now, prefix)
             answers = await _try_to_delete(client, groups) if groups else {}
         removed = [group for group, error in answers.items() if error is None]
         if topics:
@@ -284,6 +279,14 @@ def transaction_timeout_ms(scenario: Scenario) -> int:
     return timeout_ms
 
 
+class _AdminClient(AIOKafkaAdminClient):  # type: ignore[misc] # aiokafka ships no types
+    """aiokafka's admin client, which sends our own request for a new topic too."""
+
+    async def create(self, request: CreateTopic) -> Any:
+        """Create a topic."""
+        return await self._send_to_controller(request)
+
+
 @contextlib.asynccontextmanager
 async def _started(client: Any) -> AsyncIterator[Any]:
     """Start one of aiokafka's clients, and stop it afterwards."""
@@ -294,8 +297,11 @@ async def _started(client: Any) -> AsyncIterator[Any]:
         await close(client)
 
 
-_OWN_TOPICS = Resource(kind="topic", name=PREFIX, prefixed=True)
-_OWN_GROUPS = Resource(kind="group", name=PREFIX, prefixed=True)
+def _own(kind: Literal["topic", "group"], name: str) -> Resource:
+    """Return all topics or groups with the prefix of a run's own one."""
+    return Resource(kind=kind, name=prefix_of(name), prefixed=True)
+
+
 _ON_OWN_TOPICS = (Operation.CREATE, Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
 """Operations of a run on topics that it creates."""
 _BROKER_RESOURCE = 4

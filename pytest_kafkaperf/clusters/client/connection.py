@@ -91,8 +91,8 @@ class Notes(logging.Handler):
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
         self._texts: dict[str, None] = {}
-        self.causes: set[type] = set()
-        """Types of the errors that aiokafka logged."""
+        self.causes: list[Exception] = []
+        """Errors that aiokafka logged."""
         self._before = {logging.getLogger(name): True for name in ("aiokafka", "asyncio")}
 
     def __enter__(self) -> Self:
@@ -110,7 +110,7 @@ class Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the first line, and the error that ended a task if there is one."""
         error = f": {record.exc_info[1]!r}" if record.exc_info else ""
-        self.causes.update(type(value) for value in record.args or () if isinstance(value, Exception))
+        self.causes += [value for value in record.args or () if isinstance(value, Exception)]
         if len(self._texts) < _MAX_NOTES:
             self._texts[record.getMessage().strip().partition("\n")[0] + error] = None
 

@@ -27,7 +27,7 @@ from pytest_kafkaperf.clusters.client.requests import (
     config_of,
     topic_metadata,
 )
-from pytest_kafkaperf.clusters.client.run_names import PREFIX
+from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of
 from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenario.records import size_of_headers, size_of_varint
 from pytest_kafkaperf.scenario.scenario import KEY_BYTES, Scenario
@@ -158,7 +158,8 @@ class Preflight:
                 error = kafka_errors.GroupAuthorizationFailedError
         if error is not kafka_errors.GroupAuthorizationFailedError:
             return []
-        return [self._refused([Operation.READ, Operation.DELETE], Resource(kind="group", name=PREFIX, prefixed=True))]
+        resource = Resource(kind="group", name=prefix_of(group), prefixed=True)
+        return [self._refused([Operation.READ, Operation.DELETE], resource)]
 
     async def _transaction_problems(self, client: Any, transactional_id: str, scenario: Scenario) -> list[str]:
         timeout_ms = transaction_timeout_ms(scenario)
@@ -167,7 +168,7 @@ class Preflight:
         if answer is not None:
             error = kafka_errors.for_code(answer.error_code)
         if error is kafka_errors.TransactionalIdAuthorizationFailed:
-            resource = Resource(kind="transactional-id", name=PREFIX, prefixed=True)
+            resource = Resource(kind="transactional-id", name=prefix_of(transactional_id), prefixed=True)
             return [self._refused([Operation.WRITE, Operation.DESCRIBE], resource)]
         if error is kafka_errors.InvalidTransactionTimeout:
             limit = "the cluster's transaction.max.timeout.ms"
@@ -194,7 +195,7 @@ def needed_operations(scenario: Scenario) -> frozenset[Operation]:
 
 def _topics(topic: str, *, own: bool) -> Resource:
     """Return the topic as a resource; for a run's own topic, all topics of runs, so that one grant is enough."""
-    return Resource(kind="topic", name=PREFIX if own else topic, prefixed=own)
+    return Resource(kind="topic", name=prefix_of(topic) if own else topic, prefixed=own)
 
 
 _FEW_TOPICS = 20

@@ -33,18 +33,20 @@ _ANSWER_RATIO = 0.2
 """The same timeout for external clusters, as a share of the whole wait."""
 _MIN_ATTEMPT_S = 1
 """Minimum time for the last attempt, so that it ends with a reason instead of the timeout."""
-_REFUSALS = frozenset({SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError})
+_REFUSALS = (SaslAuthenticationFailed, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError)
 """Errors of a cluster that is up and that this client cannot use with its access settings."""
 
 
 class NotReadyError(ClusterError):
     """A cluster that was not ready in time."""
 
-    def __init__(self, text: str, causes: Collection[type]) -> None:
-        """Keep the text; `causes` are the types of the errors that the last attempt to connect met."""
+    def __init__(self, text: str, causes: Collection[Exception]) -> None:
+        """Keep the text; `causes` are the errors that the last attempt to connect met."""
         super().__init__(text)
-        self.login_refused = SaslAuthenticationFailed in causes
-        self.certificate_refused = ssl.SSLCertVerificationError in causes
+        self.login_refused = any(isinstance(cause, SaslAuthenticationFailed) for cause in causes)
+        refusals = (cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError))
+        self.certificate = next(refusals, None)
+        """The error of a certificate that was refused, if any."""
 
 
 def wait_ready(
@@ -88,8 +90,8 @@ def wait_ready(
             except _NotReady as error:
                 # aiokafka's text ends with a colon if the error after it has no text.
                 warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
-                reason, causes = "; ".join([str(error), *warnings]), frozenset(notes.causes)
-                refused = external and bool(causes & _REFUSALS)
+                reason, causes = "; ".join([str(error), *warnings]), tuple(notes.causes)
+                refused = external and any(isinstance(cause, _REFUSALS) for cause in causes)
                 if external and not refused and isinstance(error, _NoConnection):
                     protocol = "PLAINTEXT" if access is None else access.protocol
                     left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)

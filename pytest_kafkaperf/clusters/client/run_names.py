@@ -4,7 +4,7 @@
     kafkaperf-20261121T140509Z-0123456789ab-3       round 3, and its topic if it creates one
     kafkaperf-20261121T140509Z-0123456789ab-3-0     round 3, consumer group 0
 
-The time is the latest end of the run, in UTC.
+The time is the latest end of the run, in UTC. `--kafka-topic-prefix` replaces `kafkaperf-`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import re
 from collections.abc import Iterable
 
 PREFIX = "kafkaperf-"
-"""Prefix of every topic and group that a run creates; no others are ever removed."""
+"""Default prefix of every topic, group and transactional id of a run; no others are ever removed."""
+LEGAL_PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{1,180}")
+"""Names of topics have at most 249 of these characters; two underscores begin those of Kafka itself."""
 _RETAINED = datetime.timedelta(hours=1)
 """Time after the latest end of a run for which brokers keep the records of its topics."""
 KEPT = datetime.timedelta(days=1)
@@ -24,15 +26,15 @@ SUFFIX_BYTES = 6
 """Number of random bytes in a name, written as hexadecimal digits."""
 
 _TIME = "%Y%m%dT%H%M%SZ"
-_RUN = rf"{PREFIX}(?P<time>[0-9]{{8}}T[0-9]{{6}}Z)-[0-9a-f]{{{2 * SUFFIX_BYTES}}}"
+_RUN = rf"(?P<prefix>{LEGAL_PREFIX.pattern})(?P<time>[0-9]{{8}}T[0-9]{{6}}Z)-[0-9a-f]{{{2 * SUFFIX_BYTES}}}"
 _TOPIC = re.compile(rf"{_RUN}(-[0-9]+)?")
 """A round's topic, or a run's: earlier versions used one topic for all rounds."""
 _GROUP = re.compile(rf"{_RUN}-[0-9]+-[0-9]+")
 
 
-def run_name(end: datetime.datetime, suffix: bytes) -> str:
+def run_name(end: datetime.datetime, suffix: bytes, prefix: str = PREFIX) -> str:
     """Return the name of a run that ends by `end`, which has a time zone; `suffix` has `SUFFIX_BYTES`."""
-    return f"{PREFIX}{end.astimezone(datetime.UTC).strftime(_TIME)}-{suffix.hex()}"
+    return f"{prefix}{end.astimezone(datetime.UTC).strftime(_TIME)}-{suffix.hex()}"
 
 
 def round_name(run: str, number: int) -> str:
@@ -45,14 +47,20 @@ def group_names(run: str, *, rounds: int, groups: int) -> list[str]:
     return [f"{round_name(run, number)}-{group}" for number in range(1, rounds + 1) for group in range(groups)]
 
 
-def stale_topics(names: Iterable[str], now: datetime.datetime) -> list[str]:
-    """Return those of the topics that a run created and did not remove."""
-    return [name for name in names if _is_stale(_TOPIC.fullmatch(name), now)]
+def prefix_of(name: str) -> str:
+    """Return the prefix of a name that belongs to a run; the default for another name."""
+    match = _TOPIC.fullmatch(name) or _GROUP.fullmatch(name)
+    return PREFIX if match is None else match["prefix"]
 
 
-def stale_groups(names: Iterable[str], now: datetime.datetime) -> list[str]:
-    """Return those of the groups that a run created and did not remove."""
-    return [name for name in names if _is_stale(_GROUP.fullmatch(name), now)]
+def stale_topics(names: Iterable[str], now: datetime.datetime, prefix: str = PREFIX) -> list[str]:
+    """Return those of the topics that a run with this prefix created and did not remove."""
+    return [name for name in names if _is_stale(_TOPIC.fullmatch(name), now, prefix)]
+
+
+def stale_groups(names: Iterable[str], now: datetime.datetime, prefix: str = PREFIX) -> list[str]:
+    """Return those of the groups that a run with this prefix created and did not remove."""
+    return [name for name in names if _is_stale(_GROUP.fullmatch(name), now, prefix)]
 
 
 def retention(topic: str, now: datetime.datetime) -> dict[str, str]:
@@ -69,8 +77,8 @@ def retention(topic: str, now: datetime.datetime) -> dict[str, str]:
     }
 
 
-def _is_stale(match: re.Match[str] | None, now: datetime.datetime) -> bool:
-    end = None if match is None else _end(match)
+def _is_stale(match: re.Match[str] | None, now: datetime.datetime, prefix: str) -> bool:
+    end = None if match is None or match["prefix"] != prefix else _end(match)
     return end is not None and now - end > KEPT
 
 

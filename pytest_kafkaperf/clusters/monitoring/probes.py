@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
+from pytest_kafkaperf.clusters.access.tls import make_context
 from pytest_kafkaperf.core.errors import innermost
 
 if TYPE_CHECKING:
@@ -223,9 +224,10 @@ def get_page(url: str, timeout_s: float) -> str:
     if parts.username is not None:
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
         headers |= urllib3.make_headers(basic_auth=user.decode("latin-1"))  # urllib3 encodes it as latin-1 again
+    context = make_context(None, None, None) if parts.scheme == "https" else None
     try:
         with (
-            urllib3.PoolManager(timeout=urllib3.Timeout(total=timeout_s), retries=False) as pool,
+            urllib3.PoolManager(timeout=urllib3.Timeout(total=timeout_s), retries=False, ssl_context=context) as pool,
             pool.request("GET", plain, headers=headers, preload_content=False) as response,
         ):
             if response.status != http.HTTPStatus.OK:

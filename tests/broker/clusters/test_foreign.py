@@ -12,11 +12,16 @@ import pytest
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.brokers import config
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
+from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
-from tests.support.external_cluster import SECURED, Foreign, foreign_cluster, load_and_restart
+from pytest_kafkaperf.runner.rounds import resolve_scenario
+from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.external_cluster import HEAP, SECURED, Foreign, foreign_cluster, load, load_and_restart
+from tests.support.field_certificates import lax_certificates, verify_strictly
 
 PROTOCOLS = {None: "PLAINTEXT", SECURED: "SASL_SSL"}
 TOLD_WITHIN_S = 8
@@ -95,7 +100,29 @@ def test_a_certificate_of_another_authority_is_told_as_such(foreign: Foreign) ->
     file = foreign.written(access, "authority.properties")
     told = refused(foreign.owned.bootstrap_servers, file)
     assert "certificate verify failed" in told
-    assert f"Check that 'ssl.truststore.location' in {file} contains the certificate of the brokers' authority" in told
+    assert f"is not issued by an authority in 'ssl.truststore.location' of {file}" in told
+
+
+def test_a_broker_whose_certificate_only_strict_verification_refuses_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java's clients use it; so must this one with every version of Python."""
+    verify_strictly(monkeypatch)
+    monkeypatch.setattr(config, "certificates", lax_certificates)
+    with foreign_cluster("tls", tmp_path) as foreign:
+        servers = foreign.owned.bootstrap_servers
+        with provision(ClusterSpec(), target=servers, client_properties=foreign.properties) as cluster:
+            assert load(cluster)["lost"] == 0
+
+
+def test_topics_have_the_cluster_s_own_replication_factor() -> None:
+    """Managed clusters demand 3; a factor of 1 would measure a topic that nobody there uses."""
+    spec = ClusterSpec.of({"brokers": 2, "heap": HEAP, "config": {"default.replication.factor": "2"}})
+    with provision(spec, target="local") as cluster:
+        admin = Admin(cluster.bootstrap_servers, cluster.access)
+        admin.create_topic("defaults", Scenario())
+        described = resolve_scenario(Scenario(topic="defaults"), cluster)
+    assert (described.partitions, described.replication_factor) == (6, 2)
 
 
 @secured

@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.environment import default_environment_key
-from tests.support.project import Project
+from tests.support.project import INI, Project
 from tests.support.strangers import make_topic, topics
 
 SHORT = "pytestmark = pytest.mark.kafka_scenario(records=1000, warmup='200 ms', rounds=1, partitions=1)\n"
@@ -197,11 +197,43 @@ def check_own(project: Project, params: list[str], environment: dict[str, str], 
         assert [check["expression"] for check in test["checks"]] == LIMITS[1:-1].split("', '")
 
 
+PREFIXED = """
+import asyncio
+from aiokafka.admin import AIOKafkaAdminClient
+
+
+async def names(servers):
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    await admin.start()
+    try:
+        return [*await admin.list_topics(), *(group for group, *_ in await admin.list_consumer_groups())]
+    finally:
+        await admin.close()
+
+
+@pytest.mark.kafka_scenario(rate=200, duration="2 s", warmup=0, rounds=1, consumers=1)
+def test_one(kafka_perf, kafka_cluster):
+    found = []
+    kafka_perf.at("1 s", lambda: found.extend(asyncio.run(names(kafka_cluster.bootstrap_servers))))
+    kafka_perf()
+    assert not [name for name in found if name.startswith("kafkaperf-")]
+    assert len([name for name in found if name.startswith("team.perf-")]) == 2
+"""
+
+
+def test_topics_and_groups_have_the_prefix_of_the_option(project: Project, on_broker: str, broker: Cluster) -> None:
+    """A naming policy or ACLs by prefix may leave no other names."""
+    run = project.test(PREFIXED).run(on_broker, "--kafka-topic-prefix=team.perf-")
+    assert run.status == pytest.ExitCode.OK, run.out
+    assert [name for name in topics(broker) if name.startswith("team.perf-")] == []
+
+
 @pytest.mark.parametrize("fixture", [False, True], ids=["option", "fixture"])
 def test_what_crashed_runs_left_is_removed_before_the_load(project: Project, broker: Cluster, fixture: Any) -> None:
     """On every cluster that the session did not start: also on one that a fixture gives."""
-    left = run_name(datetime.datetime(2020, 2, 29, tzinfo=datetime.UTC), bytes(SUFFIX_BYTES))
+    left = run_name(datetime.datetime(2020, 2, 29, tzinfo=datetime.UTC), bytes(SUFFIX_BYTES), "team.perf-")
     make_topic(broker, left)
+    project.write("pytest.ini", f"{INI}kafka_topic_prefix = team.perf-\n")
     servers = broker.bootstrap_servers
     if fixture:
         project.write(

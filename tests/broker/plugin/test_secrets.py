@@ -118,7 +118,9 @@ def test_no_output_of_a_run_on_a_foreign_cluster_has_a_secret(project: Project, 
     """Credentials come from files that only their owner reads; CI keeps everything else, and shows it."""
     option = give(project, foreign.access)
     url = f"http://metrics:{METRICS_PASSWORD}@{UNREACHABLE}/metrics"
-    project.write("pytest.ini", f"[pytest]\nkafka_preheat = 0 s\nkafka_metrics_url = {url}\n")
+    project.write(
+        "pytest.ini", f"[pytest]\nkafka_preheat = 0 s\nkafka_allow_unlimited = true\nkafka_metrics_url = {url}\n"
+    )
     project.test(TESTS.replace("MARKERS", ""))
     run = read_again(project, watched(project, f"--kafka-cluster={foreign.servers}", option, *EVERYTHING))
     assert outcomes(run) == OUTCOMES, run.out[-20_000:]

@@ -139,7 +139,11 @@ def test_a_damaged_baseline_is_named_and_left_alone(project: Project, on_broker:
 
 def test_options_outrank_markers_and_markers_the_ini_file(project: Project, on_broker: str) -> None:
     """The same file runs for a second on a laptop and for a minute in CI."""
-    project.write("pytest.ini", "[pytest]\nkafka_rounds = 3\nkafka_warmup = 100 ms\nkafka_thresholds = errors == 0\n")
+    project.write(
+        "pytest.ini",
+        "[pytest]\nkafka_allow_unlimited = true\n"
+        "kafka_rounds = 3\nkafka_warmup = 100 ms\nkafka_thresholds = errors == 0\n",
+    )
     project.test(
         "pytestmark = pytest.mark.kafka_scenario(records=1000, partitions=1)\n"
         "@pytest.mark.kafka_scenario(rounds=2, rate='2k records/s')\n"

@@ -45,7 +45,10 @@ def test_load(gate, kafka_cluster, kafka_perf):
 def write_project(folder: Path, fields: dict[str, Any], limits: tuple[str, ...]) -> None:
     """Write it, with gates that say where its run is."""
     folder.mkdir(exist_ok=True)
-    ini = f"[pytest]\nkafka_preheat = 0 s\nkafka_workers = 1\nkafka_environment = {ENVIRONMENT}\n"
+    ini = (
+        f"[pytest]\nkafka_preheat = 0 s\nkafka_workers = 1\nkafka_environment = {ENVIRONMENT}\n"
+        "kafka_allow_unlimited = true\n"
+    )
     (folder / "pytest.ini").write_text(ini, encoding="utf-8")
     (folder / "conftest.py").write_text(GATES, encoding="utf-8")
     (folder / "test_load.py").write_text(_TEST.format(fields=fields, limits=limits), encoding="utf-8")

@@ -15,8 +15,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.tls import advice_on
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
 from pytest_kafkaperf.clusters.brokers.config import Security
+from tests.support.field_certificates import DAY, HOUR, lax_certificates, verify_strictly
 from tests.support.keytool import keytool
 
 TIMEOUT_S = 10
@@ -119,6 +121,46 @@ def test_strict_verification_finds_nothing_amiss(tmp_path: Path) -> None:
         context.wrap_socket(plain, server_hostname="broker-1") as connection,
     ):
         assert connection.recv(100) == b"ok"
+
+
+def test_a_certificate_that_java_accepts_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.13 and newer refuse it by default; Java and older versions of Python do not."""
+    verify_strictly(monkeypatch)
+    made = lax_certificates(["broker-1"])
+    with _server(_server_context(made, tmp_path)) as address:
+        assert _shake_hands(address, Access(protocol="SSL", trusted=made.authority), "broker-1") == b"ok"
+
+
+EXPIRED = lax_certificates(["broker-1"], starts_in=-DAY, ends_in=-HOUR)
+FUTURE = lax_certificates(["broker-1"], starts_in=HOUR)
+LAX = lax_certificates(["broker-1"])
+SELF_SIGNED = lax_certificates(["broker-1"], self_signed=True)
+
+
+@pytest.mark.parametrize(
+    ("server", "trusted", "host", "advice"),
+    [
+        (EXPIRED, EXPIRED, "broker-1", "has expired: have its owner renew it, or correct the clock of this machine"),
+        (FUTURE, FUTURE, "broker-1", "is not valid yet: correct the clock of this machine, or have its owner"),
+        (MADE, LAX, "broker-1", "is not issued by an authority in 'ssl.truststore.location' of FILE: add"),
+        (LAX, MADE, "broker-1", "is not issued by an authority in 'ssl.truststore.location' of FILE: add"),
+        (MADE, None, "broker-1", "is not issued by an authority in 'ssl.truststore.location' of FILE: add"),
+        (SELF_SIGNED, MADE, "broker-1", "is self-signed: add it to 'ssl.truststore.location' in FILE"),
+        (MADE, MADE, "broker-2", "does not name 'broker-2': use a name"),
+        (MADE, MADE, "127.0.0.2", "does not name '127.0.0.2': use a name"),
+    ],
+)
+def test_the_advice_names_the_cause(
+    tmp_path: Path, server: Certificates, trusted: Certificates | None, host: str, advice: str
+) -> None:
+    """Advice about the truststore sends the user of an expired certificate the wrong way."""
+    access = Access(protocol="SSL", trusted=None if trusted is None else trusted.authority)
+    with (
+        _server(_server_context(server, tmp_path)) as address,
+        pytest.raises(ssl.SSLCertVerificationError) as raised,
+    ):
+        _shake_hands(address, access, host)
+    assert advice in advice_on(raised.value, "FILE")
 
 
 def test_what_was_made_says_what_it_is() -> None:

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import http.server
 import os
+import ssl
 import subprocess
 import threading
 import time
@@ -20,9 +21,11 @@ import pytest
 
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, LoopbackProbe, ProcessProbe
 from pytest_kafkaperf.clusters.monitoring.samples import FIGURES
+from tests.support.field_certificates import lax_certificates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
 EXAMPLE_RULES = """\
 # HELP kafka_server_replicamanager_isrshrinks_total Attribute exposed for management
@@ -74,7 +77,9 @@ TIMES = {"produce_total_requests": 40.0, "produce_total_s": 0.1, "fetch_send_req
 
 
 @contextmanager
-def _page(answer: Callable[[http.server.BaseHTTPRequestHandler], object]) -> Iterator[str]:
+def _page(
+    answer: Callable[[http.server.BaseHTTPRequestHandler], object], context: ssl.SSLContext | None = None
+) -> Iterator[str]:
     """A real server on loopback; gives its URL."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -87,10 +92,12 @@ def _page(answer: Callable[[http.server.BaseHTTPRequestHandler], object]) -> Ite
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
+            yield f"http{'' if context is None else 's'}://127.0.0.1:{server.server_address[1]}/metrics"
         finally:
             server.shutdown()
             thread.join()
@@ -124,6 +131,21 @@ def test_an_exporters_page_is_understood_whichever_rules_named_its_values(
 
     assert found == pytest.approx(expected)
     assert set(found) <= set(FIGURES)
+
+
+def test_an_exporter_with_a_certificate_that_java_accepts_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.13 and newer refuse it by default."""
+    made = lax_certificates(["127.0.0.1"])
+    (tmp_path / "authority.pem").write_text(made.authority)
+    (tmp_path / "server.pem").write_text(made.key.get_secret_value() + made.certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "server.pem")
+
+    with _page(_answers(EXAMPLE_RULES), context) as url:
+        assert ExporterProbe(url).read()["isr_shrinks"] == 3.0
 
 
 def test_a_page_that_never_comes_is_given_up_in_time() -> None:

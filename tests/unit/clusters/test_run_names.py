@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.clusters.client.run_names import (
     group_names,
+    prefix_of,
     retention,
     round_name,
     run_name,
@@ -104,3 +105,14 @@ def test_whatever_a_run_creates_is_removed_in_the_end(
     assert stale_topics(topics, over + DAY + SECOND) == topics
     assert stale_groups(created, over + DAY + SECOND) == created
     assert stale_topics(topics, over) == stale_groups(created, over) == []
+
+
+def test_a_run_removes_names_with_its_own_prefix_only() -> None:
+    """Teams share a cluster, each with a prefix that its ACLs or its naming policy demand."""
+    names = {prefix: f"{run_name(OVER, bytes(6), prefix)}-1" for prefix in ("a.perf-", "b.a.perf-", "kafkaperf-")}
+    for prefix, name in names.items():
+        assert stale_topics(names.values(), OVER + 2 * DAY, prefix) == [name]
+        assert stale_groups([f"{each}-0" for each in names.values()], OVER + 2 * DAY, prefix) == [f"{name}-0"]
+        assert (prefix_of(name), prefix_of(f"{name}-0")) == (prefix, prefix)
+        assert retention(name, OVER)
+    assert prefix_of("orders") == "kafkaperf-"

@@ -150,3 +150,66 @@ def test_a_cluster_that_is_not_there_is_an_error_with_advice(run_pytest: RunPyte
     assert "1 error" in out
     assert "127.0.0.1:1 is not ready after 1 s" in out
     assert "Traceback" not in out
+
+
+UNLIMITED = """
+@pytest.fixture
+def kafka_cluster():
+    return {servers!r}
+
+
+@pytest.mark.kafka_scenario({fields})
+def test_one(kafka_perf):
+    kafka_perf{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("servers", "option"),
+    [("broker1:9092", "local"), ("127.0.0.1:1,broker1:9092", "local"), ("127.0.0.1:1", "127.0.0.1:1")],
+    ids=["fixture", "fixture, in part on this machine", "option"],
+)
+@pytest.mark.parametrize(
+    ("load", "reason"),
+    [
+        (("", "()"), "a test without a rate saturates the cluster"),
+        (("rate=1000", "(rate=None)"), "a test without a rate saturates the cluster"),
+        (
+            ("rate=1000", ".capacity('errors == 0')"),
+            "kafka_perf.capacity() raises the rate until the cluster is saturated",
+        ),
+    ],
+)
+def test_a_load_without_a_limit_on_a_named_cluster_needs_an_opt_in(
+    run_pytest: RunPytest, servers: str, option: str, load: tuple[str, str], reason: str
+) -> None:
+    """It can saturate production; the error comes before any connection."""
+    body = UNLIMITED.format(servers=servers, fields=load[0], call=load[1])
+    status, out = run_pytest(body, f"--kafka-cluster={option}", "-o", "kafka_allow_unlimited=false")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert (
+        f"{reason}, and this session did not start the cluster at {servers}, which others may use; declare a rate, for "
+        "example kafka_scenario(rate='5k records/s'), or allow it: --kafka-allow-unlimited, or kafka_allow_unlimited = "
+        "true in the ini file"
+    ) in out
+
+
+@pytest.mark.parametrize(
+    ("servers", "fields", "arguments"),
+    [
+        ("127.0.0.1:1", "", ()),
+        ("localhost:1,[::1]:1", "", ()),
+        ("broker1.invalid:9092", "rate=1000", ()),
+        ("broker1.invalid:9092", "", ("--kafka-allow-unlimited",)),
+    ],
+    ids=["fixture on this machine", "names of this machine", "a rate", "the opt-in"],
+)
+def test_any_other_load_starts_without_an_opt_in(
+    run_pytest: RunPytest, servers: str, fields: str, arguments: tuple[str, ...]
+) -> None:
+    """A broker that the user's fixture started here is nobody else's."""
+    body = UNLIMITED.format(servers=servers, fields=fields, call="()")
+    status, out = run_pytest(body, *arguments, "-o", "kafka_allow_unlimited=false")
+    assert status == pytest.ExitCode.TESTS_FAILED  # nothing listens there
+    assert "INVALID" in out
+    assert "this session did not start the cluster" not in out

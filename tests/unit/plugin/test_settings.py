@@ -151,3 +151,14 @@ def test_an_invalid_threshold_of_the_ini_file_is_an_error() -> None:
     """One error for the run, instead of one for each test."""
     with pytest.raises(UsageError, match="did you mean 'errors'"):
         read_settings({}, {}, ["erors == 0"], invocation_folder=HERE, root=HERE)
+
+
+@pytest.mark.parametrize("prefix", ["__perf-", "a b", "team/perf-", "é", "x" * 181])
+def test_a_prefix_that_no_topic_can_have_is_refused(prefix: str) -> None:
+    """The cluster would refuse the topic later, without the name of the option."""
+    with pytest.raises(UsageError) as raised:
+        read_settings({"topic-prefix": prefix}, {}, [], invocation_folder=HERE, root=HERE)
+    assert str(raised.value) == (
+        f"--kafka-topic-prefix={prefix}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, 0-9, "
+        "'.', '_' and '-', not beginning with '__'; for example team-a.perf-"
+    )

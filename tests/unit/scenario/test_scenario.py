@@ -49,7 +49,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "output_topic": None,
         "correlate": None,
         "partitions": 6,
-        "replication_factor": 1,
+        "replication_factor": None,
         "topic_config": {},
         "warmup": 2.0,
         "rounds": 5,
