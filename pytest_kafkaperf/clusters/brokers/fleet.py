@@ -124,6 +124,12 @@ class Fleet:
         self.await_ready()
         self.disturbed = disturbed
 
+    def restore(self) -> None:
+        """Restart all brokers, also those that were stopped or lost; they keep their addresses."""
+        self._down.clear()
+        self.renew()
+        self.disturbed = False
+
     def pause(self, broker: int) -> None:
         """Suspend a broker."""
         server = self._running(broker)
