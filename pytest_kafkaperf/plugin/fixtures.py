@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,7 +24,12 @@ from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.session import Session
 
 if TYPE_CHECKING:
+    from pytest_kafkaperf.load.controller import Progress
     from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
+
+
+_STOP_TIMEOUT_S = 120
+"""Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""
 
 
 class KafkaPerf:
@@ -39,9 +47,16 @@ class KafkaPerf:
         self._planned: list[tuple[str | float, Callable[[], object]]] = []
         self._called = False
         self._finished = False
+        self._in_thread: concurrent.futures.Future[Result] | None = None
+        """The load of an `async def` test."""
+        self._stopping = threading.Event()
+        """Set to end that load."""
 
     def close(self, ending: Ending | None) -> None:
-        """Fail a test that passed but measured nothing."""
+        """End a load that is still running, and fail a test that passed but measured nothing."""
+        self._stopping.set()
+        if self._in_thread is not None:
+            concurrent.futures.wait([self._in_thread], _STOP_TIMEOUT_S)
         if ending is not None and ending.outcome == "passed" and not self._called:
             text = "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure"
             pytest.fail(text, pytrace=False)
@@ -55,11 +70,12 @@ class KafkaPerf:
 
     def __call__(self, **overrides: object) -> Result:
         """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
+        _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
+        return self._run(_overriding(overrides))
 
-        def configure(case: Case) -> Case:
-            return (case.with_overrides(overrides) if overrides else case).without_search()
-
-        return self._run(configure)
+    async def run(self, **overrides: object) -> Result:
+        """Do the same in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        return await self._run_in_thread(_overriding(overrides))
 
     def capacity(
         self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
@@ -70,13 +86,34 @@ class KafkaPerf:
         records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round of the
         scenario is one search. The default is one round if no threshold refers to a baseline.
         """
+        _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
+        return self._run(self._searching(limits, low, high, hold))
+
+    async def run_capacity(
+        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
+    ) -> Result:
+        """Do the same as `capacity` in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        return await self._run_in_thread(self._searching(limits, low, high, hold))
+
+    def _searching(self, limits: Sequence[str], low: object, high: object, hold: object) -> Callable[[Case], Case]:
         if self._planned:
             pytest.fail("kafka_perf.at(...) cannot be combined with kafka_perf.capacity(): use only one", pytrace=False)
+        return lambda case: case.with_search(limits, low=low, high=high, hold=hold)
 
-        def configure(case: Case) -> Case:
-            return case.with_search(limits, low=low, high=high, hold=hold)
-
-        return self._run(configure)
+    async def _run_in_thread(self, configure: Callable[[Case], Case]) -> Result:
+        if self._in_thread is not None and not self._in_thread.done():
+            pytest.fail("kafka_perf.run() is already running in this test; await it first", pytrace=False)
+        self._stopping.clear()
+        thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
+        self._in_thread = thread.submit(self._run, configure)
+        thread.shutdown(wait=False)  # it ends after the load
+        ended = asyncio.wrap_future(self._in_thread)
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:  # also by Ctrl-C
+            self._stopping.set()
+            await asyncio.wait([ended])
+            raise
 
     def _run(self, configure: Callable[[Case], Case]) -> Result:
         node, session = self._node, self._session
@@ -89,7 +126,13 @@ class KafkaPerf:
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             with progress(node, case) as line:
-                on_progress = line.update if line else _ignore
+
+                def on_progress(label: str, number: int, progress: Progress) -> None:
+                    if self._stopping.is_set():
+                        raise KeyboardInterrupt  # ends the load as Ctrl-C does
+                    if line:
+                        line.update(label, number, progress)
+
                 cluster = as_cluster(self._cluster)
                 result = session.run(case, cluster, on_progress, actions, later=self._plugin.later(node))
             if not case.is_smoke_test:
@@ -119,5 +162,14 @@ def failure(error: KafkaPerfError) -> BaseException:
     return pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False)
 
 
-def _ignore(*_: Any) -> None:
-    """Ignore progress."""
+def _overriding(overrides: dict[str, object]) -> Callable[[Case], Case]:
+    return lambda case: (case.with_overrides(overrides) if overrides else case).without_search()
+
+
+def _refuse_running_loop(called: str, instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    text = f"{called} would block the event loop of this test, and every service in it; use `await {instead}`"
+    pytest.fail(text, pytrace=False)
