@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
 
 
+class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
+    """Fails a test because of its verdict."""
+
+
 _STOP_TIMEOUT_S = 120
 """Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""
 
@@ -152,7 +156,7 @@ def conclude(result: Result, session: Session) -> None:
     """Fail or skip a test according to its verdict."""
     text = failure_of(result, strict=session.settings.strict)
     if text is not None:
-        pytest.fail(text, pytrace=False)
+        raise FailedByVerdict(text, pytrace=False)
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(result.notes))
 

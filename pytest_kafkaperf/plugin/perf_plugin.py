@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
-from pytest_kafkaperf.plugin.fixtures import KafkaPerf, conclude, failure
+from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.case import Case, read_spec
@@ -155,7 +156,9 @@ class PerfPlugin:
             )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Record the outcome of a perf test: other code of the test can fail before or after the verdict."""
         report = yield
         if takes_perf(item):
@@ -163,7 +166,8 @@ class PerfPlugin:
                 self._endings.pop(item.nodeid, None)  # if a test is run again, its last run counts
             ending = _ending_of(item, report, self._endings.get(item.nodeid))
             if ending is not None:
-                self._endings[item.nodeid] = ending
+                by_verdict = call.excinfo is not None and isinstance(call.excinfo.value, FailedByVerdict)
+                self._endings[item.nodeid] = dataclasses.replace(ending, by_verdict=by_verdict)
         return report
 
     def pytest_keyboard_interrupt(self) -> None:
