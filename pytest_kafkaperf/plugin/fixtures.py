@@ -25,7 +25,6 @@ from pytest_kafkaperf.runner.session import Session
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
-    from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
 
 
 class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
@@ -39,9 +38,19 @@ _STOP_TIMEOUT_S = 120
 class KafkaPerf:
     """The value of the `kafka_perf` fixture; call it to run the scenario."""
 
-    def __init__(self, request: pytest.FixtureRequest, plugin: PerfPlugin, session: Session, cluster: object) -> None:
+    def __init__(
+        self,
+        request: pytest.FixtureRequest,
+        session: Session,
+        cluster: object,
+        *,
+        case: Case,
+        later: Sequence[Case],
+    ) -> None:
+        """`later` are the cases of the tests after this one."""
         self._node: pytest.Item = request.node
-        self._plugin = plugin
+        self._case = case
+        self._later = later
         self._session = session
         self._cluster = cluster
         marker = self._node.get_closest_marker("benchmark")
@@ -125,7 +134,7 @@ class KafkaPerf:
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
         try:
-            case = configure(self._plugin.case(node))
+            case = configure(self._case)
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
@@ -138,13 +147,11 @@ class KafkaPerf:
                         line.update(label, number, progress)
 
                 cluster = as_cluster(self._cluster)
-                result = session.run(case, cluster, on_progress, actions, later=self._plugin.later(node))
+                result = session.run(case, cluster, on_progress, actions, later=self._later)
             if not case.is_smoke_test:
                 add_to_history(session, result)
         except KafkaPerfError as error:
             raise failure(error) from None
-        finally:  # results are reported even if the baseline could not be written
-            self._plugin.add_properties(node)
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)

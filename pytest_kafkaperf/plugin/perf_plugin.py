@@ -104,13 +104,15 @@ class PerfPlugin:
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
         """Yield the value of one test's fixture `kafka_perf`."""
         node = request.node
-        self._measuring[node.nodeid] = perf = KafkaPerf(request, self, self.session_or_fail(), cluster)
+        self._measuring[node.nodeid] = perf = KafkaPerf(
+            request, self.session_or_fail(), cluster, case=self.case(node), later=self.later(node)
+        )
         yield perf
         perf.close(self._endings.get(node.nodeid))
 
-    def add_properties(self, item: pytest.Item) -> None:
+    def _add_properties(self, item: pytest.Item) -> None:
         """Add the results of a test to its report, for JUnit and other reporters; replace those of a previous run."""
-        results = self.session_or_fail().results
+        results = [] if self._session is None else self._session.results
         if not results or results[-1].nodeid != item.nodeid:
             return  # nothing was measured
         previous = self._properties.get(item.nodeid, [])
@@ -138,7 +140,6 @@ class PerfPlugin:
             session = self.session_or_fail()
             result = session.refuse_for_time(case, self.later(item))
             if result is not None:
-                self.add_properties(item)
                 conclude(result, session)
         if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             try:
@@ -160,6 +161,8 @@ class PerfPlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Record the outcome of a perf test: other code of the test can fail before or after the verdict."""
+        if takes_perf(item) and call.when != "teardown":
+            self._add_properties(item)
         report = yield
         if takes_perf(item):
             if report.when == "setup":
