@@ -41,7 +41,7 @@ def provision(
     metrics_urls: tuple[str, ...] = (),
     connect_timeout_s: float = CONNECT_TIMEOUT_S,
 ) -> Iterator[Cluster]:
-    """Provide a ready cluster and remove what was started afterwards. Call it where no event loop runs.
+    """Provide a ready cluster and remove what was started afterwards.
 
     Args:
         spec: the requested cluster.

@@ -30,6 +30,8 @@ class SharedClusters:
 
     def __init__(self) -> None:
         self._running: dict[Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
+        self._lasting: set[Wanted] = set()
+        """Clusters that are restored instead of replaced, because fixtures of the whole session use their addresses."""
 
     def close(self) -> None:
         """Stop every cluster that was started."""
@@ -38,17 +40,33 @@ class SharedClusters:
             for _, stack in running.values():
                 all_clusters.callback(stack.close)
 
-    def get(self, wanted: Wanted) -> Cluster:
+    def restore(self) -> None:
+        """Restart the brokers of each lasting cluster of which one was lost or disturbed.
+
+        Raises:
+            ClusterError: a broker did not start.
+
+        """
+        for wanted, (cluster, _) in self._running.items():
+            if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
+                cluster.fleet.restore()
+
+    def get(self, wanted: Wanted, *, lasting: bool = False) -> Cluster:
         """Return the requested cluster: started at its first use, replaced if a broker was lost or disturbed.
+
+        A `lasting` cluster is never replaced, so that its addresses stay the same.
 
         Raises:
             ClusterError: the cluster did not start.
             UsageError: the target cannot provide this cluster.
 
         """
+        stays = wanted in self._lasting
+        if lasting:
+            self._lasting.add(wanted)
         if wanted in self._running:
             cluster, stack = self._running[wanted]
-            if _is_reusable(cluster):
+            if stays or _is_reusable(cluster):
                 return cluster
             del self._running[wanted]
             stack.close()

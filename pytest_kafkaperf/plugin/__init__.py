@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.plugin.options import MARKERS, UPDATE_OPTION, declare, from_command_line, from_ini
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.plugin.fixtures import KafkaPerf
@@ -98,13 +98,19 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin) -> Clu
     return _kafkaperf.cluster(request.node)
 
 
+@pytest.fixture(scope="session")
+def kafka_cluster_factory(_kafkaperf: PerfPlugin) -> Callable[..., Cluster]:
+    """Return a cluster with these fields of the `kafka_cluster` marker, for fixtures of any scope."""
+    return _kafkaperf.lasting_cluster
+
+
 @pytest.fixture
 def kafka_perf(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_cluster: object) -> Iterator[KafkaPerf]:
     """Run the scenario of the markers; arguments override its fields. Fails the test if a threshold is violated."""
     yield from _kafkaperf.measuring(request, kafka_cluster)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
     if hasattr(request.config, "workerinput"):
         pytest.fail(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,15 +24,33 @@ from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.session import Session
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
+    from pytest_kafkaperf.load.controller import Progress
+
+
+class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
+    """Fails a test because of its verdict."""
+
+
+_STOP_TIMEOUT_S = 120
+"""Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""
 
 
 class KafkaPerf:
     """The value of the `kafka_perf` fixture; call it to run the scenario."""
 
-    def __init__(self, request: pytest.FixtureRequest, plugin: PerfPlugin, session: Session, cluster: object) -> None:
+    def __init__(
+        self,
+        request: pytest.FixtureRequest,
+        session: Session,
+        cluster: object,
+        *,
+        case: Case,
+        later: Sequence[Case],
+    ) -> None:
+        """`later` are the cases of the tests after this one."""
         self._node: pytest.Item = request.node
-        self._plugin = plugin
+        self._case = case
+        self._later = later
         self._session = session
         self._cluster = cluster
         marker = self._node.get_closest_marker("benchmark")
@@ -39,9 +60,16 @@ class KafkaPerf:
         self._planned: list[tuple[str | float, Callable[[], object]]] = []
         self._called = False
         self._finished = False
+        self._in_thread: concurrent.futures.Future[Result] | None = None
+        """The load of an `async def` test."""
+        self._stopping = threading.Event()
+        """Set to end that load."""
 
     def close(self, ending: Ending | None) -> None:
-        """Fail a test that passed but measured nothing."""
+        """End a load that is still running, and fail a test that passed but measured nothing."""
+        self._stopping.set()
+        if self._in_thread is not None:
+            concurrent.futures.wait([self._in_thread], _STOP_TIMEOUT_S)
         if ending is not None and ending.outcome == "passed" and not self._called:
             text = "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure"
             pytest.fail(text, pytrace=False)
@@ -55,11 +83,12 @@ class KafkaPerf:
 
     def __call__(self, **overrides: object) -> Result:
         """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
+        _refuse_running_loop("kafka_perf()", "kafka_perf.run()")
+        return self._run(_overriding(overrides))
 
-        def configure(case: Case) -> Case:
-            return (case.with_overrides(overrides) if overrides else case).without_search()
-
-        return self._run(configure)
+    async def run(self, **overrides: object) -> Result:
+        """Do the same in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        return await self._run_in_thread(_overriding(overrides))
 
     def capacity(
         self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
@@ -70,13 +99,34 @@ class KafkaPerf:
         records per second, which `kafka_threshold("capacity >= baseline - 10%")` can compare. Each round of the
         scenario is one search. The default is one round if no threshold refers to a baseline.
         """
+        _refuse_running_loop("kafka_perf.capacity()", "kafka_perf.run_capacity()")
+        return self._run(self._searching(limits, low, high, hold))
+
+    async def run_capacity(
+        self, *limits: str, low: object = "1k records/s", high: object = "2M records/s", hold: object = "10 s"
+    ) -> Result:
+        """Do the same as `capacity` in an `async def` test: the event loop, and services in it, run on meanwhile."""
+        return await self._run_in_thread(self._searching(limits, low, high, hold))
+
+    def _searching(self, limits: Sequence[str], low: object, high: object, hold: object) -> Callable[[Case], Case]:
         if self._planned:
             pytest.fail("kafka_perf.at(...) cannot be combined with kafka_perf.capacity(): use only one", pytrace=False)
+        return lambda case: case.with_search(limits, low=low, high=high, hold=hold)
 
-        def configure(case: Case) -> Case:
-            return case.with_search(limits, low=low, high=high, hold=hold)
-
-        return self._run(configure)
+    async def _run_in_thread(self, configure: Callable[[Case], Case]) -> Result:
+        if self._in_thread is not None and not self._in_thread.done():
+            pytest.fail("kafka_perf.run() is already running in this test; await it first", pytrace=False)
+        self._stopping.clear()
+        thread = concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-run")
+        self._in_thread = thread.submit(self._run, configure)
+        thread.shutdown(wait=False)  # it ends after the load
+        ended = asyncio.wrap_future(self._in_thread)
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:  # also by Ctrl-C
+            self._stopping.set()
+            await asyncio.wait([ended])
+            raise
 
     def _run(self, configure: Callable[[Case], Case]) -> Result:
         node, session = self._node, self._session
@@ -84,20 +134,24 @@ class KafkaPerf:
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
         try:
-            case = configure(self._plugin.case(node))
+            case = configure(self._case)
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             with progress(node, case) as line:
-                on_progress = line.update if line else _ignore
+
+                def on_progress(label: str, number: int, progress: Progress) -> None:
+                    if self._stopping.is_set():
+                        raise KeyboardInterrupt  # ends the load as Ctrl-C does
+                    if line:
+                        line.update(label, number, progress)
+
                 cluster = as_cluster(self._cluster)
-                result = session.run(case, cluster, on_progress, actions, later=self._plugin.later(node))
+                result = session.run(case, cluster, on_progress, actions, later=self._later)
             if not case.is_smoke_test:
                 add_to_history(session, result)
         except KafkaPerfError as error:
             raise failure(error) from None
-        finally:  # results are reported even if the baseline could not be written
-            self._plugin.add_properties(node)
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)
@@ -109,7 +163,7 @@ def conclude(result: Result, session: Session) -> None:
     """Fail or skip a test according to its verdict."""
     text = failure_of(result, strict=session.settings.strict)
     if text is not None:
-        pytest.fail(text, pytrace=False)
+        raise FailedByVerdict(text, pytrace=False)
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(result.notes))
 
@@ -119,5 +173,14 @@ def failure(error: KafkaPerfError) -> BaseException:
     return pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False)
 
 
-def _ignore(*_: Any) -> None:
-    """Ignore progress."""
+def _overriding(overrides: dict[str, object]) -> Callable[[Case], Case]:
+    return lambda case: (case.with_overrides(overrides) if overrides else case).without_search()
+
+
+def _refuse_running_loop(called: str, instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    text = f"{called} would block the event loop of this test, and every service in it; use `await {instead}`"
+    pytest.fail(text, pytrace=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -10,17 +11,17 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import KafkaPerfError, shortened
 from pytest_kafkaperf.core.signals import ignored_interrupt, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
-from pytest_kafkaperf.plugin.fixtures import KafkaPerf, conclude, failure
+from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
-from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
@@ -81,26 +82,37 @@ class PerfPlugin:
 
     def cluster(self, item: pytest.Item) -> Cluster:
         """Return the cluster of a test's marker; fail the test if it cannot be started."""
-        session = self.session_or_fail()
-        settings = self._settings
         try:
             # A test that uses only the cluster was not read at collection.
-            case = self._collection.cases.get(item.nodeid) or read_item(item, settings)
-            provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
-            return session.cluster(case.spec)
+            case = self._collection.cases.get(item.nodeid) or read_item(item, self._settings)
+            return self._provided(case.spec)
         except KafkaPerfError as error:
             raise failure(error) from None
+
+    def lasting_cluster(self, **fields: object) -> Cluster:
+        """Return the cluster with these fields of the `kafka_cluster` marker; it keeps its addresses in this run."""
+        try:
+            return self._provided(read_spec([fields], self._settings, "kafka_cluster_factory: "), lasting=True)
+        except KafkaPerfError as error:
+            raise failure(error) from None
+
+    def _provided(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
+        settings = self._settings
+        provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
+        return self.open_session().cluster(spec, lasting=lasting)
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
         """Yield the value of one test's fixture `kafka_perf`."""
         node = request.node
-        self._measuring[node.nodeid] = perf = KafkaPerf(request, self, self.session_or_fail(), cluster)
+        self._measuring[node.nodeid] = perf = KafkaPerf(
+            request, self.session_or_fail(), cluster, case=self.case(node), later=self.later(node)
+        )
         yield perf
         perf.close(self._endings.get(node.nodeid))
 
-    def add_properties(self, item: pytest.Item) -> None:
+    def _add_properties(self, item: pytest.Item) -> None:
         """Add the results of a test to its report, for JUnit and other reporters; replace those of a previous run."""
-        results = self.session_or_fail().results
+        results = [] if self._session is None else self._session.results
         if not results or results[-1].nodeid != item.nodeid:
             return  # nothing was measured
         previous = self._properties.get(item.nodeid, [])
@@ -122,15 +134,18 @@ class PerfPlugin:
         return [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Skip a test if the time budget is used up: before its cluster starts, after marks that skip."""
+        """Before the fixtures, after marks that skip: skip a test for want of time, or restore lasting clusters."""
         case = self._collection.cases.get(item.nodeid)
-        if case is None or self._settings.time_budget_s is None:
-            return
-        session = self.session_or_fail()
-        result = session.refuse_for_time(case, self.later(item))
-        if result is not None:
-            self.add_properties(item)
-            conclude(result, session)
+        if case is not None and self._settings.time_budget_s is not None:
+            session = self.session_or_fail()
+            result = session.refuse_for_time(case, self.later(item))
+            if result is not None:
+                conclude(result, session)
+        if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
+            try:
+                self._session.restore_clusters()
+            except KafkaPerfError as error:
+                raise failure(error) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -142,15 +157,20 @@ class PerfPlugin:
             )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Record the outcome of a perf test: other code of the test can fail before or after the verdict."""
+        if takes_perf(item) and call.when != "teardown":
+            self._add_properties(item)
         report = yield
         if takes_perf(item):
             if report.when == "setup":
                 self._endings.pop(item.nodeid, None)  # if a test is run again, its last run counts
             ending = _ending_of(item, report, self._endings.get(item.nodeid))
             if ending is not None:
-                self._endings[item.nodeid] = ending
+                by_verdict = call.excinfo is not None and isinstance(call.excinfo.value, FailedByVerdict)
+                self._endings[item.nodeid] = dataclasses.replace(ending, by_verdict=by_verdict)
         return report
 
     def pytest_keyboard_interrupt(self) -> None:

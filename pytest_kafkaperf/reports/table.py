@@ -67,7 +67,7 @@ def failure_beside(result: Result, ending: Ending | None) -> list[str]:
     """Return the reason if the test's own code or a fixture failed, not its verdict or `--kafka-strict`."""
     if ending is None or not ending.fails or ending.reason is None or result.verdict.fails:
         return []
-    return [] if ending.reason.startswith(f"{Verdict.INCONCLUSIVE}: ") else [ending.reason]
+    return [] if ending.by_verdict else [ending.reason]
 
 
 def short(value: float, unit: Unit, digits: int = 3) -> str:

@@ -162,7 +162,9 @@ def read_case(
     expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
     declared = attempt(_scenario, levels, folder)
     thresholds = [attempt(parse_threshold, text) for text in expressions]
-    spec = attempt(_spec, marks, parameters, settings)
+    cluster_fields = [mark.kwargs for mark in marks if mark.name == "kafka_cluster"]
+    cluster_fields.append({name: value for name, value in parameters.items() if name in ClusterSpec.model_fields})
+    spec = attempt(read_spec, cluster_fields, settings)
     stop_on_problems()
     reference = attempt(_reference, spec, settings)
     scenario, sources = declared
@@ -229,15 +231,20 @@ def _with_samples(scenario: Scenario, folder: Path, where: str) -> Scenario:
     return scenario.model_copy(update={"payload": replace(samples, path=str(path))})
 
 
-def _spec(marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings) -> ClusterSpec:
+def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: str = "kafka_cluster: ") -> ClusterSpec:
+    """Return the cluster with these fields, in order of rising precedence, and with the options of the run.
+
+    Raises:
+        ScenarioError: a field is invalid; `where` starts its text.
+
+    """
     fields = merge(
         {"log_dirs": str(settings.log_dirs[0])} if settings.log_dirs else {},
         settings.fields(CLUSTER_OPTIONS, "ini"),
-        *(mark.kwargs for mark in marks if mark.name == "kafka_cluster"),
-        {name: value for name, value in parameters.items() if name in ClusterSpec.model_fields},
+        *declared,
         settings.fields(CLUSTER_OPTIONS, "command line"),
     )
-    return ClusterSpec.of(fields, where="kafka_cluster: ")
+    return ClusterSpec.of(fields, where=where)
 
 
 def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:

@@ -173,6 +173,8 @@ class Ending:
     """Path, absolute or relative to pytest's root folder."""
     line: int | None
     """Line number, from 1."""
+    by_verdict: bool = False
+    """True if the verdict or `--kafka-strict` failed the test, not its own code or a fixture."""
 
     @property
     def fails(self) -> bool:

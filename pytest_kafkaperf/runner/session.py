@@ -72,15 +72,26 @@ class Session:
         """Stop every cluster that this session started."""
         self._shared.close()
 
-    def cluster(self, spec: ClusterSpec) -> Cluster:
+    def cluster(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
+
+        A `lasting` cluster keeps its addresses: `restore_clusters` restarts its brokers instead.
 
         Raises:
             ClusterError: it did not start.
             UsageError: the target cannot provide such a cluster.
 
         """
-        return self._shared.get(self._wanted(spec))
+        return self._shared.get(self._wanted(spec), lasting=lasting)
+
+    def restore_clusters(self) -> None:
+        """Restart the brokers of each lasting cluster that a test has changed or that was lost.
+
+        Raises:
+            ClusterError: a broker did not start.
+
+        """
+        self._shared.restore()
 
     def run(
         self,

@@ -26,8 +26,8 @@ from tests.support.repeats import note_report
 ROOT = Path(__file__).parents[2]
 """Of the repository."""
 RUN_TIMEOUT_S = 180
-PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-"""No folder of pytest's own, and nothing that takes a second to import."""
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:asyncio", "-p", "no:randomly")
+"""No folder of pytest's own, nothing that takes a second to import, and no plugin that changes how tests run."""
 _ATTEMPTS = 3
 INI = "[pytest]\nkafka_cluster = local\nkafka_preheat = 0 s\nkafka_allow_unlimited = true\n"
 """Settings of a project: brokers that stand in for others' clusters are the tests' own, and may be saturated."""
@@ -210,7 +210,7 @@ def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> It
     def run(tests: str, *arguments: str) -> tuple[int, str]:
         pytester.makepyfile(test_perf=f"import pytest\n\n{tests}\n")
         choose.cache_clear()  # each run looks for Docker itself, as a process of its own would
-        ended = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+        ended = pytester.runpytest_inprocess(*PLAIN, *arguments)
         return ended.ret, f"{ended.stdout}\n{ended.stderr}"
 
     yield run

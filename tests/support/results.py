@@ -123,9 +123,12 @@ def ending(
     outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"],
     reason: str | None = None,
     line: int | None = 7,
+    *,
+    by_verdict: bool = False,
 ) -> Ending:
     """How a test of that file ended."""
-    return Ending(nodeid=nodeid, outcome=outcome, reason=reason, file=nodeid.partition("::")[0], line=line)
+    file = nodeid.partition("::")[0]
+    return Ending(nodeid=nodeid, outcome=outcome, reason=reason, file=file, line=line, by_verdict=by_verdict)
 
 
 def endings(results: Sequence[Result]) -> dict[str, Ending]:

@@ -55,12 +55,19 @@ def call(work: Coroutine[Any, Any, T], *, timeout_s: float) -> T:
 
     """
     with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
-        return thread.submit(_run, asyncio.wait_for(work, timeout_s)).result()
+        return thread.submit(run, asyncio.wait_for(work, timeout_s)).result()
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=BoundedLoop) as runner:
-        return runner.run(work)
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in an event loop of its own; in another thread if the caller has a running loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # With a loop factory, the runner leaves the calling thread's own event loop alone, if a test has set one.
+        with asyncio.Runner(loop_factory=BoundedLoop) as runner:
+            return runner.run(work)
+    with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
+        return thread.submit(lambda: run(work)).result()
 
 
 ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 from aiokafka.protocol import api, types
 
-from pytest_kafkaperf.clusters.client.connection import BoundedLoop, connected
+from pytest_kafkaperf.clusters.client.connection import connected, run
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -24,14 +24,13 @@ _SCRAM_SHA_512 = 2
 
 
 def create_scram_user(servers: str, access: Access, *, name: str, password: str) -> None:
-    """Create a SCRAM-SHA-512 user or change its password. Call it where no event loop runs.
+    """Create a SCRAM-SHA-512 user or change its password.
 
     Raises:
         ClusterError: the cluster rejected it, or it took too long.
 
     """
-    with asyncio.Runner(loop_factory=BoundedLoop) as runner:
-        runner.run(_create(servers, access, name, password))
+    run(_create(servers, access, name, password))
 
 
 async def _create(servers: str, access: Access, name: str, password: str) -> None:

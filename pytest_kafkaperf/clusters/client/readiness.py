@@ -21,7 +21,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
-from pytest_kafkaperf.clusters.client.connection import BoundedLoop, Notes, close
+from pytest_kafkaperf.clusters.client.connection import Notes, close, run
 from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -80,13 +80,12 @@ def wait_ready(
     answer_s = max(_ANSWER_TIMEOUT_S, timeout_s * _ANSWER_RATIO) if external else _ANSWER_TIMEOUT_S
     client_config = {} if access is None else access.arguments()
     client_config |= {"bootstrap_servers": servers, "request_timeout_ms": round(answer_s * 1000)}
-    # With a loop factory, the runner leaves the calling thread's own event loop alone, if a test has set one.
-    with Notes() as notes, asyncio.Runner(loop_factory=BoundedLoop) as runner:
+    with Notes() as notes:
         while True:
             check()
             left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
             try:
-                return runner.run(_attempt(brokers, cluster_id, client_config, left_s))
+                return run(_attempt(brokers, cluster_id, client_config, left_s))
             except _NotReady as error:
                 # aiokafka's text ends with a colon if the error after it has no text.
                 warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
@@ -95,7 +94,7 @@ def wait_ready(
                 if external and not refused and isinstance(error, _NoConnection):
                     protocol = "PLAINTEXT" if access is None else access.protocol
                     left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
-                    other = runner.run(_other_protocol(servers, protocol, min(answer_s, left_s)))
+                    other = run(_other_protocol(servers, protocol, min(answer_s, left_s)))
                     refused, reason = other is not None, other or reason
                 if refused or time.monotonic() >= deadline:
                     when = "" if refused else f" after {timeout_s:g} s"

@@ -24,7 +24,8 @@ from pytest_kafkaperf.clusters.brokers.config import (
     broker_properties,
     new_uuid,
 )
-from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan, launched
+from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan
+from pytest_kafkaperf.clusters.brokers.launch import launched
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.local.process import Process

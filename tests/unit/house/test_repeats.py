@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.project import PLAIN
+
 TESTS = """
 import json, pathlib
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
@@ -46,7 +48,7 @@ def test_passes():
 def test_a_failure_counts_unless_the_generator_was_too_slow(pytester: pytest.Pytester) -> None:
     """A blind repeat would hide a fault that shows now and then."""
     pytester.makepyfile(TESTS)
-    run = pytester.runpytest_subprocess("-p", "tests.support.repeats", "-p", "no:cacheprovider", "-v")
+    run = pytester.runpytest_subprocess("-p", "tests.support.repeats", *PLAIN, "-v")
     run.assert_outcomes(passed=3, failed=3)
     again = [line.split("::")[1].split()[0] for line in run.outlines if "RERUN" in line and "::" in line]
     assert again == ["test_slow_round"] * 2 + ["test_slow_report"] + ["test_too_often"] * 2

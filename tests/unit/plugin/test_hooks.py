@@ -39,7 +39,8 @@ def ended(one: Any, *outcomes: Literal["passed", "failed"]) -> str:
     for outcome in outcomes:
         for when, found in (("setup", "passed"), ("call", outcome), ("teardown", "passed")):
             report = pytest.TestReport(one.nodeid, one.location, {}, found, None, when)  # type: ignore[arg-type]
-            hook = perf.pytest_runtest_makereport(one)
+            call = pytest.CallInfo.from_call(lambda: None, when)  # type: ignore[arg-type]
+            hook = perf.pytest_runtest_makereport(one, call)
             next(hook)
             with pytest.raises(StopIteration):
                 hook.send(report)

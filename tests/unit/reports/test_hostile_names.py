@@ -46,6 +46,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
 from tests.support import results
 from tests.support.hostile_names import NAMES, hostile
+from tests.support.project import PLAIN
 from tests.support.results import ending, result, rounds
 
 ROOT = Path(pytest_kafkaperf.__file__).parents[1]
@@ -333,7 +334,7 @@ def junit(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ElementTree.
         "    request.node.user_properties += junit_properties(result)\n"
         "    pytest.fail(failure_of(result, strict=False), pytrace=False)\n"
     )
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q"]
+    command = [sys.executable, "-m", "pytest", *PLAIN, "-q"]
     command += ["--junitxml=junit.xml", "test_names.py"]
     environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     path = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))

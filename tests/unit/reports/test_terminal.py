@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.reports.table import rows_of
+from pytest_kafkaperf.reports.table import failure_beside, rows_of
 from pytest_kafkaperf.reports.terminal import render_table, wrapped
 from tests.support.results import ending, endings, result, rounds, session
 
@@ -137,6 +137,13 @@ def test_a_test_that_failed_for_another_reason_says_so_beside_its_verdict() -> N
         "PASSED        test_ok  (error)",
         "INCONCLUSIVE  test_new  (failed)",
     ]
+
+
+def test_a_failure_of_the_tests_own_code_is_told_by_its_cause_not_by_its_text() -> None:
+    """An assertion of the user may begin like a verdict."""
+    strict, text = result("test_new", "produce.throughput >= baseline"), "INCONCLUSIVE: 1 of 1 thresholds not met"
+    assert failure_beside(strict, ending(strict.nodeid, "failed", text, by_verdict=True)) == []
+    assert failure_beside(strict, ending(strict.nodeid, "failed", text)) == [text]
 
 
 def test_a_long_name_is_folded_and_nothing_of_it_lost() -> None:
