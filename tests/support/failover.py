@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -46,8 +47,8 @@ def kill_and_start_a_broker(provider: str) -> None:
 
     assert ran.metrics["lost"] == ran.metrics["duplicated"] == ran.metrics["errors"] == 0
     told = "\n".join(ran.warnings)
-    assert f"at {KILLED_S} s: broker 2 killed" in told
-    assert f"at {STARTED_S} s: broker 2 started" in told
+    assert re.search(rf"at {KILLED_S:.0f}\.\d s: broker 2 killed", told)  # a busy machine may be late
+    assert re.search(rf"at {STARTED_S:.0f}\.\d s: broker 2 started", told)
     assert "under-replicated from" in told
     assert "throughput fell to" in told
     assert 2 < ran.metrics["recovery"] < 22  # the session's timeout, an election, and what had piled up

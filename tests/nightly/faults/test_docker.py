@@ -35,6 +35,7 @@ _STOP_TIMEOUT_S = 60
 _LOAD_TIMEOUT_S = 120
 _END_TIMEOUT_S = 120
 _POLL_S = 0.1
+_BRIDGE, _ADDRESS = "kafkaperf-test", "172.31.254.1/24"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,16 @@ class _Engine:
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
-        """A daemon that answers: it leaves the bridge and the rules of the machine's own one alone."""
-        command = ["dockerd", f"--host={self.address}", f"--pidfile={self.folder}/pid", "--bridge=none"]
+        """A daemon that answers, with a bridge of its own: with none, it would remove that of the machine's daemon."""
+        command = ["dockerd", f"--host={self.address}", f"--pidfile={self.folder}/pid", f"--bridge={_BRIDGE}"]
         command += [f"--data-root={self.folder}/data", f"--exec-root={self.folder}/exec"]
         command += ["--iptables=false", "--ip6tables=false"]
-        with (self.folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        with contextlib.ExitStack() as stack:
+            _ip("link", "add", _BRIDGE, "type", "bridge")
+            stack.callback(_ip, "link", "delete", _BRIDGE)
+            _ip("addr", "add", _ADDRESS, "dev", _BRIDGE)
+            log = stack.enter_context((self.folder / "log").open("ab"))
+            process = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log))
             try:
                 self._await_answer(process)
                 yield process
@@ -78,11 +84,15 @@ class _Engine:
             time.sleep(_POLL_S)
 
 
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
 @pytest.fixture
 def engine() -> Iterator[_Engine]:
     """An engine that nobody else uses."""
-    if os.geteuid() != 0 or shutil.which("dockerd") is None:
-        pytest.skip("only root can start a Docker daemon, and dockerd must be there")
+    if os.geteuid() != 0 or shutil.which("dockerd") is None or shutil.which("ip") is None:
+        pytest.skip("only root can start a Docker daemon, and dockerd and ip must be there")
     folder = Path(tempfile.mkdtemp(prefix="engine-"))
     try:
         yield _Engine(folder)
