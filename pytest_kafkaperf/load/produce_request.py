@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from io import BytesIO
 from typing import NamedTuple
 
-from aiokafka.protocol.api import RequestStruct
 from aiokafka.protocol.produce import ProduceRequest
 
 API_KEY = ProduceRequest.API_KEY
@@ -35,10 +33,11 @@ class Response(NamedTuple):
     API_VERSION: int = _NEWEST
 
     @classmethod
-    def decode(cls, stream: BytesIO) -> Response:
-        """Decode a response without its header."""
-        data, at, topics = stream.read(), _INT32.size, []
-        for _ in range(*_INT32.unpack_from(data)):
+    def decode(cls, data: bytes) -> Response:
+        """Decode a response with its header, the correlation id."""
+        topics: list[tuple[str, list[tuple[int, int, int, int, int]]]] = []
+        (count,), at = _INT32.unpack_from(data, _INT32.size), 2 * _INT32.size
+        for _ in range(count):
             name = at + _INT16.size
             at = name + _INT16.unpack_from(data, at)[0]
             rows = at + _INT32.size
@@ -47,12 +46,9 @@ class Response(NamedTuple):
         return cls(topics)
 
 
-class Request:
-    """The parts of a request that a connection needs to read its response."""
-
-    RESPONSE_TYPE = Response
-    FLEXIBLE_VERSION = False
-    parse_response_header = RequestStruct.parse_response_header
+def correlation_id_of(response: bytes) -> int:
+    """Return the correlation id of a response, which is that of its request."""
+    return int.from_bytes(response[: _INT32.size], "big")
 
 
 def version_for(supported: tuple[int, int]) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from aiokafka.client import ConnectionGroup
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RequestTimedOutError
+from aiokafka.errors import KafkaConnectionError, KafkaError, MessageSizeTooLargeError, RequestTimedOutError
 from aiokafka.producer.message_accumulator import MessageBatch
 from aiokafka.protocol.metadata import MetadataResponse_v1
 from aiokafka.protocol.produce import ProduceRequest_v7, ProduceResponse_v7
@@ -43,8 +43,10 @@ def aiokafka_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 class Broker:
     """A server that takes produce requests."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, confused: bool = False) -> None:
         self._answer = answer
+        self._confused = confused
+        """True if its responses are to other requests."""
         self.requests: list[list[tuple[int, bytes]]] = []
         """Partitions and batches of each request."""
 
@@ -60,7 +62,8 @@ class Broker:
                 codes = [(partition, self._answer(number, partition)) for partition, _ in batches]
                 if None not in [code for _, code in codes]:
                     rows = [(partition, code, 100 * number + partition, -1, 0) for partition, code in codes]
-                    body = correlation_id + ProduceResponse_v7([(topic, rows)], 0).encode()
+                    to = bytes(4) if self._confused else correlation_id
+                    body = to + ProduceResponse_v7([(topic, rows)], 0).encode()
                     writer.write(len(body).to_bytes(4, "big") + body)
         writer.close()
 
@@ -187,6 +190,22 @@ def test_batches_without_an_answer_fail_after_the_timeout_of_a_request() -> None
     outcomes, _ = outcomes_of(lambda *_: None, producer_config={"request_timeout_ms": 300})
 
     assert outcomes == [[RequestTimedOutError.__name__]] * 3
+
+
+def test_a_response_to_another_request_ends_the_connection() -> None:
+    """Offsets and errors of other batches would be taken for those of these."""
+
+    async def send() -> tuple[str, bool]:
+        async with asyncio.timeout(20), connected(Broker(lambda *_: 0, confused=True)) as client:
+            connection = client.client._conns[0, ConnectionGroup.DEFAULT]
+            batch = EncodedBatch(b"", 0, timestamp_ms=0)
+            batches = {PARTITIONS[0]: QueuedBatch(PARTITIONS[0], batch, 1.0, set())}
+            with pytest.raises(KafkaConnectionError) as told:
+                await connection.produce(batches, acks=1, timeout_ms=1000)
+            return str(told.value), connection.connected()
+
+    told, is_connected = asyncio.run(send())
+    assert (told.endswith(" closed"), is_connected) == (True, False)
 
 
 def test_all_batches_end_once_when_the_sender_fails() -> None:
