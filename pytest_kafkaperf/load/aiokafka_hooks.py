@@ -8,8 +8,8 @@ For speed:
 - `AIOKafkaProducer._message_accumulator._append_batch` queues a batch without awaiting. The public `send_batch`
   waits for one partition even if others accept batches.
 - `EncodedBatch`, whose records are already encoded, takes the place of `BatchBuilder` in the accumulator.
-- `Sender._in_flight`, `Sender._muted_partitions` and `MessageAccumulator.drain_by_nodes` allow several requests in
-  flight.
+- `batch_sender` replaces the accumulator and the sender, and calls their inner parts; `Connection.produce` writes their
+  requests, with `produce_request`.
 - `aiokafka.consumer.fetcher.PartitionRecords._unpack_records` yields one value per batch instead of one
   `ConsumerRecord` per record. Used in worker processes only.
 - `aiokafka.conn.READER_LIMIT` is raised because fetch responses are large.
@@ -30,23 +30,25 @@ For robustness:
 from __future__ import annotations
 
 import asyncio
-import collections
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import aiokafka
 from aiokafka import client, conn, util
 from aiokafka.consumer import fetcher
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, RequestTimedOutError
 from aiokafka.producer import message_accumulator, producer, sender
-from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.batch_encoder import EncodedBatch
+from pytest_kafkaperf.load.batch_sender import Accumulator, OnEnded, QueuedBatch, Sender
+from pytest_kafkaperf.load.produce_request import API_KEY, Response, correlation_id_of, encode_request, version_for
 
 if TYPE_CHECKING:
-    from aiokafka.structs import RecordMetadata
+    from aiokafka.structs import TopicPartition
 
+    from pytest_kafkaperf.load.batch_encoder import EncodedBatch
     from pytest_kafkaperf.scenario.scenario import Scenario
 
 
@@ -78,87 +80,85 @@ class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
         except (OSError, RuntimeError) as error:
             raise self._broken(error) from error
 
+    def produce(
+        self, batches: Mapping[TopicPartition, QueuedBatch], *, acks: int, timeout_ms: int
+    ) -> asyncio.Future[Response] | None:
+        """Write a produce request, and return the future of its response; None if the broker needs another version."""
+        version = version_for(self._versions[API_KEY])
+        if version is None:
+            return None
+        topics: dict[str, list[tuple[int, bytes]]] = {}
+        for (topic, partition), batch in batches.items():
+            topics.setdefault(topic, []).append((partition, batch.get_data_buffer()))
+        correlation_id = self._next_correlation_id()
+        answer: asyncio.Future[Response] = self._loop.create_future()
+        try:
+            self._writer.write(
+                encode_request(
+                    topics,
+                    version=version,
+                    correlation_id=correlation_id,
+                    client_id=self._client_id,
+                    acks=acks,
+                    timeout_ms=timeout_ms,
+                )
+            )
+        except (OSError, RuntimeError) as error:
+            answer.set_exception(self._broken(error))
+            return answer
+        self._requests.append((correlation_id, None, answer))
+        timer = self._loop.call_later(self._request_timeout, self._time_out, answer)
+        answer.add_done_callback(lambda _: timer.cancel())
+        return answer
+
+    def _handle_frame(self, resp: bytes) -> None:
+        """Handle a response like aiokafka's own method; that to `produce` in fewer calls."""
+        correlation_id, request, answer = self._requests[0]
+        if request is not None or correlation_id is None:
+            super()._handle_frame(resp)
+            return
+        if correlation_id_of(resp) != correlation_id:
+            self.close(reason=conn.CloseReason.OUT_OF_SYNC)  # ends all requests with an error
+            return
+        if not answer.done():
+            answer.set_result(Response.decode(resp))
+        self._last_action = time.monotonic()
+        self._requests.popleft()
+
+    def _time_out(self, answer: asyncio.Future[Response]) -> None:
+        if not answer.done():
+            answer.set_exception(RequestTimedOutError())
+            self.close(reason=conn.CloseReason.CONNECTION_TIMEOUT)
+
     def _broken(self, error: Exception) -> KafkaConnectionError:
         self.close(reason=conn.CloseReason.CONNECTION_BROKEN)
         return KafkaConnectionError(f"Connection at {self._host}:{self._port} broken: {error}")
 
 
-class Sender(sender.Sender):  # type: ignore[misc]
-    """A sender with several produce requests per broker in flight, as in Kafka's own producer; aiokafka allows one.
-
-    Without idempotence, a batch that is sent again may follow later batches of its partition, as in Kafka's own
-    producer. With idempotence, each partition has one batch in flight, which keeps its sequence numbers in order.
-    """
-
-    def allow(self, in_flight: int) -> None:
-        """Set the in-flight limit per broker; call this before the sender starts."""
-        self._in_flight = _InFlight(in_flight)
-        if self._txn_manager is None and in_flight > 1:
-            self._muted_partitions = _NeverMuted()
-
-
-class _InFlight:
-    """Replacement for the set of brokers with a request in flight: contains a broker once it reaches the limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._counts: collections.Counter[int] = collections.Counter()
-
-    def add(self, node: int) -> None:
-        self._counts[node] += 1
-
-    def remove(self, node: int) -> None:
-        self._counts[node] -= 1
-
-    def __contains__(self, node: int) -> bool:
-        return self._counts[node] >= self._limit
-
-
-class _NeverMuted(frozenset[TopicPartition]):
-    """Replacement for the set of partitions with a batch in flight; always empty, so that no partition has to wait."""
-
-    def add(self, _: TopicPartition) -> None:
-        pass
-
-    def remove(self, _: TopicPartition) -> None:
-        pass
-
-
-class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
-    """An accumulator that wakes its sender while it has batches; one drain takes only one per partition."""
-
-    def drain_by_nodes(self, *args: Any, **kwargs: Any) -> Any:
-        """Drain like aiokafka's own method, and wake the sender again if batches remain."""
-        drained = super().drain_by_nodes(*args, **kwargs)
-        if drained[0] and self._batches and not self._waiter_future.done():
-            self._waiter_future.set_result(None)
-        return drained
-
-    def reenqueue(self, batch: Any) -> None:
-        """Queue a failed batch again like aiokafka's own method, but keep the order of batches that failed together."""
-        super().reenqueue(batch)
-        queue = self._batches[batch.tp]
-        queue.popleft()
-        later = (position for position, other in enumerate(queue) if other._ctime > batch._ctime)  # noqa: SLF001
-        queue.insert(next(later, len(queue)), batch)
-
-
 _GET_RUNNING_LOOP = util.get_running_loop
 _REPLACED = (
     (client, "MetadataRequest"),
+    (client.AIOKafkaClient, "_maybe_wait_metadata"),
     (conn, "AIOKafkaConnection"),
     (conn, "READER_LIMIT"),
+    (conn.AIOKafkaConnection, "_handle_frame"),
+    (conn.AIOKafkaConnection, "_next_correlation_id"),
     (fetcher, "MemoryRecords"),
     (fetcher, "PartitionRecords"),
     (fetcher.PartitionRecords, "_unpack_records"),
     (message_accumulator.MessageAccumulator, "_append_batch"),
+    (message_accumulator.MessageAccumulator, "_pop_batch"),
     (message_accumulator.MessageAccumulator, "drain_by_nodes"),
+    (message_accumulator.MessageAccumulator, "fail_all"),
     (message_accumulator.MessageAccumulator, "reenqueue"),
     (producer, "MessageAccumulator"),
     (producer, "Sender"),
+    (sender, "SendProduceReqHandler"),
+    (sender.Sender, "_maybe_wait_for_pid"),
+    (sender.Sender, "_sender_routine"),
     (util, "get_running_loop"),
 )
-"""Every replaced name. Assigning to a name that has moved would have no effect and raise no error."""
+"""Every replaced or inner name. Assigning to a name that has moved would have no effect and raise no error."""
 
 
 def check_aiokafka() -> None:
@@ -203,9 +203,9 @@ def allow_in_flight(producer: aiokafka.AIOKafkaProducer, in_flight: int) -> None
 
 
 def submit(
-    producer: aiokafka.AIOKafkaProducer, batch: EncodedBatch, partition: TopicPartition
-) -> asyncio.Future[RecordMetadata | None]:
-    """Queue a batch for a partition; the future resolves to its acknowledgement (None with acks=0) or raises its error.
+    producer: aiokafka.AIOKafkaProducer, batch: EncodedBatch, partition: TopicPartition, on_ended: OnEnded
+) -> None:
+    """Queue a batch for a partition; `on_ended` learns of its acknowledgement or its error.
 
     Raises:
         aiokafka.errors.KafkaError: the producer has failed permanently.
@@ -214,5 +214,4 @@ def submit(
     accumulator = producer._message_accumulator  # noqa: SLF001
     if accumulator._exception is not None:  # noqa: SLF001
         raise accumulator._exception  # noqa: SLF001
-    future: asyncio.Future[RecordMetadata | None] = accumulator._append_batch(batch, partition).future  # noqa: SLF001
-    return future
+    accumulator._append_batch(batch, partition).on_ended = on_ended  # noqa: SLF001

@@ -60,6 +60,8 @@ class Template:
     """Encoded records and the positions of their parts, as arrays of shape `(records,)`."""
 
     body: bytes
+    count: int
+    """Number of records."""
     ends: Int64s
     """End of each record."""
     sizes: Int64s
@@ -67,11 +69,6 @@ class Template:
     keys_at: Int64s
     tags_at: Int64s
     """Position of each tag: the beginning of the value, or the last header's value."""
-
-    @property
-    def count(self) -> int:
-        """Number of records."""
-        return self.ends.size
 
 
 class Payload:
@@ -127,6 +124,7 @@ class Payload:
         values_at = ends_at - size_of_headers(self.headers) - lengths
         return Template(
             body=body,
+            count=len(ends),
             ends=ends_at,
             sizes=np.cumsum(lengths + (KEY_BYTES if self._keyed else 0)),
             keys_at=values_at - np.array([size_of_varint(length) for length in lengths.tolist()]) - KEY_BYTES,

@@ -256,10 +256,12 @@ class LoadWorker:
         ledgers = [producer.ledger for producer in self._producers]
         self._publish(Counter.SENT, sum(ledger.sent for ledger in ledgers))
         self._publish(Counter.SETTLED, sum(ledger.answered for ledger in ledgers))
+        self._publish(Counter.VISIBLE, self._visible)
 
     def _add_visible(self, count: int) -> None:
         self._visible += count
-        self._publish(Counter.VISIBLE, self._visible)
+        if self._scenario.consumers:
+            self._publish(Counter.VISIBLE, self._visible)
 
     def _publish_received(self, group: int) -> None:
         received = sum(consumer.report.total for consumer in self._consumers if consumer.report.group == group)

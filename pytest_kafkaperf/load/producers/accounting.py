@@ -20,6 +20,8 @@ LATE_NS = 100_000_000
 
 _FOLD_BATCHES = 64
 """Number of acknowledged batches whose latencies are recorded together, which takes about a millisecond."""
+_FOLD_CLOSED_LOOP_BATCHES = 512
+"""The same in closed loop, where a batch has one latency."""
 
 _REFUSALS = (
     kafka_errors.MessageSizeTooLargeError,
@@ -126,10 +128,11 @@ class Ledger:
         self.sent += batch.records
         self._in_flight[id(batch)] = batch
         if batch.measured:
-            dues_ns = batch.dues_ns
+            dues_ns, report = batch.dues_ns, self.report
             first_due_ns = batch.sent_ns if dues_ns is None else int(dues_ns[batch.records - batch.measured])
-            self.report.sent += batch.measured
-            self.report.first_due_ns = min(self.report.first_due_ns or first_due_ns, first_due_ns)
+            report.sent += batch.measured
+            if report.first_due_ns is None or first_due_ns < report.first_due_ns:
+                report.first_due_ns = first_due_ns
 
     def acknowledge(self, batch: Batch, ack_ns: int, location: tuple[int, int] | None) -> None:
         """Count a batch as acknowledged; `location` gives partition and offset if known."""
@@ -183,13 +186,14 @@ class Ledger:
         if offset <= self._last_offsets.get(partition, -1):
             self.report.disordered += batch.records
         self._last_offsets[partition] = offset
-        self._marked.add(partition)
+        if self._transactional:
+            self._marked.add(partition)
 
     def _count(self, batch: Batch, ack_ns: int) -> None:
         if not self._transactional or self._committed_only:
             self._on_visible(batch.records)
         self._unfolded.append((batch, ack_ns))
-        if len(self._unfolded) >= _FOLD_BATCHES:
+        if len(self._unfolded) >= (_FOLD_CLOSED_LOOP_BATCHES if batch.dues_ns is None else _FOLD_BATCHES):
             self.fold()
 
     def _settle(self, batch: Batch) -> None:

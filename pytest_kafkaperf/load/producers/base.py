@@ -141,21 +141,17 @@ class Producer(ABC):
         """Count records up to `stop` that were never taken as missing."""
         self.ledger.count_missing(schedule, max(self._next, 0), max(stop, self._next, 0), now_ns())
 
-    def _follow(self, batch: Batch, future: asyncio.Future[Any]) -> None:
-        """Count a batch as sent, and handle its outcome when the future is done."""
+    def _enter(self, batch: Batch) -> None:
+        """Count a batch as sent."""
         self.ledger.enter(batch)
         if self._transactions is not None:
             self._transactions.take(batch.records)
-        future.add_done_callback(lambda ended: self._ended(batch, ended))
 
-    def _ended(self, batch: Batch, future: asyncio.Future[Any]) -> None:
+    def _ended(self, batch: Batch, location: tuple[int, int] | None, error: BaseException | None) -> None:
+        """Count the outcome of a batch: its partition and offset if known, or an error."""
         now = now_ns()
-        if future.cancelled():
-            return  # the event loop is closing; the ledger has counted the batch
-        error = future.exception()
         if error is None:
-            metadata = future.result()
-            self.ledger.acknowledge(batch, now, None if metadata is None else (metadata.partition, metadata.offset))
+            self.ledger.acknowledge(batch, now, location)
         else:
             self.ledger.fail(batch, error)
         self._give_back(batch, now)

@@ -50,8 +50,12 @@ class BatchProducer(Producer):
     async def _closed_loop(self, window: Window) -> None:
         left = window.records
         while left is None or left > 0:
-            partition, _ = await self._slot()
-            count = await self._limit_to_transaction(self._template.count)
+            while not self._slots.free():
+                await self._change()
+            partition, _ = self._slots.take()
+            count = self._template.count
+            if self._transactions is not None:
+                count = await self._limit_to_transaction(count)
             now = now_ns()
             if window.end_ns is not None and now >= window.end_ns:
                 return
@@ -122,11 +126,15 @@ class BatchProducer(Producer):
             closing_ns=closing_ns,
             sent_ns=now if dues_ns is None else now_ns(),
         )
+
+        def on_ended(offset: int | None, error: BaseException | None) -> None:
+            self._ended(batch, None if offset is None else (partition, offset), error)
+
         try:
-            future = submit(self._client, made, self._partitions[partition])
+            submit(self._client, made, self._partitions[partition], on_ended)
         except KafkaError as error:
             raise self._refused(error) from None
-        self._follow(batch, future)
+        self._enter(batch)
         return batch
 
     def _advance(self, used: int) -> None:

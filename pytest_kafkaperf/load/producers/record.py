@@ -109,8 +109,16 @@ class RecordProducer(Producer):
             self.ledger.enter(batch)
             self.ledger.fail(batch, error)
             return batch
-        self._follow(batch, future)
+        self._enter(batch)
+        future.add_done_callback(lambda ended: self._sent(batch, ended))
         return batch
+
+    def _sent(self, batch: Batch, future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            return  # the event loop is closing; the ledger has counted the batch
+        error = future.exception()
+        metadata = None if error else future.result()
+        self._ended(batch, None if metadata is None else (metadata.partition, metadata.offset), error)
 
     def _give_back(self, batch: Batch, now: int) -> None:
         """Do nothing: the client itself limits what is in flight, to a batch per partition and one more."""

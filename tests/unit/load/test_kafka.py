@@ -31,9 +31,10 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load import aiokafka_hooks
-from pytest_kafkaperf.load.aiokafka_hooks import Accumulator, Connection, Sender, adapt, check_aiokafka, submit
+from pytest_kafkaperf.load.aiokafka_hooks import Connection, adapt, check_aiokafka, submit
 from pytest_kafkaperf.load.batch_decoder import BatchedRecords, FetchedBatches
 from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch, crc32c, encode, make_batch
+from pytest_kafkaperf.load.batch_sender import Accumulator, Sender
 from pytest_kafkaperf.load.clients import batches_in_flight, make_consumer, make_producer, make_reader
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.simulation import adapt_here
@@ -67,6 +68,17 @@ def producer_of(**fields: Any) -> Any:
 def record_batch(count: int = 1) -> EncodedBatch:
     body, ends = encode([(None, b"value")] * count, [], 1 << 20)
     return EncodedBatch(body, len(ends), timestamp_ms=TIMESTAMP_MS)
+
+
+def queue_batch(client: Any, batch: EncodedBatch, partition: TopicPartition) -> asyncio.Future[int | None]:
+    """Submit a batch; the future has its offset or its error."""
+    ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+
+    def on_ended(offset: int | None, error: BaseException | None) -> None:
+        ended.set_result(offset) if error is None else ended.set_exception(error)
+
+    submit(client, batch, partition, on_ended)
+    return ended
 
 
 # A batch
@@ -191,7 +203,7 @@ def test_a_batch_that_was_queued_tells_its_end(how: str) -> None:
 
     async def queue() -> Any:
         client = producer_of(acks=0 if how == "acks=0" else "all")
-        future = submit(client, record_batch(3), PARTITION)
+        future = queue_batch(client, record_batch(3), PARTITION)
         (batch,) = client._message_accumulator._batches[PARTITION]
         assert (batch.record_count, batch.tp) == (3, PARTITION)
         match how:
@@ -201,16 +213,14 @@ def test_a_batch_that_was_queued_tells_its_end(how: str) -> None:
                 batch.done_noack()
             case _:
                 batch.failure(KafkaError("refused"))
-                batch._drain_waiter.exception()  # else it is logged whenever it is collected, in another test
         await client.stop()
-        stands = await future
-        return None if stands is None else (stands.partition, stands.offset)
+        return await future
 
     if how == "failed":
         with pytest.raises(KafkaError, match="refused"):
             in_loop(queue)
     else:
-        assert in_loop(queue) == {"acknowledged": (0, 7), "acks=0": None}[how]
+        assert in_loop(queue) == {"acknowledged": 7, "acks=0": None}[how]
 
 
 def test_a_producer_that_has_failed_takes_no_more() -> None:
@@ -220,7 +230,7 @@ def test_a_producer_that_has_failed_takes_no_more() -> None:
         client = producer_of()
         client._message_accumulator.fail_all(KafkaError("gone"))
         try:
-            submit(client, record_batch(), PARTITION)
+            submit(client, record_batch(), PARTITION, lambda *_: None)
         finally:
             await client.stop()
 
@@ -305,9 +315,7 @@ def test_as_many_requests_are_on_their_way_as_may_be(fields: dict[str, Any], exp
         for number in range(8):
             for partition in partitions:
                 body, _ = encode([(None, b"%d" % number)], [], 1 << 20)
-                submit(client, EncodedBatch(body, 1, timestamp_ms=0), partition).add_done_callback(
-                    lambda future: future.exception()
-                )
+                submit(client, EncodedBatch(body, 1, timestamp_ms=0), partition, lambda *_: None)
         client._sender._sender_task = asyncio.ensure_future(client._sender._sender_routine())
         for _ in range(100):
             await asyncio.sleep(0)
@@ -351,15 +359,13 @@ def test_one_drain_takes_one_batch_a_partition_and_another_follows() -> None:
         partitions = lead(client, 2)
         accumulator = client._message_accumulator
         for partition in [*partitions, *partitions, partitions[0]]:
-            submit(client, record_batch(), partition)
+            submit(client, record_batch(), partition, lambda *_: None)
         seen = []
         for _ in range(4):
             nodes, unknown = accumulator.drain_by_nodes(ignore_nodes=set())
             assert not unknown
             seen.append((sum(map(len, nodes.values())), accumulator.waiter().done()))
         accumulator.fail_all(KafkaError("gone"))
-        for batch in list(accumulator._pending_batches):
-            batch.future.exception()
         await client.stop()
         return seen
 
@@ -372,10 +378,10 @@ def test_a_drain_that_gives_nothing_does_not_call_for_another() -> None:
     async def drain() -> tuple[int, bool]:
         client = producer_of()
         (partition,) = lead(client, 1)
-        future = submit(client, record_batch(), partition)
+        submit(client, record_batch(), partition, lambda *_: None)
         client._message_accumulator.drain_by_nodes(ignore_nodes={0})
         nodes, _ = client._message_accumulator.drain_by_nodes(ignore_nodes={0})
-        future.cancel()
+        client._message_accumulator._batches[partition][0].done_noack()
         await client.stop()
         return len(nodes), client._message_accumulator.waiter().done()
 
@@ -391,7 +397,7 @@ def test_batches_that_failed_together_are_sent_again_in_their_order(failed: tupl
         accumulator = client._message_accumulator
         batches = []
         for number in range(5):
-            submit(client, record_batch(number + 1), PARTITION)
+            submit(client, record_batch(number + 1), PARTITION, lambda *_: None)
             batches.append(accumulator._batches[PARTITION][-1])
         for _ in range(3):
             accumulator._pop_batch(PARTITION)
@@ -399,22 +405,17 @@ def test_batches_that_failed_together_are_sent_again_in_their_order(failed: tupl
             accumulator.reenqueue(batches[number])
         order = [batch.record_count - 1 for batch in accumulator._batches[PARTITION]]
         for batch in batches:
-            batch.future.cancel()
+            batch.done_noack()
         await client.stop()
         return order
 
     assert in_loop(reenqueue) == [*sorted(failed), 3, 4]
 
 
-def test_batches_know_when_they_were_made() -> None:
-    """Their order is told by it; the future that `submit` gives is made there, too."""
-    source = inspect.getsource(MessageBatch.__init__)
-
-    assert "self._ctime = time.monotonic()" in source
-    assert "self.future = create_future()" in source
+def test_batches_that_failed_are_queued_by_the_method_that_we_extend() -> None:
+    """It puts them to the front, and `Accumulator.reenqueue` takes them from there."""
     assert "self._batches[tp].appendleft(batch)" in inspect.getsource(MessageAccumulator.reenqueue)
     assert "_message_accumulator.reenqueue(batch)" in inspect.getsource(sender)
-    assert "self._waiter_future = self._loop.create_future()" in inspect.getsource(MessageAccumulator.drain_by_nodes)
 
 
 # Reading
