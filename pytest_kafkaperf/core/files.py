@@ -34,18 +34,22 @@ _PREFIX, _SUFFIX = ".kafkaperf-", ".tmp"
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file atomically and create its folder if needed.
 
-    An existing file keeps its mode. Also deletes stale temporary files in the folder, left by writers that were killed.
+    An existing file keeps its mode. The supervisor deletes the temporary file of a writer that is killed. Stale ones,
+    of writers whose supervisor was killed, too, are deleted here.
 
     Raises:
         OSError: the file cannot be written; an existing file stays unchanged.
 
     """
+    from pytest_kafkaperf.core import supervisor  # noqa: PLC0415 - imports psutil
+
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f"{_PREFIX}*{_SUFFIX}"):
         with contextlib.suppress(OSError):
             if time.time() - stale.stat().st_mtime > _ABANDONED_S:
                 stale.unlink()
     temporary = path.parent / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"  # short, even if the file's name is long
+    supervisor.remove_later(temporary)
     try:
         with temporary.open("xb") as file:
             with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""A supervisor: a small process that ends workers and brokers and removes folders when this process has ended.
+"""A supervisor: a small process that ends workers and brokers and removes files when this process has ended.
 
 It reads a pipe whose other end only this process holds. The kernel closes that end however this process ends, also
 after SIGKILL. The supervisor has its own session and blocks SIGINT, SIGTERM and SIGHUP, so neither Ctrl-C in a
@@ -39,19 +39,21 @@ def kill_later(pid: int) -> None:
     _tell(pid)
 
 
-def remove_later(folder: str | Path) -> None:
-    """Clear a folder, which need not exist yet, after the end of this process."""
-    _tell(str(Path(folder).absolute()))
+def remove_later(path: str | Path) -> None:
+    """Clear a folder or delete a file, which need not exist yet, after the end of this process."""
+    _tell(str(Path(path).absolute()))
 
 
 def clear(*folders: Path) -> None:
-    """End the brokers that run from the folders, then remove the folders and the lock files next to them.
+    """End the brokers that run from the folders, then remove the folders and the lock files next to them; also files.
 
     The lock file of a folder that cannot be removed stays, so that the next session tries again.
     """
     _kill([process for process in psutil.process_iter(["cmdline"]) if _runs_from(folders, process.info["cmdline"])])
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.unlink()
         if not folder.exists():
             folder.with_name(f"{folder.name}.lock").unlink(missing_ok=True)
 

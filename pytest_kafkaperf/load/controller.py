@@ -193,7 +193,7 @@ class _Round:
             self._counters.all_produced(self._drain_ns)
             self._await_reports()
         except _WorkerEndedError:
-            pass  # the reason is collected with the reports
+            self._note_lost_cluster()  # other reasons are collected with the reports
         except ClusterLostError as error:
             self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
             self._broken = True
@@ -213,6 +213,14 @@ class _Round:
             lag_end=self._lag_end,
             broken=self._broken or self._start_ns is None,
         )
+
+    def _note_lost_cluster(self) -> None:
+        """Add the loss of the cluster as the first problem: a worker that failed because of it tells less."""
+        try:
+            self._check()
+        except ClusterLostError as error:
+            self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
+            self._broken = True
 
     def _start(self) -> None:
         """Wait until all workers are ready and all partitions are assigned, then set the start."""

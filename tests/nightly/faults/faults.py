@@ -33,7 +33,7 @@ from .terminal import Run
 REQUEST_TIMEOUT_S = 2
 """Of the producers that a short stop is to outlast."""
 _STOPPED_S = 5
-_AGAIN_S = 0.3
+_AGAIN_S = 0.1
 """Between two presses of a key."""
 _HOUR_S = 3600
 _QUOTA_BYTES = 60_000
@@ -225,9 +225,9 @@ def _starve(scene: Scene, *pids: int) -> None:
     group, limit = _control_group()
     group.mkdir()
     scene.undone.callback(_remove_group, group)
+    (group / limit).write_text(str(os.sysconf("SC_PAGE_SIZE")), encoding="ascii")
     for pid in pids:
         (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
-    (group / limit).write_text(str(os.sysconf("SC_PAGE_SIZE")), encoding="ascii")
 
 
 def _control_group() -> tuple[Path, str]:

@@ -87,6 +87,12 @@ class Run:
             "no:cacheprovider",
             "-p",
             "no:hypothesispytest",
+            "-p",
+            "no:unraisableexception",  # at its end it collects garbage, where a second Ctrl-C would end pytest itself
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:asyncio",
             "--kafka-json=report.json",
             *arguments,
         ]
