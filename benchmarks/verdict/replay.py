@@ -1,0 +1,135 @@
+"""Tables from the sessions of `starts.py`: noise, bias and verdicts of the rule, by replay: `python replay.py`.
+
+- Noise: standard deviations of the log, of single pairs of rounds, of the differences of sessions, and of what the
+  start of the brokers adds to the pairs; the mean difference with its 95 % interval, also by the side that came first.
+- Verdicts: the rule of `verdict.sequential` on the sessions in their order, from each session on, until it decides;
+  blocks overlap, so the interval is that of as many independent blocks as fit into the sessions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.units import format_percent, format_ratio
+from pytest_kafkaperf.verdict.comparison import Measured, change_of, difference, logs
+from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS, look, student_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STARTS = Path(__file__).resolve().parent / "starts.jsonl"
+METRICS = ("produce.throughput", "produce.latency.p50", "produce.latency.p99", "e2e.latency.p50", "e2e.latency.p99")
+METRICS += ("broker.cost", "client.cpu")
+TOLERANCE = -math.log(1 - 0.03)
+ALPHA = 0.01
+_FEWEST = 3
+"""Values below which their deviation says nothing."""
+_Z = statistics.NormalDist().inv_cdf(0.975)
+
+
+def main() -> None:
+    """Print both tables as Markdown."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--starts", type=Path, default=STARTS, help="file of the sessions")
+    given = options.parse_args()
+    arms: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in given.starts.read_text(encoding="utf-8").splitlines():
+        session = json.loads(line)
+        if not session["problems"]:
+            arms[session["arm"]].append(session)
+    print("| sessions of | metric | sessions | pair | session | start | mean | candidate first | reference first |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    for arm, sessions in sorted(arms.items()):
+        for metric in METRICS:
+            if metric in sessions[0]["rounds"][0]:
+                print(f"| {arm} | {metric} | {' | '.join(_noise(metric, sessions))} |")
+    print(
+        "\n| sessions of | metric | true change | blocks | regressed | equal | open | improved | sessions | seconds |"
+    )
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for arm, sessions in sorted(arms.items()):
+        for metric in METRICS:
+            if metric in sessions[0]["rounds"][0] and len(sessions) >= MOST_SESSIONS // 2:
+                print(f"| {arm} | {metric} | {' | '.join(_verdicts(metric, sessions))} |")
+
+
+def _differences(metric: str, sessions: Sequence[dict[str, Any]]) -> list[float]:
+    found = [
+        difference(CATALOGUE[metric], Measured(rounds=one["rounds"], reference=one["reference"])) for one in sessions
+    ]
+    return [each for each in found if not isinstance(each, str)]
+
+
+def _noise(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
+    subject = CATALOGUE[metric]
+    groups = [
+        [
+            ours - theirs
+            for ours, theirs in zip(logs(subject, one["rounds"]), logs(subject, one["reference"]), strict=True)
+        ]
+        for one in sessions
+    ]
+    pair = math.sqrt(statistics.fmean(statistics.variance(group) for group in groups))
+    means = [statistics.fmean(group) for group in groups]
+    if len(means) < _FEWEST:
+        return [str(len(sessions)), format_percent(pair), *["-"] * 5]
+    session = statistics.stdev(means)
+    start = math.sqrt(max(0.0, session**2 - pair**2 / statistics.fmean(map(len, groups))))
+    halves = [[mean for mean, one in zip(means, sessions, strict=True) if one["first"] == first] for first in (0, 1)]
+    return [
+        str(len(sessions)),
+        *map(format_percent, (pair, session, start)),
+        *(_mean(metric, values) for values in (means, *halves)),
+    ]
+
+
+def _mean(metric: str, values: Sequence[float]) -> str:
+    """Return the mean as a change of the metric, with its 95 % interval."""
+    if len(values) < _FEWEST:
+        return "-"
+    half = student_quantile(0.025, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    subject, mean = CATALOGUE[metric], statistics.fmean(values)
+    low, high = sorted(change_of(subject, end) for end in (mean - half, mean + half))
+    return f"{format_ratio(change_of(subject, mean))} ({format_ratio(low)} to {format_ratio(high)})"
+
+
+def _verdicts(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
+    values = _differences(metric, sessions)
+    decisions: dict[str, int] = defaultdict(int)
+    lengths, seconds = [], []
+    for begin in range(len(values)):
+        block = [(begin + place) % len(values) for place in range(MOST_SESSIONS)]
+        for length in range(1, MOST_SESSIONS + 1):
+            found = look([values[place] for place in block[:length]], tolerance=TOLERANCE, alpha=ALPHA)
+            if found.settled:
+                break
+        decisions[found.decision] += 1
+        lengths.append(found.sessions)
+        seconds.append(math.fsum(sessions[place]["seconds"] for place in block[: found.sessions]))
+    independent = max(1, round(len(values) / statistics.fmean(lengths)))
+    shares = [decisions[name] / len(values) for name in ("regressed", "equal", "open", "improved")]
+    return [
+        _mean(metric, values),
+        str(independent),
+        *(_share(ratio, independent) for ratio in shares),
+        f"{statistics.median(lengths):.0f}",
+        f"{statistics.median(seconds):.0f}",
+    ]
+
+
+def _share(ratio: float, runs: int) -> str:
+    """Return a share with its 95 % interval (E. B. Wilson, 1927)."""
+    centre = (ratio + _Z**2 / 2 / runs) / (1 + _Z**2 / runs)
+    half = _Z * math.sqrt(ratio * (1 - ratio) / runs + _Z**2 / 4 / runs**2) / (1 + _Z**2 / runs)
+    return f"{ratio:.0%} ({max(0.0, centre - half):.0%} to {min(1.0, centre + half):.0%})"
+
+
+if __name__ == "__main__":
+    main()

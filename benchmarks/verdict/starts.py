@@ -1,0 +1,167 @@
+"""Sessions of two brokers side by side, as raw data for the replay: `python benchmarks/verdict/starts.py ARM [ARM...]`.
+
+An arm is `LOAD-NOISE-EFFECT`, for example `closed-low-none`: the load (`closed` or `paced`), the brokers (`low`: with
+low noise, `disk`: as usual), and what makes the candidate slower (`none`, `burn10` and so on: that many microseconds of
+CPU time for each produce request, `heap`, `flush`, `threads`, or a Kafka version). `+neighbour` behind an arm burns one
+core during every other session.
+
+Each session is a start of both brokers, a warm-up and rounds in turns, by the code that `pytest` runs. It is appended
+to `starts.jsonl` at once, with the id of this machine's boot, so that results grow over runs. `replay.py` reads them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.units import format_ratio
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.rounds import Side
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.comparison import Measured, difference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HERE = Path(__file__).resolve().parent
+STARTS = HERE / "starts.jsonl"
+METRICS = ("produce.throughput", "produce.latency.p50", "produce.latency.p99", "e2e.latency.p50", "e2e.latency.p99")
+COST = ("broker.cost", "client.cpu")
+_LOADS: dict[str, dict[str, Any]] = {
+    "closed": {"record_size": 100, "partitions": 6, "acks": 1},
+    "paced": {"record_size": 100, "partitions": 6, "acks": 1, "rate": 50_000, "consumers": 1},
+}
+_PAIRS, _ROUND_S, _WARMUP_S = 4, 1.0, 0.3
+_MOST_WARM_UP_S = 6.0
+_EFFECTS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "heap": {"heap": "160m"},
+    "flush": {"config": {"log.flush.interval.messages": "100000"}},
+    "threads": {"config": {"num.io.threads": "1", "num.network.threads": "1"}},
+}
+
+
+class _Unbounded:
+    """A time budget without an end."""
+
+    def limited(self, turns: Iterable[int], *, fresh: bool) -> Iterator[int]:  # noqa: ARG002 - as CaseBudget
+        yield from turns
+
+
+def main() -> None:
+    """Run the sessions."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("arms", nargs="+", metavar="ARM")
+    options.add_argument("--sessions", type=int, default=10, help="of each arm (default: 10)")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["JDK_JAVA_OPTIONS"] = f"-javaagent:{_burn_jar(Path(folder))}"
+        for arm in given.arms:
+            _run(arm, given.sessions)
+
+
+def _run(arm: str, sessions: int) -> None:
+    name, _, neighbour = arm.partition("+")
+    load, noise, effect = name.split("-", 2)
+    common: dict[str, Any] = {"low_noise": noise == "low", "heap": "1g"}
+    fields = {"rounds": _PAIRS, "duration": _ROUND_S, "warmup": _WARMUP_S, **_LOADS[load]}
+    scenario = Scenario.of(fields)
+    with contextlib.ExitStack() as stack:
+        specs = [ClusterSpec(**{**common, **_changes(effect)}), ClusterSpec(**common)]
+        with ThreadPoolExecutor(len(specs)) as threads:
+            starting = [provision(spec, target="local") for spec in specs]
+            clusters = list(threads.map(lambda one: one.__enter__(), starting))
+        for one in starting:
+            stack.push(one.__exit__)
+        runner = SessionRunner(
+            [Side(scenario, cluster) for cluster in clusters],
+            warm_up_s=_MOST_WARM_UP_S,
+            allocation=WorkerAllocation(producing=1, consuming=1),
+            on_progress=lambda *_: None,
+        )
+        for number in range(sessions):
+            with _neighbour() if neighbour and number % 2 else contextlib.nullcontext():
+                _keep(arm, number, runner)
+
+
+def _keep(arm: str, number: int, runner: SessionRunner) -> None:
+    before, began_s = psutil.cpu_times(), time.monotonic()
+    budget: Any = _Unbounded()
+    session = runner.measure_fresh(budget, "session") if number else runner.measure(budget)
+    after = psutil.cpu_times()
+    took_s = time.monotonic() - began_s
+    line = {
+        "arm": arm,
+        "boot": Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()[:8],
+        "at": session.created,
+        "first": number % 2,
+        "seconds": round(took_s, 1),
+        "load": round(os.getloadavg()[0], 1),
+        "steal": round(after.steal - before.steal, 2),
+        "problems": [str(problem) for problem in session.problems],
+        "rounds": [_figures(one.metrics) for one in session.rounds],
+        "reference": [_figures(one.metrics) for one in session.reference or ()],
+    }
+    with STARTS.open("a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(line)}\n")
+    measured = Measured(rounds=line["rounds"], reference=line["reference"])
+    shown = {name: difference(CATALOGUE[name], measured) for name in (*METRICS, *COST)}
+    changes = [f"{name} {format_ratio(value)}" for name, value in shown.items() if not isinstance(value, str)]
+    print(f"{arm} {number}: {took_s:.1f} s, worse by:", ", ".join(changes), *line["problems"], flush=True)
+
+
+def _figures(metrics: Any) -> dict[str, float]:
+    return {name: float(f"{metrics[name]:.5g}") for name in (*METRICS, *COST) if name in metrics}
+
+
+def _changes(effect: str) -> dict[str, Any]:
+    if effect.startswith("burn"):
+        return {"config": {"authorizer.class.name": "Burn", "burn.us": effect.removeprefix("burn")}}
+    return _EFFECTS.get(effect) or ({} if effect == "none" else {"version": effect})
+
+
+@contextlib.contextmanager
+def _neighbour() -> Iterator[None]:
+    """Burn one core."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def _burn_jar(folder: Path) -> Path:
+    """Compile `Burn.java` against Kafka's classes."""
+    runtime = java.find()
+    kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=distribution.cache_folder())
+    classpath = os.pathsep.join(map(str, kafka.classpath))
+    javac = ["javac", "--release", "17", "-cp", classpath, "-d", str(folder), str(HERE / "Burn.java")]
+    subprocess.run(javac, check=True, timeout=60)  # noqa: S603 - the benchmark's own source
+    jar = folder / "burn.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\nPremain-Class: Burn$Agent\n")
+        for compiled in folder.glob("*.class"):
+            archive.write(compiled, compiled.name)
+    return jar
+
+
+if __name__ == "__main__":
+    main()
