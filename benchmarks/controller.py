@@ -175,7 +175,6 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
                 created=simulated.CREATED,
                 plugin="0.1.0",
                 environment={"key": "ci"},
-                reference_seed=None,
                 exit_status=0,
                 errors=[],
             )

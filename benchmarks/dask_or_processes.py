@@ -4,8 +4,8 @@ The same scenario runs on one local broker, in pairs of rounds: once with worker
 on loopback. The order changes from pair to pair. Everything is on one machine with one clock, so the difference is the
 work of Dask: its scheduler, its workers, and the shared counters that they synchronize.
 
-A ratio is Dask divided by processes, with the distribution-free interval of the pairs' ratios at 95 % or the nearest
-attainable level. If 1 lies in it, no difference was found.
+A ratio is Dask divided by processes: the geometric mean of the pairs, with its interval at 95 %. If 1 lies in it, no
+difference was found.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import contextlib
 import logging
 import math
 import os
+import statistics
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
-from pytest_kafkaperf.verdict.rank_tests import pairs_interval, pseudomedian
+from pytest_kafkaperf.verdict.sequential import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +93,7 @@ def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pai
             )
         if all(sides.values()):
             measured.append((sides["dask"], sides["processes"]))
-    print(f" median ratio of {len(measured)} pairs, dask by processes:")
+    print(f" mean ratio of {len(measured)} pairs, dask by processes:")
     for figure in FIGURES if measured else ():
         print(f" {figure:>20} {ratio(measured, figure)}")
     return not measured
@@ -107,11 +108,13 @@ def one_round(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario
 
 
 def ratio(measured: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], figure: str) -> str:
-    """Format a ratio with its interval."""
+    """Format a ratio with its interval, by Student's distribution of the logarithms."""
     shifts = [math.log(dask[figure] / processes[figure]) for dask, processes in measured]
-    interval = pairs_interval(shifts)
-    between = "" if interval is None else f" ({math.exp(interval[0]):.3f} to {math.exp(interval[1]):.3f})"
-    return f"{math.exp(pseudomedian(shifts)):.3f}{between}"
+    mean = statistics.fmean(shifts)
+    if len(shifts) == 1:
+        return f"{math.exp(mean):.3f}"
+    half = student_quantile(0.025, len(shifts) - 1) * statistics.stdev(shifts) / math.sqrt(len(shifts))
+    return f"{math.exp(mean):.3f} ({math.exp(mean - half):.3f} to {math.exp(mean + half):.3f})"
 
 
 def scale(figure: str) -> float:

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.result import Result
     from pytest_kafkaperf.runner.round import Round
     from pytest_kafkaperf.scenario.scenario import Scenario
-    from pytest_kafkaperf.verdict.outcome import Verdict
-    from pytest_kafkaperf.verdict.verdict import Check
+    from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 __all__ = ["Check", "Cluster", "KafkaPerfError", "Result", "Round", "Scenario", "Verdict"]
 
 _MODULES = {
-    "Check": "verdict.verdict",
+    "Check": "verdict.outcome",
     "Cluster": "clusters.spec",
     "KafkaPerfError": "core.errors",
     "Result": "runner.result",

@@ -44,7 +44,7 @@ def reach(
     except NotReadyError as error:
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
     # The same test file runs on clusters that the session starts; these fields describe brokers to start.
-    ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs")
+    ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
     return Cluster(
         bootstrap_servers=bootstrap_servers,
         brokers=brokers,

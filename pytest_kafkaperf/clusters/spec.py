@@ -91,6 +91,8 @@ class ClusterSpec(MarkerFields):
     log_dirs: str | None = None
     """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only.
     None: the user's cache folder."""
+    low_noise: bool = False
+    """Run brokers for comparisons: their logs are in memory, and the JVM has its quick compiler only."""
 
     @field_validator("log_dirs", mode="before")
     @classmethod
@@ -249,6 +251,14 @@ class Cluster:
         return self.fleet
 
 
+LOW_NOISE_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+AlwaysPreTouch")
+"""Options of brokers with low noise.
+
+The second compiler (C2) makes other code in each process, needs tens of seconds until it is done, and takes the cores
+from the load meanwhile. The heap is in memory from the start.
+"""
+
+
 def facts_of(spec: ClusterSpec) -> dict[str, str]:
     """Return the facts of brokers that the session starts, without values that may be secret."""
     facts = {"heap": spec.heap}
@@ -256,6 +266,8 @@ def facts_of(spec: ClusterSpec) -> dict[str, str]:
         facts["security"] = spec.security
     if spec.jmx:
         facts["jmx"] = "on"
+    if spec.low_noise:
+        facts["low noise"] = f"logs in memory, {' '.join(LOW_NOISE_JVM_OPTIONS)}"
     return {
         **facts,
         **{f"{CONFIG}{name}": value for name, value in sorted(spec.config.items()) if not may_be_secret(name)},

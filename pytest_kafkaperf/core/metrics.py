@@ -100,6 +100,11 @@ _METRICS = (
         "time from a broker event or a leader change until the latency is normal again; only in rounds with such an "
         "event",
     ),
+    _lower(
+        "broker.cost",
+        Unit.CPU_COST,
+        "user and system CPU time of all brokers together in the window, per million acknowledged records",
+    ),
     _lower("broker.cpu", Unit.CORES, "mean CPU use of all brokers together"),
     _lower("broker.cpu.max", Unit.CORES, "CPU use of the busiest broker in its busiest second"),
     _lower("broker.memory", Unit.BYTES, "highest resident memory of all brokers together"),
@@ -128,7 +133,8 @@ CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 
 HOST_METRICS = tuple(
-    f"broker.{name}" for name in ("cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
+    f"broker.{name}"
+    for name in ("cost", "cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
 )
 """Metrics of brokers that the session starts, measured from outside."""
 JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and name not in HOST_METRICS)

@@ -55,6 +55,8 @@ class Progress:
     """`connecting`, `warm-up`, `measuring` or `draining`."""
     elapsed_s: float
     """Time since the window opened; negative before."""
+    window_ns: tuple[int, int | None] | None = None
+    """Begin and planned end of the window by `clock.now_ns`; no end if it is over with the last record."""
     acknowledged: int
     received: int
     p99_s: float | None = None
@@ -175,6 +177,7 @@ class _Round:
     _progress: Callable[[Progress], None]
     _margin_ns: int
     _checked_s: float = 0.0
+    _phase_shown: str = ""
     _lag_s: float = 0.0
     _progressed: tuple[int, float] = (0, 0.0)
     _start_ns: int | None = None
@@ -283,20 +286,27 @@ class _Round:
             self._lag_s = now_s
             if phase == "measuring" and (lag := self._lag()) is not None:
                 self._lag_end, self._lag_max = lag, max(self._lag_max, lag)
-        if now_s - self._checked_s >= _CHECK_S:
-            self._checked_s = now_s
+        if now_s - self._checked_s >= _CHECK_S or phase != self._phase_shown:
+            self._checked_s, self._phase_shown = now_s, phase
             self._check()
             p99_ns = self._counters.most(Counter.P99_NS)
             self._progress(
                 Progress(
                     phase=phase,
                     elapsed_s=0.0 if self._start_ns is None else (now_ns() - self._start_ns) / NS_PER_S,
+                    window_ns=self._window_ns(),
                     acknowledged=self._counters.total(Counter.VISIBLE),
                     received=sum(self._counters.received()),
                     p99_s=p99_ns / NS_PER_S if p99_ns else None,
                     lag=self._lag(),
                 )
             )
+
+    def _window_ns(self) -> tuple[int, int | None] | None:
+        if self._start_ns is None:
+            return None
+        length_s = window_s(self._scenario)
+        return self._start_ns, None if length_s is None else self._start_ns + round(length_s * NS_PER_S)
 
     def _lag(self) -> int | None:
         """Return the records that the slowest consumer group has yet to receive; None without live consumers."""

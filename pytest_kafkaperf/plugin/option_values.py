@@ -33,6 +33,7 @@ _CONNECT_TIMEOUT = f"{CONNECT_TIMEOUT_S} s"
 _EXCLUSIVE = (
     ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
     ("calibrate", "reference", "calibration compares a cluster with itself"),
+    ("no-confirm", "reference", "a comparison with a reference always takes several sessions"),
     ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
     ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
 )
@@ -91,7 +92,6 @@ def read_settings(
         reference=reference,
         reference_config=_properties(values.get("reference-config")),
         reference_client_config=path("reference-client-config"),
-        reference_seed=_whole_number(values, "reference-seed", minimum=0),
         calibrate=_whole_number(values, "calibrate", minimum=2),
         time_budget_s=_seconds("time-budget", values["time-budget"], minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
@@ -109,7 +109,7 @@ def _check_combinations(values: Mapping[str, str], reference: Reference | None) 
         UsageError: two options do; names both and what to do.
 
     """
-    for name in ("reference-config", "reference-client-config", "reference-seed"):
+    for name in ("reference-config", "reference-client-config"):
         if name in values and reference is None:
             raise UsageError(
                 f"--kafka-{name} needs a reference: add --kafka-reference, for example --kafka-reference=local"

@@ -39,10 +39,9 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "environment": ("NAME", "environment whose baselines are used (default: derived from machine and cluster)"),
     "reference": (
         "local[:VERSION]|docker[:IMAGE]|HOST:PORT[,...]",
-        "compare with this cluster instead of stored baselines; rounds alternate between both clusters",
+        "compare with this cluster instead of stored baselines, in short sessions on both until the evidence decides",
     ),
     "reference-client-config": ("FILE", "client.properties of an external reference cluster"),
-    "reference-seed": ("N", "seed for the order of rounds on both clusters; reports with a reference contain it"),
     "calibrate": ("N", "measure the noise of every test in N fresh sessions, and the changes that it can detect"),
     "time-budget": ("TIME", "maximum duration of the run, for example 10m; the plugin skips rounds to stay within it"),
     **REPORTS,
@@ -56,9 +55,10 @@ MARKERS = (
 SWITCHES = {
     "allow-unlimited": "allow tests without a rate, and capacity searches, on clusters that the session did not start",
     "strict": "fail tests that are INCONCLUSIVE, for example without a baseline",
-    "no-confirm": "judge tests after one session; do not run suspects again in fresh sessions",
+    "no-confirm": "judge tests after one session; do not run suspects again in fresh sessions (not with a reference)",
     "prune-baselines": "delete the baselines of deleted tests after a run of all tests",
     "compat": "print each round in the format of kafka-producer-perf-test and kafka-consumer-perf-test",
+    "low-noise": "start brokers for comparisons: logs in memory, and the JVM's quick compiler only",
     "jmx": "collect JMX metrics, such as broker.handlers.idle, from brokers that the session starts",
 }
 UPDATE_OPTION = "--kafka-update-baselines"

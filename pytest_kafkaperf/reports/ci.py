@@ -18,8 +18,7 @@ from pytest_kafkaperf.core.text import UNSEEN, printable, without_folders
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending, Result
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Check
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family

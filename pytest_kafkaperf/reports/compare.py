@@ -15,8 +15,8 @@ from pytest_kafkaperf.scenario.threshold import Relative, Threshold, parse_thres
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds, scenario_changes
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.confirmation import SESSIONS
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Check, judge
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.verdict import judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +83,12 @@ def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, 
         verdict = Verdict.INVALID if after.problems else Verdict.INCONCLUSIVE
         notes = (*after.problems, "the two reports have no metric in common")
         return Compared(nodeid=after.nodeid, verdict=verdict, checks=(), notes=notes)
+    further = _further(after)[:SESSIONS]
     judgement = judge(
         thresholds=thresholds,
-        session=Measured(rounds=_figures(after.rounds)),
+        sessions=[Measured(rounds=one) for one in (_figures(after.rounds), *further)],
         baseline=_baseline(before, after, elsewhere),
-        fresh=[Measured(rounds=one) for one in _further(after)[:SESSIONS]] or None,
+        confirm=bool(further),
     )
     verdict = Verdict.INVALID if after.problems else judgement.verdict
     return Compared(nodeid=after.nodeid, verdict=verdict, checks=judgement.checks, notes=tuple(after.problems))

@@ -11,8 +11,8 @@ from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, format_quantity, format_ratio
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.verdict.advice import Advice
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Check, worst
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.verdict import worst
 
 
 def failure_of(result: Result, *, strict: bool) -> str | None:

@@ -18,7 +18,7 @@ from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, summ
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of
-from pytest_kafkaperf.verdict.verdict import Check
+from pytest_kafkaperf.verdict.outcome import Check
 
 SCHEMA = 1
 """Version of the report's format."""
@@ -32,7 +32,6 @@ def write_json(
     created: str,
     plugin: str,
     environment: Mapping[str, Any],
-    reference_seed: int | None,
     exit_status: int,
     errors: Sequence[str],
 ) -> None:
@@ -51,7 +50,6 @@ def write_json(
         "created": created,
         "plugin": plugin,
         "environment": environment,
-        "reference_seed": reference_seed,
         "exit_status": exit_status,
         "errors": list(errors),
         "tests": [_test(result, endings.get(result.nodeid)) for result in results],
@@ -183,6 +181,13 @@ def _check(check: Check) -> dict[str, Any]:
         "detectable": _number(check.detectable),
         "outcome": str(check.outcome),
         "reason": check.reason,
+        "sessions": [
+            {
+                name: change_of(CATALOGUE[check.metric], value)
+                for name, value in (("last", one.last), ("mean", one.mean))
+            }
+            for one in check.sessions
+        ],
     }
 
 

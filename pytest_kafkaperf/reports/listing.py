@@ -18,8 +18,7 @@ from pytest_kafkaperf.reports.compare import Compared
 from pytest_kafkaperf.reports.failure import wrap_text
 from pytest_kafkaperf.reports.terminal import new_table, render
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Check
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 _INDENT = "  "
 

@@ -18,9 +18,8 @@ from pytest_kafkaperf.runner.result import Ending, Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.power import FEWEST_SESSIONS
-from pytest_kafkaperf.verdict.verdict import Check
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.runner.session import Session
@@ -149,8 +148,6 @@ def render_notes(session: Session, *, verbose: bool) -> list[str]:
     notes = [
         f"{names[result.nodeid]}: {text}" for result in session.results for text in _notes(result, verbose=verbose)
     ]
-    if session.settings.reference is not None and session.results:
-        notes.append(f"repeat this random order of rounds with --kafka-reference-seed={session.seed}")
     known = {result.nodeid: result.baseline_sessions or FEWEST_SESSIONS for result in session.results}
     thin = [nodeid for nodeid, sessions in (known | session.written).items() if sessions < FEWEST_SESSIONS]
     if thin:

@@ -45,14 +45,12 @@ def write_reports(
     `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are earlier errors of the run.
     """
     settings, results = perf.settings, perf.results
-    seed = None if settings.reference is None else perf.seed
     facts = RunFacts(
         created=perf.created,
         plugin=perf.plugin,
         environment=perf.environment(),
         commit=perf.commit,
         options=settings.command_line,
-        reference_seed=seed,
         fingerprint=lambda cluster: cluster.fingerprint,
     )
     found: list[str] = []
@@ -65,7 +63,6 @@ def write_reports(
             created=facts.created,
             plugin=facts.plugin,
             environment=facts.environment,
-            reference_seed=seed,
             exit_status=exit_status or (_USAGE_ERROR if errors or found else 0),
             errors=[*errors, *found],
         )

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError
-from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, SEARCH_METRICS
+from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, QUANTILES, SEARCH_METRICS
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
 from pytest_kafkaperf.scenario.fields import OWN_NAMES
@@ -19,6 +19,15 @@ from pytest_kafkaperf.scenario.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenario.records import Samples
 from pytest_kafkaperf.scenario.scenario import Scenario, merge
 from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, parse_threshold
+
+_PAIRS = 4
+"""Rounds of each side in a session beside the reference."""
+_SHORT_S = 1.0
+"""Duration of these rounds."""
+_SHORT_WARMUP_S = 0.3
+"""Longest load before such a round."""
+_RECORDS_BEYOND = 50
+"""Records beyond a quantile that make its noise small against other noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +126,27 @@ class Case:
         searched = case.scenario.model_copy(update={"rate": None})
         sources = {name: source for name, source in case.sources.items() if name != "rate"}
         return replace(case, plan=plan, scenario=searched, sources=sources)
+
+    def in_short_rounds(self) -> Case:
+        """Return the same test with short rounds, for a session beside the reference.
+
+        What disturbs the machine for seconds then affects both sides alike. Values of the command line, loads with a
+        number of records and loads whose rate changes keep their length.
+        """
+        scenario = self.scenario
+        update: dict[str, Any] = {"rounds": _PAIRS, "warmup": min(scenario.warmup, _SHORT_WARMUP_S)}
+        if scenario.duration is not None and not isinstance(scenario.rate, tuple):
+            update["duration"] = min(scenario.duration, self._short_s(scenario.rate))
+        kept = {name: value for name, value in update.items() if self.sources.get(name) != "command line"}
+        return replace(self, scenario=scenario.model_copy(update=kept))
+
+    def _short_s(self, rate: float | None) -> float:
+        """Return the length of a round with enough records for each quantile that has a threshold."""
+        if rate is None:
+            return _SHORT_S
+        names = [threshold.metric.name for threshold in self.thresholds]
+        beyond = [1 - ratio for part, ratio in QUANTILES.items() if any(name.endswith(f".{part}") for name in names)]
+        return max(_SHORT_S, _RECORDS_BEYOND / min(beyond, default=1.0) / rate)
 
     def as_smoke_test(self) -> Case:
         """Return the same scenario for one round, without thresholds and reference; a search runs its lowest rate."""

@@ -5,21 +5,23 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import random
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation, cores, decided, undecidable
 from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import OnProgress, Side, rounds, run_scenario, running
+from pytest_kafkaperf.runner.rounds import OnProgress, Side, Workers, rounds, run_scenario, running
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
-from pytest_kafkaperf.runner.warmup import probe_load
+from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
 from pytest_kafkaperf.verdict.confirmation import SESSIONS
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Judgement
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class SessionPolicy:
         while self.calibrate is not None and _lacks(sessions, self.calibrate):
             yield "session"
         while self.judge(sessions).unsettled:
-            yield "suspect, session"
+            yield "suspect, session" if sessions[0].reference is None else "session"
         if self.confirm_gain and self.judge(sessions).verdict is Verdict.IMPROVED:
             while _lacks(sessions, 1 + SESSIONS):
                 yield "improved, session"
@@ -64,7 +66,7 @@ def _lacks(sessions: Sequence[MeasuredSession], wanted: int) -> bool:
 def run_case(runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy) -> CaseRun:
     """Run the sessions that the policy asks for and that the time budget allows."""
     sessions: list[MeasuredSession] = []
-    refusal = None
+    refusal, began_s = None, time.monotonic()
     for label in policy.labels(sessions):
         if not sessions:
             sessions.append(runner.measure(budget))
@@ -82,11 +84,14 @@ def run_case(runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy) -
     undecided = budget.undecided(sessions[0])
     if undecided is not None:
         judgement = _inconclusive(judgement, undecided)
-    cut = budget.cut(sessions[0])
+    cut, beside = budget.cut(sessions[0]), None
+    if sessions[0].reference is not None:
+        took = format_quantity(time.monotonic() - began_s, Unit.SECONDS)
+        beside = f"compared with the reference in {counted(len(sessions), 'session')}, which took {took}"
     return CaseRun(
         sessions=tuple(sessions),
         judgement=judgement,
-        notes=tuple(note for note in (cut, refusal) if note),
+        notes=tuple(note for note in (cut, beside, refusal) if note),
         partial=cut is not None or judgement.unsettled,
     )
 
@@ -109,37 +114,43 @@ class SessionRunner:
         self,
         sides: Sequence[Side],
         *,
-        order: random.Random,
         warm_up_s: float,
         allocation: WorkerAllocation,
         on_progress: OnProgress,
     ) -> None:
-        """`sides` are the test's cluster and, if there is one, the reference; `order` decides which begins a round."""
+        """`sides` are the test's cluster and, if there is one, the reference."""
         self.allocation = allocation
         """As given in the options; from the first warm-up on, with as many workers as the scenario needs."""
         self._sides = sides
-        self._order = order
         self._warm_up_s = warm_up_s
         self._on_progress = on_progress
+        self._sessions = 0
 
     def warm_up(self, label: str = "") -> None:
         """Warm up brokers that have just started; the first time, find out how many workers the scenario needs.
+
+        Two sides are warmed up when their session has begun, for it is done in turns.
 
         Raises:
             ClusterError: the load could not run.
 
         """
-        for side in self._sides:
+        if len(self._sides) == 1:
+            (side,) = self._sides
             side.warm_up(duration_s=self._warm_up_s, allocation=self.allocation, label=f"{label} preheating".strip())
         if self.allocation.is_open:
             self.allocation = self._probed(f"{label} sizing".strip())
 
     def measure(self, budget: CaseBudget, label: str = "", *, fresh: bool = False) -> MeasuredSession:
         """Run one session: the scenario's rounds, or as many as the time budget allows."""
-        created = now()
+        created, sides = now(), self._in_order()
+        self._sessions += 1
         try:
-            with running(self._sides, self.allocation, label=label) as workers:
-                for _ in rounds(self._sides, workers, budget.limited(self._turns(), fresh=fresh)):
+            with running(sides, self.allocation, label=label) as workers:
+                if len(sides) > 1:
+                    _warm_up_in_turns(sides, workers, self._warm_up_s)
+                turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
+                for _ in rounds(sides, workers, budget.limited(turns, fresh=fresh)):
                     pass  # each side keeps its rounds
         except ClusterError as error:
             return dataclasses.replace(not_run(str(error)), created=created)
@@ -153,14 +164,22 @@ class SessionRunner:
         )
 
     def measure_fresh(self, budget: CaseBudget, label: str) -> MeasuredSession:
-        """Run a session on brokers that were restarted and warmed up."""
+        """Run a session on brokers that were restarted and warmed up; all of them restart at the same time."""
         try:
-            for side in self._sides:
-                side.restart()
+            with ThreadPoolExecutor(len(self._sides)) as threads:
+                list(threads.map(Side.restart, self._in_order()))
             self.warm_up(label)
         except ClusterError as error:
             return not_run(str(error))
         return self.measure(budget, label, fresh=True)
+
+    def _in_order(self) -> list[Side]:
+        """Return the sides in the order of the next session: each one is the first in every other session.
+
+        The order is that of start, warm-up and rounds, so that an effect of the position has no effect on the mean.
+        """
+        first = self._sessions % len(self._sides)
+        return [*self._sides[first:], *self._sides[:first]]
 
     def _probed(self, label: str) -> WorkerAllocation:
         """Return the allocation with as many workers as a short load shows to be needed."""
@@ -176,15 +195,42 @@ class SessionRunner:
         )
         return decided(side.scenario, probe.shares, cores())
 
-    def _turns(self) -> list[int]:
-        """Return which side begins, by round: each equally often, in random order."""
-        declared = self._sides[0].scenario.rounds
-        if len(self._sides) == 1:
-            return [0] * declared
-        turns = [number % 2 for number in range(declared - declared % 2)]
-        turns += [self._order.randrange(2)] * (declared % 2)
-        self._order.shuffle(turns)
-        return turns
+
+def _warm_up_in_turns(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
+    """Warm up cold sides alternately and equally, until no side gets faster, for at most `most_s` of load on each.
+
+    A side is warm if a record costs its brokers no less CPU time than before, apart from noise: the JVM's compiler has
+    done its work.
+
+    Raises:
+        ClusterError: as `run_scenario`.
+
+    """
+    if not any(side.is_cold for side in sides):
+        return
+    costs: list[list[float]] = [[] for _ in sides]
+    most = min(MOST_SLICES, math.ceil(most_s / _SLICE_S))
+    for number in range(most):
+        for place in range(len(sides)) if number % 2 == 0 else reversed(range(len(sides))):
+            one = sides[place].warm_up_slice(workers, duration_s=_SLICE_S)
+            if sides[place].broken:
+                return  # the first round reports why
+            costs[place].append(one.metrics.get("broker.cost", math.inf))
+        if number + 1 >= _FEWEST_SLICES and all(_is_flat(each) for each in costs):
+            break
+    for side in sides:
+        side.mark_warm()
+
+
+def _is_flat(costs: Sequence[float]) -> bool:
+    """Return True if the last slice was not cheaper than the cheapest one before it, apart from noise."""
+    *before, last = costs
+    return last > _FLAT_RATIO * min(before)
+
+
+_SLICE_S = 0.7
+_FEWEST_SLICES = 3
+_FLAT_RATIO = 0.9
 
 
 def _inconclusive(judgement: Judgement, reason: str) -> Judgement:

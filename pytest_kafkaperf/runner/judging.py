@@ -15,10 +15,10 @@ from pytest_kafkaperf.scenario.threshold import count_gated
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
-from pytest_kafkaperf.verdict.comparison import Measured, logs, no_ratio
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.comparison import logs, no_ratio
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
-from pytest_kafkaperf.verdict.verdict import Judgement, judge
+from pytest_kafkaperf.verdict.verdict import judge
 
 _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
@@ -58,7 +58,7 @@ class CaseJudge:
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold."""
         gated = {threshold.metric.name for threshold in self._case.thresholds if threshold.needs_baseline}
-        return advice(sessions[0].measured, self.baseline.sessions, gated=gated)
+        return advice([one.measured for one in judged(sessions)], self.baseline.sessions, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise between sessions by metric, and the reasons why it is unknown for some metrics.
@@ -91,23 +91,21 @@ class CaseJudge:
 
     def _judge_thresholds(self, sessions: Sequence[MeasuredSession]) -> Judgement:
         if self._settings.calibrate is not None:
-            return self._judged(sessions, "not judged: sessions are compared with each other", None)
-        fresh = [session.measured for session in judged(sessions)[1:]] if self._settings.confirm else None
+            return self._judged(sessions, "not judged: sessions are compared with each other", confirm=False)
+        confirm = self._settings.confirm
         if self._settings.update == "all":
-            judgement = self._judged(sessions, "accepted as the new baseline", fresh)
+            judgement = self._judged(sessions, "accepted as the new baseline", confirm=confirm)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
-        return self._judged(sessions, None, fresh)
+        return self._judged(sessions, None, confirm=confirm)
 
-    def _judged(
-        self, sessions: Sequence[MeasuredSession], ungated: str | None, fresh: Sequence[Measured] | None
-    ) -> Judgement:
+    def _judged(self, sessions: Sequence[MeasuredSession], ungated: str | None, *, confirm: bool) -> Judgement:
         return judge(
             thresholds=self._case.thresholds,
-            session=sessions[0].measured,
+            sessions=[session.measured for session in judged(sessions)],
             baseline=self.baseline,
-            fresh=fresh,
+            confirm=confirm,
             problems=problems_of(sessions),
             at_least=at_least(sessions),
             ungated=ungated,

@@ -41,6 +41,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         first_ns = start_ns + round(series["produce"]["first_s"] * NS_PER_S)
         curves = readings.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns)
         metrics |= readings.metrics(start_ns=start_ns, end_ns=end_ns)
+        metrics |= _broker_cost(readings, report, start_ns, end_ns)
         busy = busy_warning(readings, report, end_ns)
         warnings += [] if busy is None else [busy]
     if report.start_ns is not None and series:
@@ -73,6 +74,12 @@ def _produce_metrics(produced: Sequence[Produced], workers: Sequence[WorkerRepor
         metrics["produce.throughput"] = acknowledged / elapsed_s
         metrics["produce.bandwidth"] = sum(part.bytes for part in produced) / elapsed_s
     return metrics
+
+
+def _broker_cost(readings: Readings, report: LoadReport, start_ns: int, end_ns: int) -> dict[str, float]:
+    acknowledged = sum(part.acknowledged for part in report.produced)
+    cpu_s = readings.cpu_s(start_ns=start_ns, end_ns=end_ns)
+    return {} if cpu_s is None or not acknowledged else {"broker.cost": cpu_s / (acknowledged / 1e6)}
 
 
 def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario: Scenario) -> dict[str, float]:

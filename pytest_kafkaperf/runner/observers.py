@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
@@ -69,6 +70,19 @@ class BrokerObserver(BrokerWatcher[str | int], Observer):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster.probes)
         self._cluster = cluster
+        self._end_ns: int | None = None
+
+    def follow(self, progress: Progress) -> None:
+        """Have the CPU time read when the window opens, and when it is over."""
+        if progress.window_ns is None:
+            return
+        begin_ns, end_ns = progress.window_ns
+        if end_ns is None and progress.phase == "draining":
+            end_ns = self._end_ns or time.monotonic_ns()  # the window ended with its last record
+        self._end_ns = end_ns
+        self.read_at(begin_ns)
+        if end_ns is not None:
+            self.read_at(end_ns)
 
     def add_to(self, report: LoadReport) -> LoadReport:
         """Add the samples, what could not be sampled, and what the test did to brokers."""

@@ -19,8 +19,7 @@ from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Check
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

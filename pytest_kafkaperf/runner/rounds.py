@@ -35,7 +35,7 @@ from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.observers import BrokerObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.warmup import TOPICS, warm_up_load, workload_key
+from pytest_kafkaperf.runner.warmup import MOST_SLICES, TOPICS, warm_up_load, workload_key
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 OnProgress = Callable[[str, int, Progress], None]
@@ -105,7 +105,7 @@ class Side:
         preflight = Preflight(self.cluster.bootstrap_servers, self.cluster.access)
         self.scenario = preflight.resolve(self.scenario)
         self._read_partitions = preflight.read_partitions(self.scenario)
-        loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
+        loads = sides * (MOST_SLICES + self.scenario.rounds * (1 if self._plan is None else MOST_STEPS))
         self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES), self._prefix)
         self._label, self._loads, self.rounds, self.broken = label, 0, [], False
         ended = False
@@ -114,6 +114,12 @@ class Side:
             ended = True
         finally:
             self._delete_groups(hasty=self.broken or not ended)
+
+    @property
+    def is_cold(self) -> bool:
+        """True if the plugin has started the brokers, and they are not warm for this scenario."""
+        fleet = self.cluster.fleet
+        return fleet is not None and workload_key(self.scenario) not in fleet.preheated
 
     def warm_up(self, *, duration_s: float, allocation: WorkerAllocation, label: str) -> None:
         """Warm up brokers that the plugin has just started, with the scenario's own load at full speed.
@@ -125,14 +131,27 @@ class Side:
             ClusterError: as `run_scenario`.
 
         """
-        fleet, key = self.cluster.fleet, workload_key(self.scenario)
-        if fleet is None or not duration_s or key in fleet.preheated:
+        if not duration_s or not self.is_cold:
             return
-        fleet.preheated.add(key)
+        self.mark_warm()
         load = warm_up_load(self.scenario, duration_s=duration_s / TOPICS)
         on_progress = functools.partial(self._on_progress, label)
         for _ in range(TOPICS):
             run_scenario(load, self.cluster, allocation=allocation, on_progress=on_progress)
+
+    def mark_warm(self) -> None:
+        """Remember that the brokers are warm for this scenario, until they are started again."""
+        if self.cluster.fleet is not None:
+            self.cluster.fleet.preheated.add(workload_key(self.scenario))
+
+    def warm_up_slice(self, workers: Workers, *, duration_s: float) -> Round:
+        """Run a short part of the warm-up in a session that has begun, without the actions of a round.
+
+        Raises:
+            ClusterError: as `run_scenario`.
+
+        """
+        return self._measure_load(workers, warm_up_load(self.scenario, duration_s=duration_s), actions=())
 
     def measure(self, workers: Workers) -> Round:
         """Measure one round: one load, or a capacity search whose steps are loads.
@@ -141,7 +160,7 @@ class Side:
             ClusterError: the first topic could not be created, or the cluster does not accept the load.
 
         """
-        load = functools.partial(self._measure_load, workers)
+        load = functools.partial(self._measure_load, workers, actions=self._actions)
         if self._plan is None:
             measured = load(self.scenario)
         else:
@@ -160,7 +179,9 @@ class Side:
         """
         self.cluster.renew()
 
-    def _measure_load(self, workers: Workers, scenario: Scenario, step: str = "") -> Round:
+    def _measure_load(
+        self, workers: Workers, scenario: Scenario, step: str = "", *, actions: Sequence[Action]
+    ) -> Round:
         self._loads += 1
         context = RoundContext(
             cluster=self.cluster,
@@ -173,7 +194,7 @@ class Side:
         progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
         observers = [
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
-            ActionTimer(self._actions),
+            ActionTimer(actions),
             BrokerObserver(self.cluster),
             ProgressObserver(progress, step=step),
         ]

@@ -8,8 +8,6 @@ import functools
 import importlib.metadata
 import math
 import os
-import random
-import secrets
 import time
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -60,8 +58,6 @@ class Session:
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
-        self.seed = secrets.randbelow(1_000_000) if settings.reference_seed is None else settings.reference_seed
-        """Seed of the random order in which the test's cluster and the reference take turns."""
         self._began_s = began_s
         self._shared = SharedClusters()
         self._swept: set[str] = set()
@@ -115,6 +111,8 @@ class Session:
         """
         self._refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
+        if case.reference is not None and case.plan is None and not actions:
+            case = case.in_short_rounds()
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
         judge = CaseJudge(case, self._baseline(case, key), self.settings)
@@ -123,7 +121,6 @@ class Session:
             self._sweep(each)
         runner = SessionRunner(
             self._sides(case, cluster, reference, actions, on_progress),
-            order=random.Random(f"{self.seed} {case.nodeid}"),  # noqa: S311 - not a secret
             warm_up_s=self.settings.preheat_s,
             allocation=self.settings.workers,
             on_progress=on_progress,

@@ -15,7 +15,7 @@ from pytest_kafkaperf.scenario.threshold import Threshold
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
 
-CLUSTER_OPTIONS = ("version", "image", "brokers", "jmx")
+CLUSTER_OPTIONS = ("version", "image", "brokers", "jmx", "low-noise")
 """Options that set a field of every cluster."""
 
 
@@ -62,8 +62,6 @@ class Settings:
     """Broker properties of the reference, in addition to those of the test."""
     reference_client_config: Path | None
     """Client properties of an external reference."""
-    reference_seed: int | None
-    """Seed for the order in which rounds alternate between cluster and reference; None: random."""
     calibrate: int | None
     """Number of calibration sessions; None: tests are judged."""
     time_budget_s: float | None
@@ -81,7 +79,7 @@ class Settings:
     def fields(self, names: tuple[str, ...], source: str) -> dict[str, str]:
         """Return the fields among `names` that `source` (`command line` or `ini`) sets."""
         given = self.command_line if source == "command line" else self.ini
-        return {name: given[name] for name in names if name in given}
+        return {name.replace("-", "_"): given[name] for name in names if name in given}
 
     def shown(self, path: Path) -> str:
         """Return a path as text, relative to the root folder if it is inside."""

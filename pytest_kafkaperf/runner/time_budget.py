@@ -23,6 +23,8 @@ _ROUND_SETUP_S = 0.8
 """Time that a round needs besides its warm-up and its load: to connect clients, to drain, to check the log."""
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round that is declared by its number of records."""
+_LIKELY_SESSIONS, _SESSION_S = 8, 15.0
+"""Usual number and length of the sessions beside a reference."""
 BROKEN_OFF_TEXT = "the time budget ended during a fresh session, which does not count; raise --kafka-time-budget"
 """Note of a test whose last fresh session the time budget broke off."""
 
@@ -52,6 +54,8 @@ class CaseBudget:
         self._latest_s = max(self._deadline_s, left_s - needed_s)
         self._longest_s = 0.0
         """The longest round so far."""
+        self._asked_s: float | None = None
+        """When the last fresh session was allowed."""
 
     @property
     def obstacle(self) -> str | None:
@@ -79,8 +83,11 @@ class CaseBudget:
 
     def refuses_session(self, rounds: int) -> str | None:
         """Return the reason if there is no time for a fresh session of so many rounds."""
-        needed_s, left_s = _SETUP_S + rounds * self._longest_s, self._latest_s - self._spent_s
+        now_s, before_s = self._clock(), self._asked_s
+        took_s = 0.0 if before_s is None else now_s - before_s
+        needed_s, left_s = max(_SETUP_S + rounds * self._longest_s, took_s), self._latest_s - self._spent_s
         if needed_s <= left_s:
+            self._asked_s = now_s
             return None
         return (
             f"another fresh session needs {_seconds(needed_s)}, and {_seconds(max(left_s, 0))} of the time budget are "
@@ -106,6 +113,8 @@ class CaseBudget:
 
 
 def _declared_s(case: Case) -> float:
+    if case.reference is not None and case.plan is None:
+        return _LIKELY_SESSIONS * _SESSION_S
     return _SETUP_S + case.scenario.rounds * _declared_round_s(case)
 
 

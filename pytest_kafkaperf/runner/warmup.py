@@ -15,6 +15,9 @@ TOPICS = 2
 """Topics of a broker warm-up, one after the other. After a single one, however long, the first round on another topic
 was still slow: the JVM had to discard code that it had compiled for the first."""
 
+MOST_SLICES = 24
+"""Maximum number of slices of a side's warm-up in a comparison."""
+
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
     "warmup": 0.0,

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
-from pytest_kafkaperf.verdict.comparison import Comparison, Measured, Rounds, Unpaired, change_of, compare, logs
+from pytest_kafkaperf.verdict.comparison import Comparison, Measured, Rounds, change_of, compare, logs
 from pytest_kafkaperf.verdict.confirmation import holm
 from pytest_kafkaperf.verdict.rank_tests import hodges_lehmann
+from pytest_kafkaperf.verdict.sequential import differences_of, look
 
 ALPHA = Fraction(1, 100)
 """False alarm rate per run, over all metrics."""
@@ -44,56 +45,70 @@ class Advice:
     change: float
     """Hodges-Lehmann estimate of the change, as a ratio: +0.3 if the value rose by 30 %."""
     better: bool
-    p: float
-    """Two-sided p of the change, before the Holm correction."""
 
 
-def advice(session: Measured, baseline: Sequence[Rounds], *, gated: Collection[str]) -> tuple[Advice, ...]:
+def advice(sessions: Sequence[Measured], baseline: Sequence[Rounds], *, gated: Collection[str]) -> tuple[Advice, ...]:
     """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
 
-    A session with a reference is compared with that, pair by pair, and any other with the sessions of the baseline,
-    which must be at least `FEWEST_SESSIONS`. Metrics in `gated` have thresholds and are left out. So are metrics that
-    can be zero, and metrics that are missing, not finite or not positive in some round.
+    Sessions with a reference are compared with that. Otherwise the first session is compared with the sessions of the
+    baseline, which must be at least `FEWEST_SESSIONS`. Metrics in `gated` have thresholds and are left out. So are
+    metrics that can be zero, and metrics that are missing, not finite or not positive in some round.
     """
-    subjects = (each for each in CATALOGUE.values() if each.name not in gated and not each.can_be_zero)
-    compared = [change for subject in subjects if (change := _change(subject, session, baseline)) is not None]
-    levels = holm([change.p for change in compared], gated=len(compared), alpha=ALPHA)
+    subjects = [each for each in CATALOGUE.values() if each.name not in gated and not each.can_be_zero]
+    if sessions[0].reference is not None:
+        significant = [change for subject in subjects if (change := _beside(subject, sessions, len(subjects)))]
+    else:
+        compared = [change for subject in subjects if (change := _change(subject, sessions[0], baseline)) is not None]
+        levels = holm([change.p for change in compared], gated=len(compared), alpha=ALPHA)
+        significant = [change for change, level in zip(compared, levels, strict=True) if change.p < level]
     by_family: dict[str, list[_Change]] = {}
-    for change, level in zip(compared, levels, strict=True):
-        if change.p < level:
-            by_family.setdefault(_family(change.advice.metric), []).append(change)
+    for change in significant:
+        by_family.setdefault(_family(change.advice.metric), []).append(change)
     largest = (max(changes, key=lambda change: abs(change.shift)) for changes in by_family.values())
     return tuple(change.advice for change in sorted(largest, key=lambda change: -change.shift))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """Change of a metric, with its shift on the scale where larger is worse, and its exact p."""
+    """Change of a metric, with its shift on the scale where larger is worse; `p` is two-sided, against a baseline."""
 
     advice: Advice
     shift: float
     p: Fraction
 
 
+def _beside(subject: Metric, sessions: Sequence[Measured], subjects: int) -> _Change | None:
+    """Return the change of a metric against the reference if it is significant, by the sequential test."""
+    differences = differences_of(subject, sessions)
+    if isinstance(differences, str):
+        return None
+    alpha = float(ALPHA) / 2 / subjects
+    evidence = look(differences, tolerance=math.log1p(LEAST_CHANGE), alpha=alpha)
+    if evidence.decision not in ("regressed", "improved"):
+        return None
+    rounds = [one for session in sessions for one in session.rounds]
+    return _found(subject, rounds, [session.reference or () for session in sessions], evidence.mean)
+
+
 def _change(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> _Change | None:
-    """Return the change of a metric, or None if no comparison is possible."""
+    """Return the change of a metric against the baseline, or None if no comparison is possible."""
     comparison = compare(subject, session, baseline)
-    if isinstance(comparison, str):
+    if isinstance(comparison, str) or len(baseline) < FEWEST_SESSIONS:
         return None
     tolerance = math.log1p(LEAST_CHANGE)
-    if isinstance(comparison, Unpaired):
-        if len(baseline) < FEWEST_SESSIONS:
-            return None
-        tolerance += _SPREAD_FACTOR * _noise_between([logs(subject, rounds) for rounds in baseline])
-    known = baseline if session.reference is None else [session.reference]
-    shift, p = comparison.shift, _two_sided_p(comparison, tolerance)
+    tolerance += _SPREAD_FACTOR * _noise_between([logs(subject, rounds) for rounds in baseline])
+    return _found(subject, session.rounds, baseline, comparison.shift, _two_sided_p(comparison, tolerance))
+
+
+def _found(
+    subject: Metric, rounds: Rounds, known: Sequence[Rounds], shift: float, p: Fraction = Fraction(0)
+) -> _Change:
     found = Advice(
         metric=subject.name,
-        observed=statistics.median(one[subject.name] for one in session.rounds),
-        baseline=statistics.median(one[subject.name] for rounds in known for one in rounds),
+        observed=statistics.median(one[subject.name] for one in rounds),
+        baseline=statistics.median(one[subject.name] for session in known for one in session),
         change=change_of(subject, shift),
         better=shift < 0,
-        p=float(p),
     )
     return _Change(advice=found, shift=shift, p=p)
 

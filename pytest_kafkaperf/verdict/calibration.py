@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
-from pytest_kafkaperf.verdict.comparison import Unpaired, exceeds
+from pytest_kafkaperf.verdict.comparison import Comparison, exceeds
 from pytest_kafkaperf.verdict.confirmation import SESSIONS, Fresh
 from pytest_kafkaperf.verdict.power import Noise, detectable
 
@@ -116,5 +116,5 @@ def _is_alarm(
     return confirmation.exceeds and confirmation.p < alpha
 
 
-def _comparison(session: _Session, others: Sequence[_Session]) -> Unpaired:
-    return Unpaired(current=tuple(session), baseline=tuple(itertools.chain(*others)))
+def _comparison(session: _Session, others: Sequence[_Session]) -> Comparison:
+    return Comparison(current=tuple(session), baseline=tuple(itertools.chain(*others)))

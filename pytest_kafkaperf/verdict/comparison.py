@@ -1,4 +1,4 @@
-"""Comparison of rounds with those of a baseline, or pair by pair with those of a reference.
+"""Comparison of rounds with those of a baseline, and pair by pair with those of a reference.
 
 Values are on a log scale where larger is worse: `s * log(value)` of each round, where `s` is +1 if lower values are
 better and -1 if higher values are. A shift of `t` on this scale is a relative change of `expm1(s * t)`.
@@ -18,11 +18,9 @@ from pytest_kafkaperf.verdict.rank_tests import (
     SAME,
     hodges_lehmann,
     mann_whitney_p,
-    pairs_interval,
     pseudomedian,
     ranked,
     shift_interval,
-    signed_rank_p,
 )
 
 Rounds = Sequence[Mapping[str, float]]
@@ -39,12 +37,11 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unpaired:
-    """Current rounds and baseline rounds, measured at different times."""
+class Comparison:
+    """Current rounds of one session or more, and baseline rounds."""
 
     current: tuple[float, ...]
     baseline: tuple[float, ...]
-    against = "the baseline"
 
     @property
     def shift(self) -> float:
@@ -70,75 +67,39 @@ class Unpaired:
         return f"{len(self.current)} against {counted(len(self.baseline), 'round')}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paired:
-    """Rounds in pairs with those of a reference, measured at the same time, so that disturbances affect both sides."""
-
-    differences: tuple[float, ...]
-    """Current value minus reference value of each pair."""
-    against = "the reference"
-
-    @property
-    def shift(self) -> float:
-        """One-sample Hodges-Lehmann estimate of the shift; positive if the current rounds are worse."""
-        return pseudomedian(self.differences)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Confidence interval of the shift at 95 %, or the nearest attainable level; None for too few pairs."""
-        return pairs_interval(self.differences)
-
-    def worse_p(self, tolerance: float) -> Fraction:
-        """Return the p of the exact one-sided Wilcoxon signed-rank test that the shift exceeds the tolerance."""
-        return signed_rank_p([value - tolerance for value in self.differences])
-
-    def better_p(self, tolerance: float) -> Fraction:
-        """Return the p of the same test in the other direction."""
-        return signed_rank_p([-value - tolerance for value in self.differences])
-
-    @property
-    def sizes(self) -> str:
-        """Sample size for users: `5 pairs`."""
-        return counted(len(self.differences), "pair")
-
-
-Comparison = Unpaired | Paired
-
-
 def pooled(sessions: Sequence[Comparison]) -> Comparison:
-    """Combine the comparisons of at least one session: all rounds against the common baseline, or all pairs."""
-    match sessions[0]:
-        case Unpaired(baseline=baseline):
-            currents = (each.current for each in sessions if isinstance(each, Unpaired))
-            return Unpaired(current=tuple(itertools.chain(*currents)), baseline=baseline)
-        case Paired():
-            pairs = (each.differences for each in sessions if isinstance(each, Paired))
-            return Paired(differences=tuple(itertools.chain(*pairs)))
+    """Combine the comparisons of at least one session: all rounds against the common baseline."""
+    currents = (each.current for each in sessions)
+    return Comparison(current=tuple(itertools.chain(*currents)), baseline=sessions[0].baseline)
 
 
 def compare(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> Comparison | str:
-    """Compare a session with its reference, or else with the pooled sessions of the baseline.
+    """Compare a session with the pooled sessions of the baseline; return the reason as text if that is impossible."""
+    if subject.can_be_zero:
+        return _ZERO.format(subject.name)
+    if not baseline:
+        return "no baseline"
+    problem = flaw_of(subject, session.rounds, ratio=True) or no_ratio(subject, baseline)
+    known = list(itertools.chain(*baseline))
+    return problem or Comparison(current=logs(subject, session.rounds), baseline=logs(subject, known))
 
-    Returns the reason as text if no comparison is possible.
+
+def difference(subject: Metric, session: Measured) -> float | str:
+    """Return the difference of a session from its reference; positive if the current rounds are worse.
+
+    It is the one-sample Hodges-Lehmann estimate of the pairs of rounds. Returns the reason as text if there is none.
     """
     if subject.can_be_zero:
         return _ZERO.format(subject.name)
-    if session.reference is None and not baseline:
-        return "no baseline"
+    reference = session.reference or ()
     problem = flaw_of(subject, session.rounds, ratio=True)
-    if session.reference is None:
-        problem = problem or no_ratio(subject, baseline)
-        known = list(itertools.chain(*baseline))
-        return problem or Unpaired(current=logs(subject, session.rounds), baseline=logs(subject, known))
-    problem = problem or flaw_of(subject, session.reference, ratio=True, of=" of the reference")
+    problem = problem or flaw_of(subject, reference, ratio=True, of=" of the reference")
     if problem:
         return problem
-    if len(session.rounds) != len(session.reference):
-        return (
-            f"{counted(len(session.rounds), 'round')} and {len(session.reference)} of the reference do not form pairs"
-        )
-    sides = zip(logs(subject, session.rounds), logs(subject, session.reference), strict=True)
-    return Paired(differences=tuple(candidate - reference for candidate, reference in sides))
+    if len(session.rounds) != len(reference):
+        return f"{counted(len(session.rounds), 'round')} and {len(reference)} of the reference do not form pairs"
+    pairs = zip(logs(subject, session.rounds), logs(subject, reference), strict=True)
+    return pseudomedian([candidate - other for candidate, other in pairs])
 
 
 _ZERO = "{} can be zero, so it has no ratio to a baseline"

@@ -3,9 +3,9 @@
 The noise between sessions is as large as typical regressions, and more rounds in one session do not reduce it. So the
 plugin runs a suspect test again in up to three fresh sessions, and these alone decide. They confirm the regression if
 the median of their shifts exceeds the tolerance, and the exact one-sided Mann-Whitney test of all their rounds, shifted
-by the tolerance, gives p < ALPHA after the Holm correction over the relative thresholds. With a reference, the test is
-Wilcoxon's signed-rank test of the pairs. Two sessions within the tolerance clear the suspect, because then the median
-of three cannot exceed it. Values are on the scale of `comparison`, where larger is worse.
+by the tolerance, gives p < ALPHA after the Holm correction over the relative thresholds. Two sessions within the
+tolerance clear the suspect, because then the median of three cannot exceed it. Values are on the scale of `comparison`,
+where larger is worse.
 
 Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979).
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pytest_kafkaperf.verdict.comparison import Comparison, exceeds, pooled
-from pytest_kafkaperf.verdict.rank_tests import least_p, least_signed_p
+from pytest_kafkaperf.verdict.rank_tests import least_p
 
 SESSIONS = 3
 """Maximum number of fresh sessions."""
@@ -60,20 +60,18 @@ class Fresh:
         return bool(self.shifts) and exceeds(statistics.median(self.shifts), self.tolerance)
 
 
-def can_decide(rounds: int, baseline: int | None, *, gated: int, confirmed: bool, alpha: Fraction) -> bool:
+def can_decide(rounds: int, baseline: int, *, gated: int, confirmed: bool, alpha: Fraction) -> bool:
     """Return True if this number of rounds per session could fail a threshold at all.
 
     Args:
         rounds: rounds of a session.
-        baseline: rounds of the baseline; None if each round forms a pair with one of a reference.
+        baseline: rounds of the baseline.
         gated: number of relative thresholds, for the Holm correction.
         confirmed: True if fresh sessions decide.
         alpha: significance level.
 
     """
     every, level = (SESSIONS * rounds, alpha / gated) if confirmed else (rounds, alpha)
-    if baseline is None:
-        return least_signed_p(every) < level
     # The first session must be able to make a suspect.
     return least_p(rounds, baseline) < alpha and least_p(every, baseline) < level
 

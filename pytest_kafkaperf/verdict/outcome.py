@@ -1,9 +1,12 @@
-"""Possible outcomes of a threshold and of a test."""
+"""Outcomes of thresholds and of a test."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from pytest_kafkaperf.core.problems import Problem
+from pytest_kafkaperf.verdict.sequential import Look
 
 
 class Verdict(StrEnum):
@@ -35,3 +38,59 @@ class Finding:
     reason: str
     unsettled: bool = False
     """True if another fresh session is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Result of one threshold. Values are in the metric's base unit; None if there is no value."""
+
+    expression: str
+    metric: str
+    observed: float | None
+    """Median over the rounds; for counts such as `errors` the sum."""
+    limit: str
+    """Right-hand side of the threshold for users: `baseline + 20 %`."""
+    limit_value: float | None
+    baseline: float | None
+    """Median over the rounds of all sessions of the baseline."""
+    change: float | None
+    """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
+
+    Against a baseline it is the Hodges-Lehmann estimate of all rounds, against a reference the mean of the sessions.
+    """
+    detectable: float | None
+    """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
+
+    For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
+    """
+    outcome: Verdict
+    reason: str
+    rerun: bool = False
+    """True if the first session made the threshold a suspect, so that fresh sessions decided."""
+    interval: tuple[float, float] | None = None
+    """Confidence interval of `change`, at 95 % or the nearest attainable level; None for too few rounds or sessions.
+
+    Against a reference it is a repeated confidence interval (see `sequential`). Against a baseline it is
+    distribution-free (see `rank_tests`), treats rounds as independent, and so leaves out the noise between sessions.
+    """
+    spread: tuple[float, float] | None = None
+    """Minimum and maximum of the rounds that `observed` summarizes."""
+    sessions: tuple[Look, ...] = ()
+    """The evidence after each session beside a reference; empty against a baseline."""
+
+    @property
+    def is_relative(self) -> bool:
+        """True if the threshold refers to the baseline."""
+        return "baseline" in self.expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Verdict of a test with the result of each threshold."""
+
+    verdict: Verdict
+    checks: tuple[Check, ...]
+    problems: tuple[Problem, ...]
+    """Reasons for the verdict INVALID; empty otherwise."""
+    unsettled: bool = False
+    """True if another fresh session must run, because it can change the verdict."""

@@ -22,7 +22,6 @@ from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.scenario.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.comparison import (
     Measured,
-    Paired,
     Rounds,
     change_of,
     compare,
@@ -32,7 +31,7 @@ from pytest_kafkaperf.verdict.comparison import (
     sign_of,
 )
 from pytest_kafkaperf.verdict.confirmation import SESSIONS
-from pytest_kafkaperf.verdict.rank_tests import critical_rank_sums, critical_us
+from pytest_kafkaperf.verdict.rank_tests import critical_us
 
 POWER = 0.8
 """Statistical power of the minimum detectable change: the usual convention of 80 %."""
@@ -102,7 +101,7 @@ def detectable(
     *,
     tolerance: float,
     rounds: int,
-    baseline: Sequence[int] | None,
+    baseline: Sequence[int],
     confirmed: bool,
     alpha: Fraction,
 ) -> float:
@@ -116,23 +115,22 @@ def detectable(
     same in every call.
 
     Args:
-        noise: noise of the rounds, or of the differences if there is a reference.
+        noise: noise of the rounds.
         tolerance: tolerated change, on the log scale.
         rounds: number of rounds of a session.
-        baseline: number of rounds of each baseline session; None if rounds form pairs with those of a reference.
+        baseline: number of rounds of each baseline session.
         confirmed: True if fresh sessions decide about a suspect; False if the first session decides.
         alpha: significance level.
 
     """
-    known, some = sum(min(size, _MOST_ROUNDS) for size in baseline or ()), min(rounds, _MOST_ROUNDS)
+    known, some = sum(min(size, _MOST_ROUNDS) for size in baseline), min(rounds, _MOST_ROUNDS)
     deciding = SESSIONS * some if confirmed else some
-    extreme = critical_rank_sums(deciding, alpha) if baseline is None else critical_us(deciding, known, alpha)
+    extreme = critical_us(deciding, known, alpha)
     if not extreme:
         return math.inf
     runs = max(_FEWEST_RUNS, min(_DIFFERENCES // max(1, (some + 2 * deciding) * known), _MOST_RUNS))
-    values = _simulated(noise, [*(baseline or ()), *[rounds] * (1 + SESSIONS)], runs)
-    before, first, *fresh = np.split(values, [known + some * number for number in range(1 + SESSIONS)], axis=1)
-    reference = None if baseline is None else before
+    values = _simulated(noise, [*baseline, *[rounds] * (1 + SESSIONS)], runs)
+    reference, first, *fresh = np.split(values, [known + some * number for number in range(1 + SESSIONS)], axis=1)
     needed = np.median(_negated_differences(first, reference), axis=1)
     every = first
     if confirmed:
@@ -170,25 +168,52 @@ def _simulated(noise: Noise, sizes: Sequence[int], runs: int) -> _Floats:
     return np.concatenate([values, -values])
 
 
-def _negated_differences(current: _Floats, reference: _Floats | None) -> _Floats:
-    """Return the negated pairwise differences (or Walsh averages of paired differences) of each run.
+def _negated_differences(current: _Floats, baseline: _Floats) -> _Floats:
+    """Return the negated pairwise differences of each run.
 
     Their median is the negated shift. The number of them below a change, without the tolerance, is the U of Mann and
-    Whitney, or the sum of positive ranks (a result of J. W. Tukey).
+    Whitney.
     """
-    if reference is not None:
-        return (reference[:, None, :] - current[:, :, None]).reshape(len(current), -1)
-    first, second = np.triu_indices(current.shape[1])
-    return -(current[:, first] + current[:, second]) / 2
+    return (baseline[:, None, :] - current[:, :, None]).reshape(len(current), -1)
 
 
 def detectable_change(
-    threshold: Threshold, session: Measured, baseline: Sequence[Rounds], *, confirmed: bool, alpha: Fraction
+    threshold: Threshold, rounds: Rounds, known: Sequence[Rounds], least: float | None
 ) -> float | None:
     """Return the minimum detectable change as a ratio: -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
 
     For a relative threshold, the change is against the baseline or reference; for an absolute one, against the limit.
     Returns None if the noise is unknown or no change is detectable.
+
+    Args:
+        threshold: the threshold that must fail.
+        rounds: the rounds that an absolute limit applies to.
+        known: the comparable sessions of the baseline, or of the reference; empty if there is neither.
+        least: the minimum detectable change of the relative part of the threshold, on the log scale where larger is
+            worse; None if it has none, or if that is unknown.
+
+    """
+    if not rounds:
+        return None
+    subject = threshold.metric
+    beyond = _detectable_absolute(subject, rounds, known)
+    if threshold.relative is None:
+        sign = 1 if threshold.operator.startswith("<") else -1
+        return None if beyond is None or threshold.operator == "==" else ratio_of(sign * beyond)
+    if least is None or not isinstance(threshold.limit, Extreme):
+        return None if least is None else change_of(subject, least)
+    if beyond is None or not known or no_ratio(subject, known) is not None or threshold.limit.absolute.value <= 0:
+        return None
+    level = statistics.median(value for one in known for value in logs(subject, one))
+    absolute = sign_of(subject) * math.log(threshold.limit.absolute.value) - level + beyond
+    combine = max if threshold.limit.takes_one(threshold.operator) else min
+    return change_of(subject, max(0.0, combine(least, absolute)))
+
+
+def detectable_relative(
+    threshold: Threshold, session: Measured, baseline: Sequence[Rounds], *, confirmed: bool, alpha: Fraction
+) -> float | None:
+    """Return the minimum detectable change of a limit relative to the baseline, on the log scale; None if unknown.
 
     Args:
         threshold: the threshold that must fail.
@@ -198,62 +223,27 @@ def detectable_change(
         alpha: significance level.
 
     """
-    if not session.rounds:
-        return None
     subject = threshold.metric
-    beyond = _detectable_absolute(subject, session, baseline)
-    if threshold.relative is None:
-        sign = 1 if threshold.operator.startswith("<") else -1
-        return None if beyond is None or threshold.operator == "==" else ratio_of(sign * beyond)
-    least = _detectable_relative(
-        threshold.relative.log_tolerance, subject, session, baseline, confirmed=confirmed, alpha=alpha
-    )
-    if least is None or not isinstance(threshold.limit, Extreme):
-        return None if least is None else change_of(subject, least)
-    known = _baseline_level(subject, session, baseline)
-    if beyond is None or known is None or threshold.limit.absolute.value <= 0:
+    if threshold.relative is None or isinstance(compare(subject, session, baseline), str):
         return None
-    absolute = sign_of(subject) * math.log(threshold.limit.absolute.value) - known + beyond
-    combine = max if threshold.limit.takes_one(threshold.operator) else min
-    return change_of(subject, max(0.0, combine(least, absolute)))
-
-
-def _detectable_relative(
-    tolerance: float,
-    subject: Metric,
-    session: Measured,
-    baseline: Sequence[Rounds],
-    *,
-    confirmed: bool,
-    alpha: Fraction,
-) -> float | None:
-    """Return the minimum detectable change of a relative limit, on the log scale where larger is worse."""
-    match compare(subject, session, baseline):
-        case str():
-            return None
-        case Paired(differences=differences):
-            noise, known = Noise.of([differences]), None
-        case _:
-            noise, known = Noise.of([logs(subject, one) for one in baseline]), [len(one) for one in baseline]
+    noise = Noise.of([logs(subject, one) for one in baseline])
     if noise is None:
         return None
-    rounds = len(session.rounds)
-    least = detectable(noise, tolerance=tolerance, rounds=rounds, baseline=known, confirmed=confirmed, alpha=alpha)
+    least = detectable(
+        noise,
+        tolerance=threshold.relative.log_tolerance,
+        rounds=len(session.rounds),
+        baseline=[len(one) for one in baseline],
+        confirmed=confirmed,
+        alpha=alpha,
+    )
     return least if math.isfinite(least) else None
 
 
-def _detectable_absolute(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> float | None:
+def _detectable_absolute(subject: Metric, rounds: Rounds, known: Sequence[Rounds]) -> float | None:
     """Return the minimum detectable distance from an absolute limit, on the log scale."""
-    known = [session.rounds] if session.reference is not None or not baseline else baseline
-    if no_ratio(subject, known) is not None:
+    sessions = known or [rounds]
+    if no_ratio(subject, sessions) is not None:
         return None
-    noise = Noise.of([logs(subject, one) for one in known])
-    return None if noise is None else detectable_absolute(noise, rounds=len(session.rounds))
-
-
-def _baseline_level(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> float | None:
-    """Return the median of the baseline on the log scale where larger is worse."""
-    known = baseline if session.reference is None else [session.reference]
-    if not known or no_ratio(subject, known) is not None:
-        return None
-    return statistics.median(value for one in known for value in logs(subject, one))
+    noise = Noise.of([logs(subject, one) for one in sessions])
+    return None if noise is None else detectable_absolute(noise, rounds=len(rounds))

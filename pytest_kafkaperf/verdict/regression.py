@@ -1,9 +1,8 @@
-"""Evaluation of thresholds relative to a baseline.
+"""Evaluation of thresholds relative to a baseline or to a reference.
 
-A session whose Hodges-Lehmann shift against the baseline (or, in pairs, against the reference) exceeds the tolerance is
-suspect. Then fresh sessions alone decide (see `confirmation`). If the run has no fresh sessions, the first session
-decides: it is a regression if the exact one-sided test of the shift beyond the tolerance (see `comparison`) gives
-p < 0.01.
+A session whose Hodges-Lehmann shift against the baseline exceeds the tolerance is suspect. Then fresh sessions alone
+decide (see `confirmation`). If the run has no fresh sessions, the first session decides: it is a regression if the
+exact one-sided test of the shift beyond the tolerance (see `comparison`) gives p < 0.01.
 
 The noise of a baseline that was imported from another tool is unknown. Then the shifts alone decide, without a test.
 """
@@ -16,11 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.units import counted, format_ratio
+from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
 from pytest_kafkaperf.scenario.threshold import Relative
-from pytest_kafkaperf.verdict.comparison import Comparison, Paired, Unpaired, change_of, exceeds, pooled
+from pytest_kafkaperf.verdict.comparison import Comparison, change_of, exceeds, pooled
 from pytest_kafkaperf.verdict.confirmation import Fresh, can_decide
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
+from pytest_kafkaperf.verdict.sequential import MARGIN, Look
 
 ALPHA = Fraction(1, 100)
 """Significance level: a difference is significant if its p is below this.
@@ -67,12 +67,36 @@ def judge_relative(
     return _judge_first(limit, subject, comparison, imported, confirmed=stage is not None)
 
 
+def judge_look(limit: Relative, subject: Metric, evidence: Look | str) -> Finding:
+    """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`."""
+    if isinstance(evidence, str):
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence)
+    sessions = counted(evidence.sessions, "session")
+    reason = f"{format_ratio(change_of(subject, evidence.mean))} against the reference in {sessions}"
+    if evidence.interval is not None:
+        least, most = sorted(change_of(subject, end) for end in evidence.interval)
+        reason += f" ({format_ratio(least)} to {format_ratio(most)})"
+    reason += f"; the threshold is {format_ratio(limit.factor - 1)}"
+    target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
+    match evidence.decision:
+        case "regressed":
+            return Finding(outcome=Verdict.REGRESSED, reason=reason)
+        case "improved":
+            return Finding(outcome=Verdict.IMPROVED, reason=reason)
+        case "equal":
+            return Finding(outcome=Verdict.PASSED, reason=f"{reason}; a change of {target} is excluded")
+        case "open":
+            noise = "" if evidence.deviation is None else f", whose noise is {format_percent(evidence.deviation)}"
+            reason += f"; undecided after {sessions}{noise}"
+            return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=not evidence.settled)
+
+
 def _judge_first(
     limit: Relative, subject: Metric, comparison: Comparison, imported: str | None, *, confirmed: bool
 ) -> Finding:
     shift, tolerance = comparison.shift, limit.log_tolerance
     worse, better = exceeds(shift, tolerance), exceeds(-shift, tolerance)
-    against = comparison.against if imported is None else _imported_from(imported)
+    against = "the baseline" if imported is None else _imported_from(imported)
     reason = f"{format_ratio(change_of(subject, shift))} against {against}, {_threshold(limit)}"
     if worse and confirmed:
         reason += "; suspected regression, not yet confirmed by fresh sessions"
@@ -119,21 +143,15 @@ def _threshold(limit: Relative) -> str:
 def _too_few(comparison: Comparison, stage: Stage | None) -> str | None:
     """Explain that there are too few rounds to fail a test, and suggest a number; return None if there are enough."""
 
-    def decides(rounds: int, baseline: int | None) -> bool:
+    def decides(rounds: int, baseline: int) -> bool:
         gated = 1 if stage is None else stage.gated
         return can_decide(rounds, baseline, gated=gated, confirmed=stage is not None, alpha=ALPHA)
 
-    match comparison:
-        case Paired(differences=differences):
-            rounds, before, sizes = len(differences), None, counted(len(differences), "pair")
-        case Unpaired(current=current, baseline=baseline):
-            rounds, before, sizes = len(current), len(baseline), f"{len(current)} against {len(baseline)}"
+    rounds, before = len(comparison.current), len(comparison.baseline)
     if decides(rounds, before):
         return None
-    assumed = None if before is None else max(before, _FEWEST_ROUNDS)
-    enough = next(number for number in itertools.count(rounds) if decides(number, assumed))
+    enough = next(number for number in itertools.count(rounds) if decides(number, max(before, _FEWEST_ROUNDS)))
+    needed = next(number for number in itertools.count(before) if decides(enough, number))
     advice = [f"use rounds={enough} or more"] if enough > rounds else []
-    if before is not None:
-        needed = next(number for number in itertools.count(before) if decides(enough, number))
-        advice += [f"make a new baseline with {needed} rounds or more"] if needed > before else []
-    return f"too few rounds to prove a regression: {sizes}; {' and '.join(advice)}"
+    advice += [f"make a new baseline with {needed} rounds or more"] if needed > before else []
+    return f"too few rounds to prove a regression: {rounds} against {before}; {' and '.join(advice)}"

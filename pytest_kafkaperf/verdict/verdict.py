@@ -6,6 +6,7 @@ A threshold relative to the baseline fails if the metric is significantly worse 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import statistics
@@ -39,71 +40,21 @@ from pytest_kafkaperf.verdict.comparison import (
     pooled,
 )
 from pytest_kafkaperf.verdict.confirmation import Fresh, holm
-from pytest_kafkaperf.verdict.outcome import Finding, Verdict
-from pytest_kafkaperf.verdict.power import detectable_change
-from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_relative
+from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Verdict
+from pytest_kafkaperf.verdict.power import POWER, detectable_change, detectable_relative
+from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
+from pytest_kafkaperf.verdict.sequential import Look, detectable, differences_of, look
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """Result of one threshold. Values are in the metric's base unit; None if there is no value."""
-
-    expression: str
-    metric: str
-    observed: float | None
-    """Median over the rounds; for counts such as `errors` the sum."""
-    limit: str
-    """Right-hand side of the threshold for users: `baseline + 20 %`."""
-    limit_value: float | None
-    baseline: float | None
-    """Median over the rounds of all sessions of the baseline."""
-    change: float | None
-    """Hodges-Lehmann estimate of the change against the baseline: +0.3 if the value rose by 30 %."""
-    detectable: float | None
-    """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
-
-    For a relative threshold, the change is against the baseline; for an absolute one, against the limit.
-    """
-    outcome: Verdict
-    reason: str
-    rerun: bool = False
-    """True if the first session made the threshold a suspect, so that fresh sessions decided."""
-    interval: tuple[float, float] | None = None
-    """Distribution-free confidence interval of `change`, at 95 % or the nearest attainable level.
-
-    None for too few rounds (see `rank_tests`). The interval treats rounds as independent, so it does not include the
-    noise between sessions.
-    """
-    spread: tuple[float, float] | None = None
-    """Minimum and maximum of the rounds that `observed` summarizes."""
-
-    @property
-    def is_relative(self) -> bool:
-        """True if the threshold refers to the baseline."""
-        return "baseline" in self.expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """Verdict of a test with the result of each threshold."""
-
-    verdict: Verdict
-    checks: tuple[Check, ...]
-    problems: tuple[Problem, ...]
-    """Reasons for the verdict INVALID; empty otherwise."""
-    unsettled: bool = False
-    """True if another fresh session must run, because it can change the verdict."""
-
-
 def judge(
     *,
     thresholds: Sequence[Threshold],
-    session: Measured,
+    sessions: Sequence[Measured],
     baseline: BaselineRounds,
-    fresh: Sequence[Measured] | None = None,
+    confirm: bool,
     problems: Sequence[Problem] = (),
     at_least: Sequence[str] = (),
     ungated: str | None = None,
@@ -112,10 +63,10 @@ def judge(
 
     Args:
         thresholds: the thresholds of the test.
-        session: the first session.
-        baseline: the baseline, which counts only if `session` has no reference.
-        fresh: further sessions on fresh clusters, which alone decide about suspects of the first session. None if there
-            will be no such sessions, so that the first session decides.
+        sessions: all sessions so far. With a reference, all of them decide together. With a baseline, the first one
+            makes suspects, and the further ones, on fresh clusters, alone decide about these.
+        baseline: the baseline, which counts only if the sessions have no reference.
+        confirm: False if there will be no further sessions, so that the first session decides against the baseline.
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
             checks are for information only.
         at_least: metrics whose values are lower bounds. Such a value can meet a threshold, but cannot violate it.
@@ -123,19 +74,24 @@ def judge(
 
     """
     number = count_gated(thresholds)
-    stage = None if fresh is None else Stage(gated=number)
-    found = [_evaluate(threshold, [session], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
-    if fresh and not problems:
-        found = _confirm(found, fresh, baseline, gated=number)
+    if sessions[0].reference is not None:
+        found = [_evaluate_pairs(threshold, sessions, ungated=ungated, gated=number) for threshold in thresholds]
+    else:
+        stage = Stage(gated=number) if confirm else None
+        found = [_evaluate(threshold, sessions[:1], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
+        if confirm and len(sessions) > 1 and not problems:
+            found = _confirm(found, sessions[1:], baseline, gated=number)
     checks = tuple(one.check for one in found)
     bounded = [_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails]
     problems = (*problems, *bounded)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
+    # Sessions with a reference go on after a violated absolute threshold: more rounds may show that it is met.
+    final = [check.outcome.fails for check in checks if sessions[0].reference is None or check.is_relative]
     return Judgement(
         verdict=verdict,
         checks=checks,
         problems=problems,
-        unsettled=not verdict.fails and any(one.unsettled for one in found),
+        unsettled=not problems and not any(final) and any(one.unsettled for one in found),
     )
 
 
@@ -160,15 +116,17 @@ class _Evidence:
     subject: Metric
     rounds: Rounds
     """Rounds of all sessions that count."""
-    comparisons: tuple[Comparison, ...] | str
-    """One comparison per session, or the reason why there is none."""
-    obstacle: str | None
-    """Reason why the comparison does not count, or None."""
     ungated: str | None
-    stage: Stage | None
+    comparisons: tuple[Comparison, ...] | str = ()
+    """One comparison with the baseline per session, or the reason why there is none."""
+    obstacle: str | None = None
+    """Reason why the comparison does not count, or None."""
+    stage: Stage | None = None
     """State of the confirmation; None if the first session decides alone."""
-    imported: str | None
+    imported: str | None = None
     """Tool that measured an imported baseline; None if this plugin measured it."""
+    look: Look | str | None = None
+    """Evidence of the sessions with a reference, or the reason why there is none; None without a reference."""
 
 
 def worst(outcomes: Sequence[Verdict]) -> Verdict:
@@ -205,26 +163,85 @@ def _evaluate(
     ungated: str | None,
     stage: Stage | None,
 ) -> _Result:
-    subject, limit = threshold.metric, threshold.limit
-    rounds = list(itertools.chain.from_iterable(session.rounds for session in sessions))
-    references = [session.reference for session in sessions if session.reference is not None]
-    comparisons = _compared(subject, sessions, baseline)
-    known = _baseline_median(subject, references or baseline.sessions)
-    finding = _judge(
-        limit,
-        threshold.operator,
-        _Evidence(
-            subject=subject,
-            rounds=rounds,
-            comparisons=comparisons,
-            obstacle=None if references else baseline.obstacle,
-            ungated=ungated,
-            stage=stage,
-            imported=None if references else baseline.imported,
-        ),
+    """Evaluate a threshold of sessions without a reference."""
+    subject = threshold.metric
+    evidence = _Evidence(
+        subject=subject,
+        rounds=list(itertools.chain.from_iterable(session.rounds for session in sessions)),
+        comparisons=_compared(subject, sessions, baseline),
+        obstacle=baseline.obstacle,
+        ungated=ungated,
+        stage=stage,
+        imported=baseline.imported,
     )
-    comparison = None if isinstance(comparisons, str) else pooled(comparisons)
-    values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
+    known = baseline.sessions if baseline.obstacle is None and baseline.imported is None else ()
+    alpha = ALPHA if stage is None or not stage.gated else ALPHA / stage.gated
+    confirmed = stage is not None
+    least = detectable_relative(threshold, sessions[0], known, confirmed=confirmed, alpha=alpha) if known else None
+    result = _result(
+        threshold,
+        evidence,
+        against=baseline.sessions,
+        detectable=detectable_change(threshold, sessions[0].rounds, known, least),
+    )
+    if isinstance(evidence.comparisons, str):
+        return result
+    comparison = pooled(evidence.comparisons)
+    check = dataclasses.replace(
+        result.check,
+        change=change_of(subject, comparison.shift),
+        interval=_interval(subject, comparison.interval),
+        rerun=stage is not None and stage.fresh is not None,
+    )
+    return dataclasses.replace(result, check=check)
+
+
+def _evaluate_pairs(threshold: Threshold, sessions: Sequence[Measured], *, ungated: str | None, gated: int) -> _Result:
+    """Evaluate a threshold of sessions with a reference."""
+    subject, relative = threshold.metric, threshold.relative
+    alpha = float(ALPHA / max(1, gated))
+    differences = differences_of(subject, sessions)
+    tolerance = 0.0 if relative is None else relative.log_tolerance
+    looks: list[Look] = []
+    if not isinstance(differences, str):
+        counts = range(1, len(differences) + 1)
+        looks = [look(differences[:count], tolerance=tolerance, alpha=alpha) for count in counts]
+    known = differences if isinstance(differences, str) else looks[-1]
+    evidence = _Evidence(
+        subject=subject,
+        rounds=list(itertools.chain.from_iterable(session.rounds for session in sessions)),
+        ungated=ungated,
+        look=known,
+    )
+    references = [session.reference or () for session in sessions]
+    least = None
+    if relative is not None and isinstance(known, Look) and known.deviation is not None:
+        least = detectable(known.deviation, tolerance=tolerance, alpha=alpha, power=POWER)
+    result = _result(
+        threshold,
+        evidence,
+        against=references,
+        detectable=detectable_change(threshold, evidence.rounds, references, least),
+    )
+    if isinstance(known, str):
+        return result
+    check = dataclasses.replace(
+        result.check,
+        change=change_of(subject, known.mean),
+        interval=_interval(subject, known.interval),
+        sessions=() if relative is None else tuple(looks),
+    )
+    return dataclasses.replace(result, check=check)
+
+
+def _result(
+    threshold: Threshold, evidence: _Evidence, *, against: Sequence[Rounds], detectable: float | None
+) -> _Result:
+    """Judge a threshold; the caller adds the change, which depends on the kind of the evidence."""
+    subject, limit = threshold.metric, threshold.limit
+    finding = _judge(limit, threshold.operator, evidence)
+    values = [] if flaw_of(subject, evidence.rounds) else [one[subject.name] for one in evidence.rounds]
+    known = _median(subject, against)
     check = Check(
         expression=threshold.expression,
         metric=subject.name,
@@ -232,19 +249,11 @@ def _evaluate(
         limit=describe_limit(limit, subject),
         limit_value=limit_value(limit, known),
         baseline=known,
-        change=None if comparison is None else change_of(subject, comparison.shift),
-        interval=None if comparison is None else _interval(subject, comparison),
+        change=None,
         spread=(min(values), max(values)) if values else None,
-        detectable=detectable_change(
-            threshold,
-            sessions[0],
-            baseline.sessions if baseline.obstacle is None and baseline.imported is None else (),
-            confirmed=stage is not None,
-            alpha=ALPHA if stage is None or not stage.gated else ALPHA / stage.gated,
-        ),
+        detectable=detectable,
         outcome=finding.outcome,
         reason=finding.reason,
-        rerun=stage is not None and stage.fresh is not None,
     )
     return _Result(threshold=threshold, check=check, unsettled=finding.unsettled)
 
@@ -257,9 +266,8 @@ def _compared(subject: Metric, sessions: Sequence[Measured], baseline: BaselineR
     return tuple(each for each in found if not isinstance(each, str))
 
 
-def _interval(subject: Metric, comparison: Comparison) -> tuple[float, float] | None:
-    """Convert the confidence interval of the shift to changes of the metric, the lower first."""
-    ends = comparison.interval
+def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Convert the confidence interval of a shift to changes of the metric, the lower first."""
     if ends is None:
         return None
     lower, higher = sorted(change_of(subject, end) for end in ends)
@@ -270,7 +278,7 @@ def _summary(subject: Metric, values: Sequence[float]) -> float:
     return math.fsum(values) if subject.summed else statistics.median(values)
 
 
-def _baseline_median(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
+def _median(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
     if not sessions or no_ratio(subject, sessions):
         return None
     return statistics.median(one[subject.name] for rounds in sessions for one in rounds)
@@ -289,7 +297,7 @@ def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:
             combine = _one_holds if limit.takes_one(operator) else worst
             outcome = combine([one.outcome for one in findings])
             unsettled = any(one.unsettled for one in findings)
-            if evidence.stage is not None and evidence.stage.fresh is not None:
+            if evidence.look is not None or (evidence.stage is not None and evidence.stage.fresh is not None):
                 # A suspect stays open until the fresh sessions settle it, even if its absolute part passes.
                 outcome = Verdict.INCONCLUSIVE if unsettled else outcome
             elif outcome is not Verdict.INCONCLUSIVE:
@@ -333,6 +341,8 @@ def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:
         problem = flaw_of(evidence.subject, evidence.rounds, ratio=True)
         outcome = Verdict.INCONCLUSIVE if problem else Verdict.PASSED
         return Finding(outcome=outcome, reason=problem or evidence.ungated)
+    if evidence.look is not None:
+        return judge_look(limit, evidence.subject, evidence.look)
     if evidence.obstacle or isinstance(comparisons, str):
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparisons))
     return judge_relative(limit, evidence.subject, comparisons, evidence.stage, imported=evidence.imported)

@@ -37,6 +37,8 @@ def advised_runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[
     chance = random.Random(1945)
     named = {name.replace("_", "."): factor for name, factor in moved.items()}
     return [
-        advice(Measured(rounds=_drawn(chance, rounds, named)), [_drawn(chance, rounds, {}) for _ in range(5)], gated=())
+        advice(
+            [Measured(rounds=_drawn(chance, rounds, named))], [_drawn(chance, rounds, {}) for _ in range(5)], gated=()
+        )
         for _ in range(number)
     ]

@@ -146,7 +146,9 @@ def baselines(content: bytes) -> None:
             assert store.load(record.environment, record.nodeid) == record
             assert {each for each in file.parent.rglob("*") if each.is_file()} == {file, path}
             known = store.comparable(record.environment, record.nodeid, record.scenario)
-            checks = judge(thresholds=_LIMITS, session=Measured(rounds=_ROUNDS), baseline=known).checks
+            checks = judge(
+                thresholds=_LIMITS, sessions=[Measured(rounds=_ROUNDS)], baseline=known, confirm=False
+            ).checks
             assert all(check.reason and check.limit for check in checks)
 
 

@@ -105,8 +105,9 @@ def result(
         known = BaselineRounds(sessions=(tuple(baseline),))
     judgement = judge(
         thresholds=[parse_threshold(limit) for limit in limits],
-        session=Measured(rounds=measured),
+        sessions=[Measured(rounds=measured)],
         baseline=known,
+        confirm=False,
         problems=why,
     )
     session = MeasuredSession(
@@ -159,7 +160,6 @@ def session() -> list[Result]:
                     baseline=0.0021,
                     change=0.32,
                     better=False,
-                    p=0.002,
                 ),
             ),
         ),
@@ -232,9 +232,9 @@ def drawn_result(
     ]
     judgement = judge(
         thresholds=[parse_threshold(limit) for limit in limits],
-        session=sessions[0].measured,
+        sessions=[each.measured for each in sessions],
         baseline=baseline,
-        fresh=[each.measured for each in sessions[1:]],
+        confirm=True,
         problems=problems,
     )
     return Result(
@@ -272,7 +272,8 @@ def failover() -> Result:
 def side_by_side() -> Result:
     """Against a reference, nothing new."""
     nodeid = "tests/perf/test_orders.py::test_upgrade"
-    return drawn_result(nodeid, before=None, now=Behaviour(), beside=Behaviour(p50_s=0.00205), limits=LIMITS[:2])
+    equal = Behaviour(p50_s=0.00205)
+    return drawn_result(nodeid, before=None, now=Behaviour(), beside=equal, limits=LIMITS[:2], fresh=9)
 
 
 def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
@@ -295,8 +296,9 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
     base = drawn_result(nodeid, before=None, now=Behaviour(consumers=0), limits=("capacity >= 150k records/s",))
     judgement = judge(
         thresholds=[parse_threshold("capacity >= 150k records/s")],
-        session=MeasuredSession(created=CREATED, rounds=tuple(rounds)).measured,
+        sessions=[MeasuredSession(created=CREATED, rounds=tuple(rounds)).measured],
         baseline=BaselineRounds(),
+        confirm=False,
     )
     return dataclasses.replace(
         base,
@@ -446,7 +448,6 @@ def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
         "environment": {"key": "linux-x86_64-amd-epyc-9454p-2c-local"},
         "commit": "3c806ae92d5b7ff5a6ed03c1f0ed2bd0cbf1a0f7",
         "options": {"duration": "10 s"},
-        "reference_seed": None,
         "fingerprint": fingerprint,
         **changes,
     }

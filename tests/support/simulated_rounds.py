@@ -1,4 +1,4 @@
-"""The rule over a baseline or a reference, on noise that is known: many tests at once, as arrays over the runs.
+"""The rule over a baseline, on noise that is known: many tests at once, as arrays over the runs.
 
 A slow, obvious version stands in `test_confirmation`; `benchmarks/verdict/simulate.py` makes tables of it.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.verdict.confirmation import SESSIONS
-from pytest_kafkaperf.verdict.rank_tests import mann_whitney_p, signed_rank_p
+from pytest_kafkaperf.verdict.rank_tests import mann_whitney_p
 
 ALPHA = Fraction(1, 100)
 _AT_ONCE = 2000
@@ -35,8 +35,8 @@ class Setting:
     tolerance: float
     worse: float = 0.0
     """By how much the current values truly are worse."""
-    baseline: int | None
-    """Sessions of the baseline; None: rounds in pairs with a reference cluster, that has the same noise."""
+    baseline: int
+    """Sessions of the baseline."""
     rounds: int = 5
     confirmed: bool = True
     """Whether fresh sessions decide over a suspect."""
@@ -44,12 +44,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """Values of some runs: the baseline's rounds (runs, rounds), and sessions (runs, sessions, rounds), first first.
+    """Values of some runs: the baseline's rounds (runs, rounds), and sessions (runs, sessions, rounds), first first."""
 
-    In pairs there is no baseline, and the sessions hold differences.
-    """
-
-    baseline: Floats | None
+    baseline: Floats
     sessions: Floats
 
 
@@ -81,10 +78,7 @@ def draws(setting: Setting, *, runs: int, seed: int) -> Iterator[Draw]:
     for start in range(0, runs, _AT_ONCE):
         count = min(_AT_ONCE, runs - start)
         sessions = setting.worse + measured(count, 1 + SESSIONS)
-        if setting.baseline is None:
-            yield Draw(baseline=None, sessions=sessions - measured(count, 1 + SESSIONS))
-        else:
-            yield Draw(baseline=measured(count, setting.baseline).reshape(count, -1), sessions=sessions)
+        yield Draw(baseline=measured(count, setting.baseline).reshape(count, -1), sessions=sessions)
 
 
 def judged_by_rule(draw: Draw, setting: Setting) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Floats]:
@@ -103,24 +97,13 @@ def judged_by_rule(draw: Draw, setting: Setting) -> tuple[npt.NDArray[np.bool_],
     return suspect & (exceeding.sum(axis=1) > SESSIONS // 2) & beyond, suspect, suspect * taken.astype(float)
 
 
-def _shift(current: Floats, baseline: Floats | None) -> Floats:
-    if baseline is None:
-        return np.asarray(np.median(_means_of_two(current), axis=1))
+def _shift(current: Floats, baseline: Floats) -> Floats:
     return np.asarray(np.median((current[:, :, None] - baseline[:, None, :]).reshape(len(current), -1), axis=1))
 
 
-def _beyond_noise(current: Floats, baseline: Floats | None, tolerance: float) -> npt.NDArray[np.bool_]:
-    if baseline is None:
-        # As many means of two are positive as the positive ranks sum up to.
-        ranks = (_means_of_two(current) > tolerance).sum(axis=1)
-        return np.asarray(ranks >= least_rank_sum(current.shape[1]))
+def _beyond_noise(current: Floats, baseline: Floats, tolerance: float) -> npt.NDArray[np.bool_]:
     u = (current[:, :, None] - tolerance > baseline[:, None, :]).sum(axis=(1, 2))
     return np.asarray(u >= least_u(current.shape[1], baseline.shape[1]))
-
-
-def _means_of_two(values: Floats) -> Floats:
-    first, second = np.triu_indices(values.shape[1])
-    return (values[:, first] + values[:, second]) / 2
 
 
 @functools.cache
@@ -134,18 +117,3 @@ def least_u(current: int, baseline: int) -> int:
         return mann_whitney_p(spread, range(1, baseline + 1))
 
     return bisect.bisect_left(range(current * baseline + 1), True, key=lambda u: p(u) < ALPHA)
-
-
-@functools.cache
-def least_rank_sum(pairs: int) -> int:
-    """The least sum of positive ranks whose p is below ALPHA; one more than there is, if none is."""
-
-    def p(total: int) -> Fraction:
-        signed = []
-        for rank in range(pairs, 0, -1):
-            positive = rank <= total
-            total -= rank * positive
-            signed.append(float(rank if positive else -rank))
-        return signed_rank_p(signed)
-
-    return bisect.bisect_left(range(pairs * (pairs + 1) // 2 + 1), True, key=lambda total: p(total) < ALPHA)

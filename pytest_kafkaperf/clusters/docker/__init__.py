@@ -56,13 +56,15 @@ from pytest_kafkaperf.clusters.local import free_ports, java
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.core.errors import warn
 from pytest_kafkaperf.core.signals import without_interrupt
 
 _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Ports inside the container."""
 _LOG_FOLDER = "/var/lib/kafka/data"
+_MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the container
+"""Logs in memory, and their bound. Every user may write there; a tmpfs of our own belongs to root after a restart."""
 _KEYSTORE = "/opt/kafkaperf/keystore.pem"
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
 _AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
@@ -192,7 +194,7 @@ class _Layout:
             node,
             nodes,
             self.security,
-            log_folder=_LOG_FOLDER,
+            log_folder=_MEMORY if self.spec.low_noise else _LOG_FOLDER,
             keystore=_KEYSTORE,
             config=self.spec.config,
         )
@@ -200,6 +202,8 @@ class _Layout:
             variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write the values unescaped
             for name, value in properties.items()
         }
+        if self.spec.low_noise:
+            variables["JDK_JAVA_OPTIONS"] = " ".join(LOW_NOISE_JVM_OPTIONS)
         variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
         parts = _Parts(
             environment=variables,
@@ -229,6 +233,7 @@ class _Layout:
             ports=parts.ports,
             labels=dict(self.labels),
             hostname=alias,
+            shm_size=_MEMORY_SIZE if self.spec.low_noise else None,
             network=self.network,
             networking_config={self.network: endpoint},
         )

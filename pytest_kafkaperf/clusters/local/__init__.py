@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import javaproperties
+import psutil
 
 from pytest_kafkaperf.clusters.brokers.config import (
     CLIENT,
@@ -31,9 +32,10 @@ from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.local.process import Process
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import LoopbackProbe, MachineProbe
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.units import Unit, format_quantity
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.local.distribution import Distribution
@@ -45,6 +47,10 @@ _AGENT = "jmx-exporter.yml"
 _PORTS = range(15_000, 30_000)
 """Below the range of outgoing connections, one of which could otherwise take the port of a stopped broker."""
 _PORT_ATTEMPTS = 100
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder in it has a random name, and belongs to the user alone
+_LEAST_MEMORY = 2 << 30
+"""Bytes for the logs of a broker: some seconds of full load."""
 
 _JVM_OPTIONS = (
     # From Kafka's bin/kafka-run-class.sh, KAFKA_JVM_PERFORMANCE_OPTS.
@@ -80,6 +86,8 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         runs = cache / "runs"
         folder = stack.enter_context(run_folder(runs))
         disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
+        if spec.low_noise:
+            disks = [_memory_folder(spec)]
         for disk in disks:
             if not disk.is_dir():  # not created here: a misspelled path would be on another disk than intended
                 raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
@@ -97,11 +105,30 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
             facts = {
                 "java": runtime.description,
                 **java.environment_options(),
-                **({} if spec.log_dirs is None else {"log.dirs": spec.log_dirs}),
-                **not_applied(spec, "image"),
+                **({} if spec.log_dirs is None or spec.low_noise else {"log.dirs": spec.log_dirs}),
+                **not_applied(spec, "image", *(["log_dirs"] if spec.low_noise else [])),
                 **facts_of(spec),
             }
             yield replace(cluster, provider="local", version=kafka.version, facts=MappingProxyType(facts))
+
+
+def _memory_folder(spec: ClusterSpec) -> Path:
+    """Return the folder that the system keeps in memory.
+
+    Raises:
+        ClusterError: there is none, or there is too little memory for the logs of a round.
+
+    """
+    free = 0
+    if _MEMORY.is_mount():
+        free = min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available)
+    needed = spec.brokers * _LEAST_MEMORY
+    if free < needed:
+        raise ClusterError(
+            f"low_noise: {_MEMORY} has {format_quantity(free, Unit.BYTES)} of free memory, and the brokers' logs need "
+            f"{format_quantity(needed, Unit.BYTES)}; free some, or leave low_noise (--kafka-low-noise) out"
+        )
+    return _MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +204,7 @@ class Layout:
             f"-Xms{self.spec.heap}",
             f"-Xmx{self.spec.heap}",
             *_JVM_OPTIONS,
+            *(LOW_NOISE_JVM_OPTIONS if self.spec.low_noise else ()),
             f"-Djava.io.tmpdir={home / 'tmp'}",  # native compression libraries are unpacked here
             "-cp",
             os.pathsep.join(map(str, self.kafka.classpath)),

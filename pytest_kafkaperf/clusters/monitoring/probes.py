@@ -8,6 +8,7 @@ from __future__ import annotations
 import http
 import math
 import re
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,8 +52,7 @@ class ProcessProbe:
             with process.oneshot():
                 if process.status() == psutil.STATUS_ZOMBIE:
                     raise ProcessLookupError(f"process {self.pid} has ended")
-                cpu = process.cpu_times()
-                figures = {"cpu_s": cpu.user + cpu.system, "memory_bytes": float(process.memory_info().rss)}
+                figures = {"cpu_s": _cpu_s(process), "memory_bytes": float(process.memory_info().rss)}
             return {**figures, **_disk_of(process)}
         except psutil.NoSuchProcess as error:
             raise ProcessLookupError(str(error)) from error
@@ -149,6 +149,21 @@ def container_figures(stats: Mapping[str, Any]) -> dict[str, float]:
         figures["network_in_bytes"] = float(sum(each["rx_bytes"] for each in networks))
         figures["network_out_bytes"] = float(sum(each["tx_bytes"] for each in networks))
     return figures
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    """Return the CPU time of all threads that a process had: on Linux in ns, elsewhere in ticks of 10 ms.
+
+    On Linux, the id of a process's CPU clock is made of its process id, as by clock_getcpuclockid(3).
+    """
+    if sys.platform == "linux":
+        return time.clock_gettime((~process.pid << 3) | _CPUCLOCK_SCHED)
+    cpu = process.cpu_times()
+    return cpu.user + cpu.system
+
+
+_CPUCLOCK_SCHED = 2
+"""From Linux's include/linux/posix-timers.h."""
 
 
 def _disk_of(process: psutil.Process) -> dict[str, float]:

@@ -96,6 +96,13 @@ class Readings:
         }
         return {name: value for name, value in found.items() if value is not None}
 
+    def cpu_s(self, *, start_ns: int, end_ns: int) -> float | None:
+        """Return the CPU time of all brokers in a window, by their counters at its edges; None if it was not read."""
+        tracks = self._of("cpu_s")
+        if not tracks or any(track.at_ns[0] > start_ns or track.at_ns[-1] < end_ns for track in tracks):
+            return None
+        return sum(track.rise(start_ns, end_ns) for track in tracks)
+
     def uses(self, start_ns: int, end_ns: int) -> dict[Hashable, Use]:
         """Return the resources that each broker used in a window; brokers without any reading are absent."""
         uses = {broker: _use(tracks, start_ns, end_ns) for broker, tracks in self.tracks.items()}

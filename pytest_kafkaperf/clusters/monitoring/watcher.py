@@ -18,9 +18,10 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.connection import BoundedLoop, ask_for_topics, close
 from pytest_kafkaperf.clusters.client.preflight import gone
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
-from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe
+from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
 from pytest_kafkaperf.clusters.monitoring.samples import Sample
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.core.units import NS_PER_S
 
 INTERVAL_S = 1.0
 
@@ -79,6 +80,8 @@ class BrokerWatcher(Generic[Key]):
         self._logs: dict[tuple[Key, str], _Log] = {}
         self._readers: dict[tuple[Key, Probe], _Reader] = {}
         self._origin_s = 0.0
+        self._edges: dict[int, threading.Timer] = {}
+        """Instants of further readings, each with its timer."""
         self._supervisor = threading.Thread(target=self._supervise, name="kafkaperf-watcher", daemon=True)
 
     def __enter__(self) -> Self:
@@ -90,6 +93,8 @@ class BrokerWatcher(Generic[Key]):
         """Take a last reading of each probe; do not wait longer for those that do not respond."""
         deadline_s = time.monotonic() + EXIT_TIMEOUT_S
         self._closing.set()
+        for timer in self._edges.values():
+            timer.cancel()
         self._supervisor.join(max(0.0, deadline_s - time.monotonic()))
         with self._lock:
             readers = list(self._readers.values())
@@ -97,6 +102,22 @@ class BrokerWatcher(Generic[Key]):
             reader.ended.set()
         for reader in readers:
             reader.thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def read_at(self, at_ns: int) -> None:
+        """Take one more reading of CPU time at an instant of the monotonic clock, or now if it has passed."""
+        if at_ns in self._edges:
+            return
+        timer = threading.Timer(max(0, at_ns - time.monotonic_ns()) / NS_PER_S, self._read_cpu)
+        timer.daemon = True
+        self._edges[at_ns] = timer
+        timer.start()
+
+    def _read_cpu(self) -> None:
+        with self._lock:
+            timed = [(probe, self._logs[broker, type(probe).__name__]) for broker, probe in self._readers]
+        for probe, log in timed:
+            if isinstance(probe, (ProcessProbe, ContainerProbe)):  # each in a thread, for a container takes its time
+                threading.Thread(target=self._read, args=(probe, log), daemon=True).start()
 
     def samples(self) -> dict[Key, list[Sample]]:
         """Return the samples by broker, in order of time; each probe makes samples of its own."""

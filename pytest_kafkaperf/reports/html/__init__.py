@@ -32,8 +32,6 @@ class RunFacts:
     """Commit of the tests' repository; None if it is unknown."""
     options: Mapping[str, str]
     """Options of the command line by name without `--kafka-`, for the commands that run a test again."""
-    reference_seed: int | None
-    """Seed of the order of rounds; None without a reference."""
     fingerprint: Callable[[Cluster], Mapping[str, str]]
     """Function that returns the facts of a cluster which measurements may depend on."""
 

@@ -112,9 +112,10 @@ def standard(result: Result) -> list[ComparedRounds]:
 
     The list has one item, or none if there is neither.
     """
-    reference = [one.metrics for one in result.sessions[0].reference or ()]
-    if reference:
-        return [ComparedRounds(name="reference", colour=REFERENCE, rounds=reference, sessions=[reference])]
+    references = [[one.metrics for one in session.reference] for session in result.sessions if session.reference]
+    if references:
+        rounds = list(itertools.chain.from_iterable(references))
+        return [ComparedRounds(name="reference", colour=REFERENCE, rounds=rounds, sessions=references)]
     sessions = [session for session in result.baseline.sessions if session]
     rounds = list(itertools.chain.from_iterable(sessions))
     return [ComparedRounds(name="baseline", colour=BASELINE, rounds=rounds, sessions=sessions)] if rounds else []
@@ -123,6 +124,11 @@ def standard(result: Result) -> list[ComparedRounds]:
 def fresh_sessions(result: Result) -> list[Rounds]:
     """Return the rounds of each session after the first."""
     return [[one.metrics for one in session.rounds] for session in result.sessions[1:] if session.rounds]
+
+
+def further_name(result: Result) -> str:
+    """Return the name of the sessions after the first."""
+    return "fresh sessions" if result.reference is None else "further sessions"
 
 
 def medians(rounds: Rounds, names: Iterable[str]) -> dict[str, float]:

@@ -22,6 +22,7 @@ from pytest_kafkaperf.reports.html.charts import (
     ComparedRounds,
     Scale,
     fresh_sessions,
+    further_name,
     linear_ticks,
     literal,
     log_ticks,
@@ -62,7 +63,7 @@ def rounds_chart(result: Result) -> Chart | None:
     lanes = [
         *(_round_lane(side.name, side.colour, -0.24, side.rounds, centre) for side in sides),
         _round_lane("this run", NOW, 0.12, rounds, centre),
-        _round_lane("fresh sessions", FRESH, -0.06, fresh, centre),
+        _round_lane(further_name(result), FRESH, -0.06, fresh, centre),
     ]
     ratios = [ratio for lane in lanes for _, ratio, _ in lane.points]
     farthest = max(_MIN_SPAN, *ratios, *(1 / ratio for ratio in ratios))
@@ -192,7 +193,7 @@ def percentiles_chart(result: Result, family: str) -> Chart | None:
     data = [
         *itertools.chain.from_iterable(_side_lines(side, family, scale) for side in standard(result)),
         _lines(fresh, family, scale, colour=FRESH, names=(f"session {n}" for n in itertools.count(2)))
-        | {"name": "fresh sessions", "showlegend": True, "opacity": 0.9},
+        | {"name": further_name(result), "showlegend": True, "opacity": 0.9},
         _lines(rounds, family, scale, colour=NOW, names=(f"round {n}" for n in itertools.count(1))),
         _median_line(rounds, family, scale, colour=NOW, name="this run"),
     ]

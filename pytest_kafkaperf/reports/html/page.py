@@ -24,6 +24,7 @@ from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, standard
 from pytest_kafkaperf.reports.html.load_charts import capacity_chart, percentiles_chart, rounds_chart
+from pytest_kafkaperf.reports.html.session_chart import session_charts
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
 from pytest_kafkaperf.reports.latency_curve import describe_search
@@ -33,8 +34,7 @@ from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Check
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 MAX_OPEN = 5
 """Maximum number of failing tests that are expanded when the page opens; more would make it too long to scan."""
@@ -113,13 +113,12 @@ def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
     references = dict.fromkeys(
         f"{each.reference.version} ({each.reference.provider})" for each in results if each.reference is not None
     )
-    seed = "" if run.reference_seed is None else f", rounds in random order with seed {run.reference_seed}"
     facts = [
         ("run", _when(run.created)),
         ("commit", run.commit[:_COMMIT] if run.commit else ""),
         ("environment", str(run.environment.get("key", ""))),
         ("Kafka", ", ".join(versions)),
-        ("reference", f"{', '.join(references)}{seed}" if references else ""),
+        ("reference", ", ".join(references)),
         ("pytest-kafkaperf", run.plugin),
     ]
     return [(name, text) for name, text in facts if text]
@@ -174,7 +173,7 @@ def _test(result: Result, run: RunFacts) -> dict[str, Any]:
         "fingerprint": _fingerprint(result, run),
         "standard": standard_of(result),
         "totals": _totals(result),
-        "command": command_for(result, run.options, reference_seed=run.reference_seed if result.reference else None),
+        "command": command_for(result, run.options),
     }
 
 
@@ -241,11 +240,13 @@ def _totals(result: Result) -> str:
     """Return a text such as `5 rounds, 3 fresh sessions, baseline of 5 sessions`."""
     further = len(result.sessions) - 1
     side = next(iter(standard(result)), None)
+    rounds = counted(len(result.rounds), "round")
+    if side and result.reference is not None:
+        return f"{counted(len(result.sessions), 'session')} of {rounds}, side by side with a reference"
     parts = [
-        counted(len(result.rounds), "round"),
+        rounds,
         counted(further, "fresh session") if further else "",
-        f"{side.name} of {counted(len(side.sessions), 'session')}" if side and result.reference is None else "",
-        "side by side with a reference" if side and result.reference is not None else "",
+        f"{side.name} of {counted(len(side.sessions), 'session')}" if side else "",
     ]
     return ", ".join(filter(None, parts))
 
@@ -303,6 +304,7 @@ def charts_of(result: Result) -> tuple[Chart, ...]:
     """Return the charts of the load; charts without data are left out."""
     families = [family for family in FAMILIES if f"{family}.p50" in result.metrics]
     charts = [
+        *session_charts(result),
         capacity_chart(result),
         rounds_chart(result),
         *(percentiles_chart(result, family) for family in families),
@@ -319,6 +321,7 @@ _OPTIONS = (
     "image",
     "brokers",
     "jmx",
+    "low-noise",
     "rounds",
     "duration",
     "warmup",
@@ -335,7 +338,7 @@ _OPTIONS = (
 """Options that change measurements or verdicts; others are left out of the command that runs a test again."""
 
 
-def command_for(result: Result, options: Mapping[str, str], *, reference_seed: int | None) -> str:
+def command_for(result: Result, options: Mapping[str, str]) -> str:
     """Return a shell command that runs a test again.
 
     `options` are those of the command line, by name without `--kafka-`. The provider that was chosen replaces `auto`.
@@ -346,8 +349,7 @@ def command_for(result: Result, options: Mapping[str, str], *, reference_seed: i
         for name in _OPTIONS
         for value in options.get(name, "").splitlines()
     ]
-    seed = [] if reference_seed is None else [f"--kafka-reference-seed={reference_seed}"]
     target = options.get("cluster", "auto")
     started = result.cluster.provider if result.cluster.provider != "external" else None
     cluster = [f"--kafka-cluster={started or target}"] if started or target != "auto" else []
-    return shlex.join(["pytest", result.nodeid, *cluster, *given, *seed])
+    return shlex.join(["pytest", result.nodeid, *cluster, *given])

@@ -17,6 +17,7 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 
+from pytest_kafkaperf.clusters.client.readiness import wait_ready
 from pytest_kafkaperf.clusters.docker.client import image_of
 from pytest_kafkaperf.clusters.docker.container import END_LABEL, remove, sweep
 from pytest_kafkaperf.clusters.local import distribution
@@ -51,6 +52,19 @@ def containers_of(client: Any, runs: Path) -> list[Any]:
 
 class TestWithDocker:
     pytestmark = pytest.mark.docker
+
+    def test_low_noise_keeps_the_logs_in_memory(self, runs: Path) -> None:
+        """As with local brokers."""
+        with provision(ClusterSpec(low_noise=True, heap="300m"), target="docker") as cluster:
+            (container,) = containers_of(DockerClient().client, runs)
+            options = "-XX:TieredStopAtLevel=1 -XX:+AlwaysPreTouch"
+            assert f"JDK_JAVA_OPTIONS={options}" in container.attrs["Config"]["Env"]
+            status, listing = container.exec_run(["ls", "/dev/shm/kafkaperf"])  # noqa: S108 - in the container
+            assert (status, b"meta.properties" in listing) == (0, True)
+            assert cluster.facts["low noise"] == f"logs in memory, {options}"
+            cluster.renew()  # as each session does
+            cluster.check()
+            assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=10, pause_s=0.1) == 1
 
     def test_a_cluster_in_docker_is_told_apart_and_listens_on_loopback_only(self, runs: Path) -> None:
         """Its figures say nothing about those of a local one; and nobody on the network may reach it."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -28,7 +30,6 @@ from tests.support.orphans import becomes, ended
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from tests.support.sessions import Session
 
@@ -78,6 +79,47 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
         assert cluster.facts["log.dirs"] == ",".join(map(str, disks))
     assert {path.name for disk in disks for path in disk.iterdir()} == {"mine.txt"}
     assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_low_noise_keeps_the_logs_in_memory_and_leaves_nothing_there(gone: Callable[[int], bool]) -> None:
+    """Figures of such brokers differ from others, so their facts say so."""
+    memory = Path("/dev/shm")  # noqa: S108 - that is the folder
+    before = {*memory.iterdir()}
+    with provision(ClusterSpec(low_noise=True, heap="300m"), target="local") as cluster:
+        Admin(cluster.bootstrap_servers, cluster.access).create_topic("fast", Scenario(partitions=1))
+        deadline = time.monotonic() + 20
+        while not [*memory.glob("kafkaperf-*/broker-1/fast-0")]:
+            assert time.monotonic() < deadline, "the partition is not in memory"
+            time.sleep(0.05)
+        (pid,) = cluster.pids
+        options = "-XX:TieredStopAtLevel=1 -XX:+AlwaysPreTouch"
+        assert {*options.split()} <= {*psutil.Process(pid).cmdline()}
+        assert cluster.facts["low noise"] == f"logs in memory, {options}"
+    assert gone(pid)
+    assert {path for path in {*memory.iterdir()} - before if path.name.startswith("kafkaperf")} == set()
+
+
+def test_low_noise_replaces_the_disks_that_were_named(tmp_path: Path) -> None:
+    """Logs cannot be at both; what does not apply is told."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    spec = ClusterSpec(low_noise=True, heap="300m", log_dirs=str(disk))
+    with provision(spec, target="local") as cluster:
+        assert cluster.facts["not applied"] == "log_dirs"
+        assert "log.dirs" not in cluster.facts
+        assert [*disk.iterdir()] == []
+
+
+def test_low_noise_without_memory_is_refused_before_the_start(left: Callable[[], list[str]]) -> None:
+    """A broker whose log fills the memory would end as a lost broker, minutes later."""
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(low_noise=True, brokers=100), target="local"):
+        pass
+    assert re.fullmatch(
+        r"low_noise: /dev/shm has [0-9.]+ [MG]iB of free memory, and the brokers' logs need 200 GiB; free some, or "
+        r"leave low_noise \(--kafka-low-noise\) out",
+        str(raised.value),
+    )
+    assert left() == []
 
 
 def test_a_full_disk_is_told_before_the_start(tmp_path: Path) -> None:

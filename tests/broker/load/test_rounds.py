@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.rounds import Side, running
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.rounds import Once, run_scenario
 from tests.support.strangers import topic_properties, topics
 
 if TYPE_CHECKING:
+    from pytest_kafkaperf.load.controller import Progress
     from tests.support.rounds import Load
 
 
@@ -155,3 +160,36 @@ def test_brokers_delete_the_records_of_a_killed_run_within_hours(
     retention_ms = int(found["retention.ms"])
     assert 3_600_000 < retention_ms < 2 * 3_600_000 if not topic_config else retention_ms == 86_400_000
     assert found["retention.bytes"] == "-1"
+
+
+def test_a_slice_of_the_warm_up_is_no_round_and_runs_no_action(broker: Cluster) -> None:
+    """A broker that an action stops must not be gone before the first round; nor may it stop once for each slice."""
+    done: list[str] = []
+    scenario = Scenario.of({"duration": "500 ms", "warmup": 0, "rounds": 1})
+    side = Side(scenario, broker, actions=[Action(0.0, lambda: done.append("now"))])
+    with running([side], WorkerAllocation(producing=1, consuming=1)) as workers:
+        measured = side.warm_up_slice(workers, duration_s=0.5)
+        assert (done, side.rounds) == ([], [])
+        assert measured.metrics["broker.cost"] > 0
+        side.measure(workers)
+    assert (done, len(side.rounds)) == (["now"], 1)
+
+
+def test_the_cost_of_the_brokers_is_their_cpu_time_by_record(broker: Cluster, load: Load) -> None:
+    """By the process's own counters at the edges of the window: warm-up and connections are outside of it."""
+    process = psutil.Process(*broker.pids)
+
+    def cpu_s() -> float:
+        times = process.cpu_times()
+        return times.user + times.system
+
+    began_s = cpu_s()
+    edges: dict[str, float] = {}
+
+    def note(_: int, progress: Progress) -> None:
+        edges.setdefault(progress.phase, cpu_s())
+
+    ran = load(broker, duration=3, warmup=0.5, producers=1, on_progress=note)
+    cost_s = ran.metrics["broker.cost"] * sum(part.acknowledged for part in ran.produced) / 1e6
+    assert cost_s < cpu_s() - began_s
+    assert cost_s == pytest.approx(edges["draining"] - edges["measuring"], rel=0.1)

@@ -106,7 +106,6 @@ def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) ->
         "created",
         "plugin",
         "environment",
-        "reference_seed",
         "exit_status",
         "errors",
         "tests",

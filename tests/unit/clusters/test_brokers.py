@@ -344,3 +344,18 @@ def test_every_curve_has_the_same_length() -> None:
     assert set(curves) == {"cpu", "disk.read", "memory", "handlers.idle", "produce.time"}
     assert {len(curve) for curve in curves.values()} == {12}
     assert curves["produce.time"][1:] == pytest.approx([0.005] * 11)
+
+
+def test_the_cpu_time_of_a_window_is_that_of_all_brokers_and_unknown_unless_its_edges_were_read() -> None:
+    """A cost from half a window would be half of the cost."""
+
+    def broker(*cpu_s: float) -> list[Sample]:
+        return [Sample(at_ns=round((1 + place) * S), figures={"cpu_s": each}) for place, each in enumerate(cpu_s)]
+
+    both = Readings.of({1: broker(5.0, 6.0, 8.0), 2: broker(0.0, 0.5, 1.0)})
+    assert both.cpu_s(start_ns=1 * S, end_ns=3 * S) == pytest.approx(4.0)
+    assert both.cpu_s(start_ns=round(1.5 * S), end_ns=2 * S) == pytest.approx(0.5 + 0.25)
+    assert both.cpu_s(start_ns=S // 2, end_ns=2 * S) is None
+    assert both.cpu_s(start_ns=2 * S, end_ns=4 * S) is None
+    assert Readings.of({1: broker(5.0, 6.0), 2: []}).cpu_s(start_ns=1 * S, end_ns=2 * S) == pytest.approx(1.0)
+    assert Readings.of({}).cpu_s(start_ns=0, end_ns=S) is None

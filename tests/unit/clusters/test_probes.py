@@ -299,3 +299,10 @@ def test_what_docker_says_of_a_container_is_read(stats: Mapping[str, object], ex
 
     assert ContainerProbe(container).read() == expected
     assert asked == [("abc", False, True)]
+
+
+def test_the_cpu_time_of_a_process_is_exact() -> None:
+    """Rounds are short, and ticks of 10 ms would be noise."""
+    before_s = time.process_time()
+    found = ProcessProbe(os.getpid()).read()["cpu_s"]
+    assert before_s <= found <= time.process_time()

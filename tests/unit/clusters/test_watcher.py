@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import statistics
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.monitoring import watcher as watching
-from pytest_kafkaperf.clusters.monitoring.probes import Probe
+from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.core.errors import ClusterError
 
@@ -108,6 +109,33 @@ def test_a_watcher_reads_on_a_grid_and_stamps_the_middle() -> None:
     # they would be anywhere between two instants, and no one would have half of the others so near.
     off = [statistics.median(abs(other - one - round(other - one)) for other in at) for one in at]
     assert min(off) < 0.15
+
+
+def test_cpu_time_is_read_at_the_instants_that_were_asked_for() -> None:
+    """The edges of a window lie between the ticks of the grid; each is read once, and one that has passed at once."""
+    probe = ProcessProbe(os.getpid())
+    with BrokerWatcher(lambda: {1: [probe, Ticking("other")]}, interval_s=3600) as watcher:
+        wait_for(lambda: len(watcher.samples().get(1, [])) == 2)  # one of each probe, at entry
+        wanted = [time.monotonic_ns() - 10**9, time.monotonic_ns() + 2 * 10**8]
+        for at_ns in (*wanted, *wanted):
+            watcher.read_at(at_ns)
+        asked_ns = time.monotonic_ns()
+        wait_for(lambda: len(watcher.samples()[1]) == 4)
+        found = [sample.at_ns for sample in watcher.samples()[1][2:]]
+    assert found[0] == pytest.approx(asked_ns, abs=10**8)
+    assert found[1] == pytest.approx(wanted[1], abs=10**8)
+
+
+def test_an_instant_after_the_end_is_read_no_more() -> None:
+    """A round that breaks off leaves no thread that reads the brokers of the next one."""
+    before = {*threading.enumerate()}
+    with BrokerWatcher(lambda: {1: [ProcessProbe(os.getpid())]}, interval_s=3600) as watcher:
+        wait_for(lambda: len(watcher.samples().get(1, [])) == 1)
+        watcher.read_at(time.monotonic_ns() + 3600 * 10**9)
+        (timer,) = {each for each in threading.enumerate() if isinstance(each, threading.Timer)} - before
+    timer.join(DEADLINE_S)
+    assert not timer.is_alive()
+    assert len(watcher.samples()[1]) == 2  # at entry and at the end
 
 
 @pytest.mark.usefixtures("_impatient")

@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.metrics import (
 )
 from pytest_kafkaperf.core.units import Unit
 
-_OUTSIDE = ("cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
+_OUTSIDE = ("cost", "cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
 _TIMES = [f"{kind}.{part}" for kind in ("produce", "fetch") for part in ("time", "queue", "local", "remote", "send")]
 _INSIDE = ("handlers.idle", "under_replicated", "isr_shrinks", *_TIMES)
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
@@ -58,7 +58,9 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     """A median would let two rounds with losses pass; zero has no logarithm."""
     assert {name for name, one in CATALOGUE.items() if one.summed} == {"errors", "lost", "duplicated", "reordered"}
     zero = {name for name, one in CATALOGUE.items() if one.can_be_zero}
-    told_by_brokers = {f"broker.{name}" for name in (*_OUTSIDE, *_INSIDE) if name not in ("cpu", "cpu.max", "memory")}
+    told_by_brokers = {
+        f"broker.{name}" for name in (*_OUTSIDE, *_INSIDE) if name not in ("cost", "cpu", "cpu.max", "memory")
+    }
     assert zero == {"lag.max", "lag.end", "errors", "lost", "duplicated", "reordered", "recovery"} | told_by_brokers
 
 

@@ -91,11 +91,9 @@ def test_each_property_of_the_reference_has_its_own_option() -> None:
     ("given", "words"),
     [
         ({"reference-config": ["a=1"]}, "add --kafka-reference"),
-        ({"reference-seed": "1"}, "add --kafka-reference"),
         ({"reference": "local", "reference-config": ["threads"]}, "NAME=VALUE is needed"),
         ({"reference": "a:9092", "reference-config": ["a=1"]}, "configure those servers yourself"),
         ({"reference": "local", "reference-client-config": "f"}, "it is only for an external cluster"),
-        ({"reference": "local", "reference-seed": "-1"}, "a whole number of at least 0 is needed"),
         ({"reference": "local", "update-baselines": "all"}, "leave one of them out"),
         ({"reference": "local", "calibrate": "3"}, "leave one of them out"),
         ({"calibrate": "1"}, "a whole number of at least 2 is needed"),

@@ -110,7 +110,7 @@ def gitlab(one: Result, _: str, __: Path) -> str:
 def report(one: Result, name: str, folder: Path) -> str:
     path = folder / "report.json"
     given: dict[str, Any] = {"created": "now", "plugin": name, "environment": {"key": name, "kafka": name}}
-    write_json(path, [one], ends(one, name), **given, reference_seed=None, exit_status=1, errors=[name])
+    write_json(path, [one], ends(one, name), **given, exit_status=1, errors=[name])
     return path.read_text(encoding="ascii")
 
 

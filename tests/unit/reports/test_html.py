@@ -120,7 +120,7 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
         "linux-x86_64-amd-epyc-9454p-2c-local",
         "4.0.0 (local)",
         "5 rounds, 3 fresh sessions, baseline of 5 sessions",
-        "5 rounds, side by side with a reference",
+        "10 sessions of 5 rounds, side by side with a reference",
         "against the baseline: kafka: 4.2.1 → 4.3.1, java: openjdk 17.0.15 → openjdk 21.0.8",
         "produce.latency.p99 &lt;= baseline + 20%",
         "confirmed by 3 fresh sessions: ",
@@ -136,16 +136,17 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
         "cluster": "auto",
         "duration": "10 s",
         "jmx": "true",
+        "low-noise": "true",
         "json": "report.json",
         "reference": "local:4.0.0",
         "reference-config": "a=1\nb=x y\nplugin.password=hunter2",
     }
     result = results.drawn_result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
-    assert command_for(result, options, reference_seed=7) == (
-        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local --kafka-jmx '--kafka-duration=10 s' "
+    assert command_for(result, options) == (
+        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local --kafka-jmx --kafka-low-noise "
+        "'--kafka-duration=10 s' "
         "--kafka-reference=local:4.0.0 --kafka-reference-config=a=1 '--kafka-reference-config=b=x y' "
-        "'--kafka-reference-config=plugin.password=***' "
-        "--kafka-reference-seed=7"
+        "'--kafka-reference-config=plugin.password=***'"
     )
 
 
@@ -153,7 +154,7 @@ def test_the_command_names_a_running_cluster_and_no_login() -> None:
     """The report is read by more people than may get in."""
     options = {"cluster": "k1:9092,k2:9092", "metrics-url": "http://me:secret@k1:9404/metrics,http://k2:9404/metrics"}
     result = results.external()
-    assert command_for(result, options, reference_seed=None) == (
+    assert command_for(result, options) == (
         "pytest tests/perf/test_orders.py::test_cluster --kafka-cluster=k1:9092,k2:9092 "
         "--kafka-metrics-url=http://LOGIN@k1:9404/metrics,http://k2:9404/metrics"
     )

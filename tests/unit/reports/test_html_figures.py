@@ -95,9 +95,15 @@ def test_the_baseline_stands_beside_each_session_as_a_line() -> None:
 
 def test_a_reference_takes_the_place_of_the_baseline() -> None:
     """Limits are judged by it, so it is what is shown."""
-    names = {trace.get("name") for trace in _traces(charts_of(results.side_by_side())[0])}
-    assert names == {"reference", "this run", "threshold"}
-    assert _named(charts_of(results.side_by_side())[0], "reference")["marker"]["color"] == REFERENCE
+    by_title = {chart.title: chart for chart in charts_of(results.side_by_side())}
+    assert [title for title in by_title if title.endswith("session by session")] == [
+        "produce.throughput, session by session",
+        "produce.latency.p99, session by session",
+    ]
+    rounds = by_title["Rounds"]
+    names = {trace.get("name") for trace in _traces(rounds)}
+    assert names == {"reference", "this run", "further sessions", "threshold"}
+    assert _named(rounds, "reference")["marker"]["color"] == REFERENCE
 
 
 def _curves(count: list[float], first_s: float = -1.0) -> Curves:

@@ -22,7 +22,7 @@ from tests.support.results import CREATED, calibration, ending, endings, result,
 def report(folder: Path, results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
     given = {"exit_status": 1, "errors": [], **given}
     path = folder / "report.json"
-    write_json(path, results, ends, created="now", plugin="0.1.0", environment={}, reference_seed=None, **given)
+    write_json(path, results, ends, created="now", plugin="0.1.0", environment={}, **given)
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
 
@@ -50,6 +50,7 @@ def test_a_check_has_its_figures_and_what_they_lie_between(tmp_path: Path) -> No
         "reason": (
             "+50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)"
         ),
+        "sessions": [],
     }
 
 

@@ -164,7 +164,6 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
         created="2025-01-31T12:00:00+00:00",
         plugin="0.1.0",
         environment={"key": "ci", "kafka": "4.1.1"},
-        reference_seed=None,
         exit_status=0,
         errors=[],
     )

@@ -30,6 +30,15 @@ def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
     assert (case.spec.brokers, case.scenario.acks) == (3, 1)
 
 
+def test_low_noise_is_a_field_of_every_cluster(tmp_path: Path) -> None:
+    """Of the reference's, too: both sides of a comparison are started alike."""
+    given = {"cluster": "local", "reference": "local", "low-noise": "true"}
+    settings = read_settings(given, {}, [], invocation_folder=tmp_path, root=tmp_path)
+    case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
+    assert case.reference is not None
+    assert (case.spec.low_noise, case.reference.low_noise) == (True, True)
+
+
 def test_samples_are_found_from_the_folder_of_the_test(tmp_path: Path) -> None:
     """Tests run from anywhere; a baseline says the same on every machine."""
     (tmp_path / "orders.jsonl").write_text("{}\n")
@@ -212,3 +221,55 @@ def test_a_smoke_test_of_a_search_holds_its_lowest_rate(tmp_path: Path) -> None:
     """`--benchmark-disable` shows that it runs."""
     case = case_of(tmp_path).with_search(["errors == 0"], **SEARCH).as_smoke_test()
     assert (case.plan, case.scenario.rate, case.scenario.rounds) == (None, 1000.0, 1)
+
+
+# Beside a reference
+
+
+def short(folder: Path, *thresholds: str, options: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    """The fields of a scenario that short rounds may change."""
+    marks = [
+        Mark(name="kafka_scenario", args=(), kwargs=fields),
+        Mark(name="kafka_threshold", args=thresholds or ("errors == 0",), kwargs={}),
+    ]
+    settings = read_settings(options or {}, {}, [], invocation_folder=folder, root=folder)
+    scenario = read_case("a.py::test", marks, {}, settings, folder=folder).in_short_rounds().scenario
+    return {name: getattr(scenario, name) for name in ("rounds", "warmup", "duration", "records")}
+
+
+def test_rounds_beside_a_reference_are_short(tmp_path: Path) -> None:
+    """What disturbs the machine for seconds then affects both sides alike."""
+    closed_loop = {"rounds": 4, "warmup": 0.3, "duration": 1.0, "records": None}
+    assert short(tmp_path, duration="20 s", rounds=9) == closed_loop
+    assert short(tmp_path, "produce.latency.p99.9 <= baseline + 10%", duration="20 s") == closed_loop
+    assert short(tmp_path, duration="20 s", rate="1k records/s") == closed_loop
+    assert short(tmp_path, duration="400 ms", warmup="100 ms") == {**closed_loop, "warmup": 0.1, "duration": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("quantile", "duration_s"), [("mean", 1.0), ("p50", 1.0), ("p90", 1.0), ("p95", 1.0), ("p99", 5.0), ("p99.9", 20.0)]
+)
+def test_a_paced_round_has_enough_records_for_its_quantile(tmp_path: Path, quantile: str, duration_s: float) -> None:
+    """50 records beyond it, at 1000 a second; never more than declared."""
+    limits = f"produce.latency.{quantile} <= baseline + 10%", "produce.latency.p50 <= baseline + 10%"
+    assert short(tmp_path, *limits, duration="20 s", rate="1k records/s")["duration"] == pytest.approx(duration_s)
+
+
+def test_the_length_of_loads_that_declare_it_otherwise_stays(tmp_path: Path) -> None:
+    """A number of records is what is measured, and steps of a rate are one load."""
+    counted = {"rounds": 4, "warmup": 0.3, "duration": None, "records": 5000}
+    assert short(tmp_path, records=5000) == counted
+    shaped = short(tmp_path, rate="100 records/s for 10 s, 1k records/s for 10 s", duration="20 s")
+    assert shaped == {"rounds": 4, "warmup": 0.3, "duration": 20.0, "records": None}
+
+
+def test_the_command_line_says_how_long_rounds_are(tmp_path: Path) -> None:
+    """Whoever gives a number wants it."""
+    given = {"rounds": "7", "duration": "3 s", "warmup": "2 s"}
+    assert short(tmp_path, options=given) == {"rounds": 7, "warmup": 2.0, "duration": 3.0, "records": None}
+    assert short(tmp_path, options={"duration": "3 s"}) == {
+        "rounds": 4,
+        "warmup": 0.3,
+        "duration": 3.0,
+        "records": None,
+    }

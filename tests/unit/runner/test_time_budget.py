@@ -154,7 +154,7 @@ def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
     assert budget.refuses_session(3) is None
     clock.now_s += 30
     assert budget.refuses_session(3) == (
-        "another fresh session needs 26 s, and 22.6 s of the time budget are left for it; raise --kafka-time-budget"
+        "another fresh session needs 30 s, and 22.6 s of the time budget are left for it; raise --kafka-time-budget"
     )
     assert list(budget.limited(range(3), fresh=True)) == [0, 1, 2]
     clock.now_s += 40
@@ -170,3 +170,28 @@ def test_what_was_left_out_is_told() -> None:
         None,
         "the time budget allowed 1 round, and a decision needs 3; raise --kafka-time-budget",
     ]
+
+
+# Beside a reference
+
+
+def test_a_later_test_beside_a_reference_keeps_the_time_of_its_usual_sessions() -> None:
+    """Eight of 15 s, whatever the rounds are declared as: here half of the time for both."""
+    case = case_of(rounds=9)
+    left_s = (SETUP_S + 9 * 7.8 + 8 * 15) / 2
+    budget = CaseBudget(case, [case_of(reference="local:4.0.0")], left_s=left_s, clock=(clock := Clock()))
+    assert first_session(budget, clock, case, round_s=7.8) == 4
+
+
+def test_a_further_session_needs_at_least_as_long_as_the_one_before() -> None:
+    """Restarts and warm-ups take more than the rounds do, and only the clock tells how much."""
+    clock = Clock()
+    budget = CaseBudget(case_of(rounds=4, reference="local:4.0.0"), [], left_s=100, clock=clock)
+    first_session(budget, clock, case_of(rounds=4), round_s=2)
+    assert budget.refuses_session(4) is None
+    clock.now_s += 25
+    assert budget.refuses_session(4) is None  # 67 s are left for 25 s
+    clock.now_s += 40
+    assert budget.refuses_session(4) == (
+        "another fresh session needs 40 s, and 27 s of the time budget are left for it; raise --kafka-time-budget"
+    )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
-from pytest_kafkaperf.verdict.comparison import Unpaired
+from pytest_kafkaperf.verdict.comparison import Comparison
 from pytest_kafkaperf.verdict.confirmation import Fresh
 from pytest_kafkaperf.verdict.power import Noise, detectable
 
@@ -92,7 +92,7 @@ def test_alarms_are_those_of_the_rule_over_every_split() -> None:
 
 def _fails(sessions: list[list[float]], first: int, fresh: tuple[int, ...]) -> bool:
     rest = tuple(itertools.chain(*(sessions[place] for place in range(6) if place not in (first, *fresh))))
-    compared = [Unpaired(current=tuple(sessions[place]), baseline=rest) for place in (first, *fresh)]
+    compared = [Comparison(current=tuple(sessions[place]), baseline=rest) for place in (first, *fresh)]
     confirmation = Fresh.of(compared[1:], tolerance=TOLERANCE)
     return compared[0].shift > TOLERANCE and confirmation.exceeds and confirmation.p < ALPHA
 

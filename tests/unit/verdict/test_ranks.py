@@ -17,12 +17,9 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.verdict.rank_tests import (
     hodges_lehmann,
     least_p,
-    least_signed_p,
     mann_whitney_p,
-    pairs_interval,
     pseudomedian,
     shift_interval,
-    signed_rank_p,
 )
 
 _SAMPLE = st.lists(st.integers(min_value=0, max_value=5), min_size=1, max_size=6)
@@ -125,70 +122,6 @@ def test_the_shift_follows_a_shift_and_turns_with_the_direction(first: list[int]
     assert hodges_lehmann(second, first) == -shift
 
 
-def _rank_sum(differences: Sequence[float]) -> float:
-    """The sum of the positive ones' midranks, by definition; zeros are left out before."""
-    sizes = [abs(value) for value in differences]
-    midranks = {size: sum(other < size for other in sizes) + (sizes.count(size) + 1) / 2 for size in sizes}
-    return sum(midranks[abs(value)] for value in differences if value > 0)
-
-
-def _brute_force_signed_p(differences: Sequence[float]) -> Fraction:
-    """The definition, slowly: every way to sign the differences, compared by the sum of positive ranks."""
-    sizes = [abs(value) for value in differences if value]
-    seen = _rank_sum([value for value in differences if value])
-    ways = list(itertools.product([1, -1], repeat=len(sizes)))
-    extreme = sum(_rank_sum([sign * size for sign, size in zip(way, sizes, strict=True)]) >= seen for way in ways)
-    return Fraction(extreme, len(ways))
-
-
-def test_signed_p_is_scipys_exact_p_on_a_thousand_cases_without_ties(stats: Any) -> None:
-    """The gate against a reference rests on it."""
-    chance = random.Random(1945)
-    for _ in range(1000):
-        differences = [chance.gauss(chance.choice([0, 0.5]), 1) for _ in range(chance.randint(1, 20))]
-        expected = stats.wilcoxon(differences, alternative="greater", method="exact").pvalue
-        assert float(signed_rank_p(differences)) == pytest.approx(expected, rel=1e-9)
-
-
-@given(_DIFFERENCES)
-def test_signed_p_counts_every_sign_right_with_ties_and_zeros(differences: list[int]) -> None:
-    """A histogram's buckets give both; scipy's exact method knows neither."""
-    assert signed_rank_p(differences) == _brute_force_signed_p(differences)
-
-
-@given(_DIFFERENCES)
-def test_rounding_makes_no_difference_out_of_a_zero_nor_breaks_a_tie(differences: list[int]) -> None:
-    """A tolerance taken off leaves 1e-17 where it was met exactly."""
-    wavering = [value + (-1) ** place * 1e-15 for place, value in enumerate(differences)]
-    assert signed_rank_p(wavering) == signed_rank_p(differences)
-
-
-@given(_DIFFERENCES)
-def test_both_directions_of_pairs_share_the_ties_only(differences: list[int]) -> None:
-    """Worse and better are mirror images here, too."""
-    both = signed_rank_p(differences) + signed_rank_p([-value for value in differences])
-    assert 1 < both <= 2
-
-
-def test_the_least_signed_p_is_that_of_pairs_that_all_say_the_same() -> None:
-    """It tells whether so many pairs could decide at all: 5 cannot at 1 %, 7 can."""
-    assert [least_signed_p(pairs) for pairs in (5, 7)] == [Fraction(1, 32), Fraction(1, 128)]
-    for pairs in (1, 5, 7, 15):
-        assert least_signed_p(pairs) == signed_rank_p(range(1, pairs + 1))
-
-
-def test_seventy_five_pairs_take_no_noticeable_time(stats: Any) -> None:
-    """Three sessions of 25 rounds; the verdict must not be slower than a round."""
-    chance = random.Random(75)
-    differences = [chance.gauss(0.3, 1) for _ in range(75)]
-    start_s = time.process_time()
-    p = signed_rank_p(differences)
-    elapsed_s = time.process_time() - start_s
-    expected = stats.wilcoxon(differences, alternative="greater", method="exact").pvalue
-    assert float(p) == pytest.approx(expected, rel=1e-9)
-    assert elapsed_s < 5
-
-
 def test_the_pseudomedian_is_the_median_of_all_means_of_two() -> None:
     """Hodges-Lehmann of one sample: one wild pair moves it little."""
     assert pseudomedian([1, 2, 6]) == 2.75
@@ -203,15 +136,6 @@ def test_the_pseudomedian_follows_a_shift_and_turns_with_the_direction(differenc
     shift = pseudomedian(differences)
     assert pseudomedian([value + step for value in differences]) == shift + step
     assert pseudomedian([-value for value in differences]) == -shift
-
-
-@given(_DIFFERENCES.filter(bool))
-def test_where_pairs_lie_and_whether_beyond_noise_agree(differences: list[int]) -> None:
-    """The means of two that are above zero are as many as the positive ranks: one statistic, two uses."""
-    distinct = [value + place / 100 for place, value in enumerate(differences, 1)]
-    above = sum(first + second > 0 for first, second in itertools.combinations_with_replacement(distinct, 2))
-    if len({abs(value) for value in distinct}) == len(distinct):
-        assert above == _rank_sum(distinct)
 
 
 # Intervals
@@ -231,21 +155,6 @@ def test_the_interval_holds_the_shifts_that_scipys_exact_test_does_not_refuse(st
                 stats.mannwhitneyu([value - shift for value in larger], smaller, method="exact").pvalue
                 for shift in shifts
             ]
-            for shifts in (inside, outside)
-        ]
-        assert min(ps[0]) > 0.05 >= max(ps[1])
-
-
-def test_the_interval_of_pairs_holds_what_scipys_exact_test_does_not_refuse(stats: Any) -> None:
-    """The same of pairs."""
-    chance = random.Random(1949)
-    for _ in range(200):
-        differences = [chance.gauss(0.5, 1) for _ in range(chance.randint(6, 15))]
-        interval = pairs_interval(differences)
-        assert interval is not None
-        inside, outside = _around(interval)
-        ps = [
-            [stats.wilcoxon([value - shift for value in differences], method="exact").pvalue for shift in shifts]
             for shifts in (inside, outside)
         ]
         assert min(ps[0]) > 0.05 >= max(ps[1])
@@ -273,24 +182,10 @@ def test_the_interval_holds_the_true_shift_as_often_as_it_says(first: int, secon
     assert held / runs == pytest.approx(level, abs=3 * math.sqrt(level * (1 - level) / runs))
 
 
-@pytest.mark.parametrize(("pairs", "level"), [(5, 0.9375), (6, 0.969), (10, 0.951), (15, 0.952)])
-def test_the_interval_of_pairs_holds_the_true_shift_as_often_as_it_says(pairs: int, level: float) -> None:
-    """Five pairs, the default of a comparison side by side, have 93.75 % at most."""
-    chance = random.Random(96)
-    runs = 4000
-    held = 0
-    for _ in range(runs):
-        low, high = pairs_interval([0.3 + chance.uniform(-1, 1) for _ in range(pairs)]) or (math.inf, -math.inf)
-        held += low <= 0.3 <= high
-    assert held / runs == pytest.approx(level, abs=3 * math.sqrt(level * (1 - level) / runs))
-
-
 def test_too_few_values_have_no_interval() -> None:
     """One that misses every fifth time says too little."""
     assert shift_interval([1.0], [2.0, 3.0, 4.0]) is None
     assert shift_interval([1.0, 2.0], [3.0, 4.0]) is None
-    assert pairs_interval([1.0, 2.0, 3.0, 4.0]) is None
-    assert pairs_interval([]) is None
 
 
 @given(_SAMPLE, _SAMPLE, st.integers(min_value=-9, max_value=9))

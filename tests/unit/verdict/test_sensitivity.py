@@ -11,7 +11,7 @@ import pytest
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.power import detectable_change
+from pytest_kafkaperf.verdict.power import detectable_change, detectable_relative
 from pytest_kafkaperf.verdict.verdict import judge
 
 approx: Any = pytest.approx
@@ -29,7 +29,8 @@ def found(limit: str, *, level: float = 0.01, sessions: int = 5) -> float | None
     name = threshold.metric.name
     baseline: Sequence[Sequence[Mapping[str, float]]] = [session(level, name)] * sessions
     measured = Measured(rounds=session(level, name))
-    return detectable_change(threshold, measured, baseline, confirmed=True, alpha=Fraction(1, 100))
+    least = detectable_relative(threshold, measured, baseline, confirmed=True, alpha=Fraction(1, 100))
+    return detectable_change(threshold, measured.rounds, baseline, least)
 
 
 def test_a_limit_on_the_baseline_finds_a_little_more_than_its_tolerance() -> None:
@@ -59,9 +60,9 @@ def test_without_noise_to_go_by_there_is_no_figure() -> None:
     elsewhere = BaselineRounds(sessions=(tuple(session(0.01)),), obstacle="no baseline for environment 'ci'")
     (check,) = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        session=Measured(rounds=session(0.01)),
+        sessions=[Measured(rounds=session(0.01))],
         baseline=elsewhere,
-        fresh=[],
+        confirm=True,
     ).checks
     assert check.detectable is None
 
@@ -74,9 +75,9 @@ def test_limits_that_share_an_error_find_less() -> None:
     alone, beside = (
         judge(
             thresholds=limits[:number],
-            session=Measured(rounds=rounds),
+            sessions=[Measured(rounds=rounds)],
             baseline=BaselineRounds(sessions=(tuple(rounds),) * 5),
-            fresh=[],
+            confirm=True,
         )
         .checks[0]
         .detectable

@@ -16,8 +16,8 @@ from pytest_kafkaperf.reports.failure import failure_text
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Check, Judgement, judge
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
+from pytest_kafkaperf.verdict.verdict import judge
 
 approx: Any = pytest.approx
 
@@ -51,7 +51,8 @@ def _judge(
         baseline = known if baseline else _NO_BASELINE
     judgement = judge(
         thresholds=[threshold],
-        session=Measured(rounds=_rounds(threshold.metric.name, current)),
+        sessions=[Measured(rounds=_rounds(threshold.metric.name, current))],
+        confirm=False,
         baseline=baseline,
         ungated=None if gate_baseline else "accepted as the new baseline",
     )
@@ -141,7 +142,8 @@ def test_a_missing_value_never_decides() -> None:
     """A median over the other rounds would be a better figure than the run gave."""
     judgement = judge(
         thresholds=[parse_threshold("lost == 0"), parse_threshold(f"{_P99} <= baseline")],
-        session=Measured(rounds=[{"lost": 0.0, _P99: 0.01}, {"errors": 0.0}]),
+        sessions=[Measured(rounds=[{"lost": 0.0, _P99: 0.01}, {"errors": 0.0}])],
+        confirm=False,
         baseline=BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),)),
     )
     assert [(check.outcome, check.observed, check.baseline, check.reason) for check in judgement.checks] == [
@@ -424,7 +426,8 @@ def _judge_all(*outcomes: Verdict, problems: Sequence[Problem] = (), gate_baseli
     values = {threshold.metric.name: value for threshold, (_, value) in zip(thresholds, cases, strict=True)}
     return judge(
         thresholds=thresholds,
-        session=Measured(rounds=[values] * 5),
+        sessions=[Measured(rounds=[values] * 5)],
+        confirm=False,
         baseline=BaselineRounds(sessions=(({_P99: 10.0, _RATE: 10.0},) * 5,)),
         problems=problems,
         ungated=None if gate_baseline else "accepted as the new baseline",
@@ -456,7 +459,9 @@ def test_problems_make_the_run_invalid_and_the_limits_are_still_shown() -> None:
 def test_a_test_without_limits_passes_unless_it_is_invalid() -> None:
     """Limits are optional; a trustworthy run is not."""
     verdicts = [
-        judge(thresholds=[], session=Measured(rounds=[{}]), baseline=_NO_BASELINE, problems=problems).verdict
+        judge(
+            thresholds=[], sessions=[Measured(rounds=[{}])], confirm=False, baseline=_NO_BASELINE, problems=problems
+        ).verdict
         for problems in ([], [BROKER_LOST])
     ]
     assert verdicts == [Verdict.PASSED, Verdict.INVALID]
@@ -490,7 +495,8 @@ def test_a_sum_that_is_beyond_its_limit_is_broken_whatever_a_gap_would_add(
     """Three duplicates in one round stay three."""
     judgement = judge(
         thresholds=[parse_threshold(f"duplicated {limit}")],
-        session=Measured(rounds=[*_rounds("duplicated", values), {}]),
+        sessions=[Measured(rounds=[*_rounds("duplicated", values), {}])],
+        confirm=False,
         baseline=BaselineRounds(),
     )
     assert judgement.verdict is verdict
@@ -578,7 +584,7 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
     ]
     rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
     baseline = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),))
-    judgement = judge(thresholds=thresholds, session=Measured(rounds=rounds), baseline=baseline)
+    judgement = judge(thresholds=thresholds, sessions=[Measured(rounds=rounds)], baseline=baseline, confirm=False)
     text = failure_text(judgement.checks)
     assert (
         text
@@ -662,7 +668,8 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Ver
     """How much more there would have been, nobody knows: it is no regression of the cluster."""
     judgement = judge(
         thresholds=[parse_threshold("capacity >= 50k records/s"), parse_threshold("errors == 0")],
-        session=Measured(rounds=[{"capacity": figure, "errors": 0.0}]),
+        sessions=[Measured(rounds=[{"capacity": figure, "errors": 0.0}])],
+        confirm=False,
         baseline=_NO_BASELINE,
         at_least=["capacity"],
     )

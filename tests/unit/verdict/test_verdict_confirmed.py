@@ -10,8 +10,8 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Judgement, judge
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.verdict import judge
 
 P99 = "produce.latency.p99"
 TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
@@ -29,9 +29,9 @@ BASELINE = BaselineRounds(sessions=tuple(tuple(session(factor)) for factor in (0
 def judged(*fresh: float, first: float = 1.3, limit: str = f"{P99} <= baseline + 10%") -> Judgement:
     return judge(
         thresholds=[parse_threshold(limit)],
-        session=Measured(rounds=session(first)),
+        sessions=[Measured(rounds=session(factor)) for factor in (first, *fresh)],
         baseline=BASELINE,
-        fresh=[Measured(rounds=session(factor)) for factor in fresh],
+        confirm=True,
     )
 
 
@@ -114,9 +114,9 @@ def test_what_fails_already_runs_no_fresh_session() -> None:
     """It would change nothing, and take minutes."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= 12 ms"), parse_threshold(f"{P99} <= baseline + 10%")],
-        session=Measured(rounds=session(1.3)),
+        sessions=[Measured(rounds=session(1.3))],
         baseline=BASELINE,
-        fresh=[],
+        confirm=True,
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.VIOLATED, False)
 
@@ -128,9 +128,9 @@ def test_a_shift_of_just_the_tolerance_is_within_it() -> None:
         known = BaselineRounds(sessions=(({P99: value},) * 5,))
         found = judge(
             thresholds=[parse_threshold(limit)],
-            session=Measured(rounds=[{P99: value * 2}] * 5),
+            sessions=[Measured(rounds=[{P99: value * factor}] * 5) for factor in (2, 1.1, 1.1)],
             baseline=known,
-            fresh=[Measured(rounds=[{P99: value * 1.1}] * 5)] * 2,
+            confirm=True,
         )
         assert (found.verdict, found.unsettled) == (Verdict.PASSED, False), value
 
@@ -139,9 +139,9 @@ def test_a_fresh_session_that_cannot_be_compared_is_named_and_decides_nothing() 
     """The others must not be judged as if they were all."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        session=Measured(rounds=session(1.3)),
+        sessions=[Measured(rounds=rounds) for rounds in (session(1.3), session(1.3), [{}], session(1.3))],
         baseline=BASELINE,
-        fresh=[Measured(rounds=session(1.3)), Measured(rounds=[{}]), Measured(rounds=session(1.3))],
+        confirm=True,
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
     assert judgement.checks[0].reason == f"{P99} is missing in round 1 of 1 (fresh session 2)"
@@ -151,9 +151,9 @@ def test_of_a_run_that_cannot_be_trusted_fresh_sessions_are_not_judged() -> None
     """What the first one gave is shown, and decides nothing either."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        session=Measured(rounds=session(1.3)),
+        sessions=[Measured(rounds=session(factor)) for factor in (1.3, 1.0, 1.0, 1.0)],
         baseline=BASELINE,
-        fresh=[Measured(rounds=session(1.0))] * 3,
+        confirm=True,
         problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
@@ -164,9 +164,9 @@ def test_a_broken_absolute_limit_fails_without_a_rerun() -> None:
     """An SLA that is broken is broken."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= 12 ms")],
-        session=Measured(rounds=session(1.3)),
+        sessions=[Measured(rounds=session(1.3))],
         baseline=BASELINE,
-        fresh=[],
+        confirm=True,
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.VIOLATED, False)
 
@@ -181,9 +181,9 @@ def test_more_gated_limits_ask_for_more(gated: int, verdict: Verdict) -> None:
 
     judgement = judge(
         thresholds=[parse_threshold(f"{name} <= baseline + 10%") for name in (P99, other)[:gated]],
-        session=measured(1.3),
+        sessions=[measured(factor) for factor in (1.3, 1.3, 1.11, 1.3)],
         baseline=BaselineRounds(sessions=(tuple(measured(1.0).rounds),)),
-        fresh=[measured(factor) for factor in (1.3, 1.11, 1.3)],
+        confirm=True,
     )
     assert judgement.checks[0].outcome is verdict
     assert "(p = 0.00677, 15 against 5 rounds)" in judgement.checks[0].reason
@@ -193,7 +193,8 @@ def test_without_reruns_the_one_session_decides() -> None:
     """`--kafka-no-confirm`."""
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        session=Measured(rounds=session(1.3)),
+        sessions=[Measured(rounds=session(1.3))],
         baseline=BASELINE,
+        confirm=False,
     )
     assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)

@@ -10,8 +10,8 @@ import pytest
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Judgement, judge
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.verdict import judge
 
 P99 = "produce.latency.p99"
 ONE_ROUND = BaselineRounds(sessions=(({P99: 0.010},),), imported="kafka-producer-perf-test")
@@ -36,9 +36,9 @@ def judged(
 
     return judge(
         thresholds=[parse_threshold(limit)],
-        session=session(first),
+        sessions=[session(factor) for factor in (first, *(fresh or ()))],
         baseline=baseline,
-        fresh=None if fresh is None else [session(factor) for factor in fresh],
+        confirm=fresh is not None,
     )
 
 
@@ -131,7 +131,8 @@ def test_a_reference_counts_and_what_was_imported_does_not() -> None:
     pairs = [{P99: 0.01 + number / 10**6} for number in range(7)]
     judgement = judge(
         thresholds=[parse_threshold(f"{P99} <= baseline + 10%")],
-        session=Measured(rounds=pairs, reference=pairs),
+        sessions=[Measured(rounds=pairs, reference=pairs)] * 4,
         baseline=ONE_ROUND,
+        confirm=True,
     )
-    assert judgement.checks[0].reason == "0.0 % against the reference, the threshold is +10.0 %"
+    assert judgement.checks[0].reason.startswith("0.0 % against the reference in 4 sessions ")

@@ -1,31 +1,37 @@
-"""Limits judged against a reference that ran beside the test: pair by pair, without a stored baseline."""
+"""Limits judged against a reference that ran beside the test: session by session, without a stored baseline."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.verdict import Judgement, judge
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS
+from pytest_kafkaperf.verdict.verdict import judge
 
 approx: Any = pytest.approx
 
 RATE = "produce.throughput"
-MACHINE = (1.0, 0.6, 1.3, 0.9, 1.1, 0.7, 1.2)
+LIMIT = f"{RATE} >= baseline - 10%"
+MACHINE = (1.0, 0.6, 1.3, 0.9)
 """What the machine did while each pair ran: far more than what is to be found."""
+LEVELS = (0.99, 1.01, 1.0, 0.995, 1.005)
+"""By how much sessions of the same two brokers differ."""
 
 
-def beside(factor: float, *, pairs: int = 5) -> Measured:
+def beside(factor: float) -> Measured:
     """A session whose rounds are the reference's times `factor`, but for a little noise."""
-    noise = (0.995, 1.0, 1.005, 1.002, 0.998, 1.001, 0.999)
+    noise = (0.995, 1.0, 1.005, 1.002)
     return Measured(
-        rounds=rounds([1e6 * machine * factor * own for machine, own in zip(MACHINE, noise, strict=True)][:pairs]),
-        reference=rounds([1e6 * machine for machine in MACHINE][:pairs]),
+        rounds=rounds([1e6 * machine * factor * own for machine, own in zip(MACHINE, noise, strict=True)]),
+        reference=rounds([1e6 * machine for machine in MACHINE]),
     )
 
 
@@ -33,117 +39,207 @@ def rounds(values: Sequence[float]) -> list[Mapping[str, float]]:
     return [{RATE: value} for value in values]
 
 
-def judged(
-    first: Measured, *fresh: Measured, confirm: bool = True, limit: str = f"{RATE} >= baseline - 10%"
-) -> Judgement:
+def sessions(factor: float, number: int) -> list[Measured]:
+    return [beside(factor * LEVELS[place % len(LEVELS)]) for place in range(number)]
+
+
+def judged(found: Sequence[Measured], *limits: str, confirm: bool = True) -> Judgement:
     return judge(
-        thresholds=[parse_threshold(limit)],
-        session=first,
+        thresholds=[parse_threshold(limit) for limit in limits or (LIMIT,)],
+        sessions=found,
         baseline=BaselineRounds(),
-        fresh=fresh if confirm else None,
+        confirm=confirm,
     )
 
 
 def test_pairs_see_through_what_the_machine_did_to_both() -> None:
     """Rounds scatter by a factor of two, and 20 % less stands out."""
-    judgement = judged(beside(0.8), *[beside(0.8)] * 3)
+    judgement = judged(sessions(0.8, 5))
     (check,) = judgement.checks
-    assert judgement.verdict is Verdict.REGRESSED
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.REGRESSED, False)
     assert check.change == approx(-0.2, abs=0.005)
-    assert check.baseline == 1e6
-    assert check.reason == (
-        "confirmed by 3 fresh sessions: -20.0 %, -20.0 %, -20.0 %; the threshold is -10.0 %; significant "
-        "(p = 3.05e-05, 15 pairs)"
-    )
+    assert check.baseline == 0.95e6
+    assert check.interval is not None
+    low, high = check.interval
+    assert check.change == approx(math.expm1((math.log1p(low) + math.log1p(high)) / 2))
+    assert low < high < -0.1
+    assert check.reason.startswith("-20.0 % against the reference in 5 sessions (-2")
+    assert check.reason.endswith("; the threshold is -10.0 %")
 
 
-def test_a_pair_of_equals_passes() -> None:
+def test_a_pair_of_equals_passes_and_says_what_it_has_excluded() -> None:
     """The same broker twice."""
-    judgement = judged(beside(1.0))
+    judgement = judged(sessions(1.0, 6))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
-    assert judgement.checks[0].reason == "0.0 % against the reference, the threshold is -10.0 %"
+    assert judgement.checks[0].reason.startswith("-0.1 % against the reference in 6 sessions (")
+    assert judgement.checks[0].reason.endswith("; the threshold is -10.0 %; a change of -16.5 % is excluded")
 
 
-def test_beside_a_reference_a_stored_baseline_is_no_obstacle() -> None:
-    """There need not be one, and another machine's says nothing."""
-    judgement = judge(
-        thresholds=[parse_threshold(f"{RATE} >= baseline - 10%")],
-        session=beside(0.5, pairs=7),
-        baseline=BaselineRounds(obstacle="no baseline for this test"),
-    )
-    assert judgement.verdict is Verdict.REGRESSED
-
-
-def test_a_suspect_waits_for_fresh_sessions_of_both() -> None:
-    """As against a stored baseline: one pair of clusters differs by chance, too."""
-    assert judged(beside(0.8)).unsettled
-    assert judged(beside(0.8), beside(1.0), beside(0.99)).verdict is Verdict.PASSED
-
-
-def test_five_pairs_alone_cannot_decide_and_say_what_can() -> None:
-    """All five worse has p = 1/32: a limit that could never fail must not pass."""
-    (check,) = judged(beside(0.5), confirm=False).checks
-    assert (check.outcome, check.reason) == (
-        Verdict.INCONCLUSIVE,
-        "too few rounds to prove a regression: 5 pairs; use rounds=7 or more",
-    )
-    assert judged(beside(0.5, pairs=7), confirm=False).verdict is Verdict.REGRESSED
-    (check,) = judged(beside(0.5, pairs=2)).checks
-    assert check.reason == "too few rounds to prove a regression: 2 pairs; use rounds=3 or more"
-
-
-def test_limits_that_share_an_error_need_rounds_for_it() -> None:
-    """Three pairs a session give p = 1/512 at best: enough for one limit, and never below 0.01 / 6 for one of six."""
-    metrics = [f"produce.latency.{quantile}" for quantile in ("mean", "p50", "p90", "p95", "p99", "p99.9")]
-    worse = Measured(
-        rounds=[dict.fromkeys(metrics, 1.0 + own / 100) for own in range(3)],
-        reference=[dict.fromkeys(metrics, 0.1) for _ in range(3)],
-    )
-    limits = [parse_threshold(f"{name} <= baseline + 10%") for name in metrics]
-    (check, *others) = judge(thresholds=limits, session=worse, baseline=BaselineRounds(), fresh=[worse] * 3).checks
-    assert {each.outcome for each in (check, *others)} == {Verdict.INCONCLUSIVE}
-    assert check.reason == "too few rounds to prove a regression: 3 pairs; use rounds=4 or more"
-    assert (
-        judge(thresholds=limits[:5], session=worse, baseline=BaselineRounds(), fresh=[worse] * 3).verdict
-        is Verdict.REGRESSED
-    )
-
-
-def test_seven_pairs_show_what_got_better() -> None:
+def test_what_got_better_is_improved() -> None:
     """A newer version that is faster is worth a word."""
-    assert judged(beside(1.3, pairs=7)).verdict is Verdict.IMPROVED
+    assert judged(sessions(1.3, 5)).verdict is Verdict.IMPROVED
+
+
+@pytest.mark.parametrize("factor", [0.1, 1.0, 10.0])
+def test_before_the_first_look_nothing_is_decided(factor: float) -> None:
+    """The noise of three sessions is not known well enough, however far they are off."""
+    for number in (1, 2, 3):
+        judgement = judged(sessions(factor, number))
+        assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
+        (check,) = judgement.checks
+        assert (check.interval, check.detectable) == (None, None)
+        assert f"undecided after {number} session" in check.reason
+
+
+def test_at_the_most_sessions_the_test_ends_undecided() -> None:
+    """Nothing runs for ever, and what was not shown is neither passed nor failed."""
+    wild = [beside(factor) for factor in (0.5, 1.1) * (MOST_SESSIONS // 2)]
+    assert judged(wild[:-1]).unsettled
+    last = judged(wild)
+    assert (last.verdict, last.unsettled) == (Verdict.INCONCLUSIVE, False)
+    assert f"undecided after {MOST_SESSIONS} sessions, whose noise is 40" in last.checks[0].reason
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(0.8, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
+def test_sessions_without_any_noise_decide(factor: float, verdict: Verdict) -> None:
+    """Figures of a load at a rate can be the same in every session."""
+    judgement = judged([beside(factor)] * 4)
+    assert (judgement.verdict, judgement.unsettled) == (verdict, False)
+    assert judgement.checks[0].detectable == approx(-0.1)
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(0.5, Verdict.REGRESSED), (1.0, Verdict.PASSED)])
+def test_beside_a_reference_a_stored_baseline_neither_decides_nor_hinders(factor: float, verdict: Verdict) -> None:
+    """There need not be one, and the figures of another day would only add their noise."""
+    for baseline in (
+        BaselineRounds(obstacle="no baseline for this test"),
+        BaselineRounds(sessions=(tuple(rounds([1.0] * 5)),)),
+    ):
+        judgement = judge(
+            thresholds=[parse_threshold(LIMIT)], sessions=sessions(factor, 5), baseline=baseline, confirm=True
+        )
+        assert judgement.verdict is verdict
+
+
+def test_limits_that_share_an_error_need_more_evidence() -> None:
+    """Each limit that could fail by chance makes a failure by chance likelier."""
+    metrics = [f"produce.latency.{quantile}" for quantile in ("p50", "p90", "p99", "p99.9")]
+
+    def session(factor: float) -> Measured:
+        return Measured(rounds=[dict.fromkeys(metrics, factor)] * 4, reference=[dict.fromkeys(metrics, 1.0)] * 4)
+
+    found = [session(1.21 * level) for level in LEVELS]
+    limits = [f"{name} <= baseline + 10%" for name in metrics]
+    assert judged(found, limits[0]).verdict is Verdict.REGRESSED
+    (first, *others) = judged(found, *limits).checks
+    assert {check.outcome for check in (first, *others)} == {Verdict.INCONCLUSIVE}
+    alone = judged(found, limits[0]).checks[0].detectable
+    assert alone is not None
+    assert first.detectable is not None
+    assert alone < first.detectable
+
+
+def test_one_regression_ends_the_comparison_and_an_undecided_limit_prolongs_it() -> None:
+    """A build that fails anyway need not wait; one that would pass waits for the last limit."""
+    other = "e2e.latency.p50"
+
+    def session(rate: float, latency: float) -> Measured:
+        return Measured(rounds=[{RATE: rate, other: latency}] * 4, reference=[{RATE: 1.0, other: 1.0}] * 4)
+
+    limits = LIMIT, f"{other} <= baseline + 10%"
+    wild = (0.7, 1.4, 0.8, 1.3, 1.0)
+    slower = judged([session(0.5 * level, each) for level, each in zip(LEVELS, wild, strict=True)], *limits)
+    assert [check.outcome for check in slower.checks] == [Verdict.REGRESSED, Verdict.INCONCLUSIVE]
+    assert (slower.verdict, slower.unsettled) == (Verdict.REGRESSED, False)
+    equal = judged([session(level, each) for level, each in zip(LEVELS, wild, strict=True)], *limits)
+    assert [check.outcome for check in equal.checks] == [Verdict.PASSED, Verdict.INCONCLUSIVE]
+    assert (equal.verdict, equal.unsettled) == (Verdict.INCONCLUSIVE, True)
+
+
+def test_a_violated_absolute_threshold_does_not_end_the_comparison() -> None:
+    """Its median is that of the rounds so far: more of them may show that it is met."""
+    limits = LIMIT, f"{RATE} >= 900k records/s"
+    begun = judged([beside(0.8)], *limits)
+    assert [check.outcome for check in begun.checks] == [Verdict.INCONCLUSIVE, Verdict.VIOLATED]
+    assert (begun.verdict, begun.unsettled) == (Verdict.VIOLATED, True)
+    ended = judged([beside(0.8), *sessions(1.0, 10)], *limits)
+    assert [check.outcome for check in ended.checks] == [Verdict.PASSED, Verdict.PASSED]
+    assert (ended.verdict, ended.unsettled) == (Verdict.PASSED, False)
+
+
+def test_absolute_limits_judge_the_test_alone_in_one_session() -> None:
+    """An SLA is the candidate's, and nothing else is asked."""
+    for factor, verdict in ((0.5, Verdict.PASSED), (0.3, Verdict.VIOLATED)):
+        judgement = judged([beside(factor)], f"{RATE} >= 400k records/s")
+        assert (judgement.verdict, judgement.unsettled) == (verdict, False)
+
+
+def test_a_limit_of_two_parts_stays_open_until_the_sessions_settle_it() -> None:
+    """The larger of two lower limits needs both parts, the smaller one of them."""
+    both, one = (f"{RATE} >= {name}(baseline - 10%, 700k records/s)" for name in ("max", "min"))
+    assert judged(sessions(0.8, 2), both, one).verdict is Verdict.INCONCLUSIVE
+    assert [check.outcome for check in judged(sessions(0.8, 5), both, one).checks] == [
+        Verdict.REGRESSED,
+        Verdict.PASSED,
+    ]
+    assert [check.outcome for check in judged(sessions(0.5, 5), both, one).checks] == [
+        Verdict.VIOLATED,
+        Verdict.REGRESSED,
+    ]
+
+
+def test_a_metric_that_can_be_zero_is_judged_by_its_absolute_limit() -> None:
+    """It has no ratio, and needs none."""
+    found = [
+        Measured(rounds=[{**one, "errors": 0.0} for one in each.rounds], reference=each.reference)
+        for each in sessions(1.0, 6)
+    ]
+    judgement = judged(found, "errors == 0", LIMIT)
+    assert [check.outcome for check in judgement.checks] == [Verdict.PASSED, Verdict.PASSED]
+    assert judgement.checks[0].change is None
+
+
+def test_of_a_run_that_cannot_be_trusted_no_further_session_is_needed() -> None:
+    """Nothing that they show would count."""
+    judgement = judge(
+        thresholds=[parse_threshold(LIMIT)],
+        sessions=[beside(1.0)],
+        baseline=BaselineRounds(),
+        confirm=True,
+        problems=[Problem(ProblemKind.CLUSTER_ERROR, "broker lost")],
+    )
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INVALID, False)
 
 
 def test_the_limit_follows_the_reference() -> None:
     """What the report shows as the limit is what the reference gave, less the tolerance."""
-    (check,) = judged(beside(1.0)).checks
-    assert check.limit_value == approx(0.9e6)
+    (check,) = judged(sessions(1.0, 4)).checks
+    assert check.limit_value == approx(0.9 * 0.95e6)
 
 
-@pytest.mark.parametrize("value", [0.0, float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("value", [0.0, math.nan, math.inf, -1.0])
 def test_what_has_no_ratio_on_either_side_decides_nothing(value: float) -> None:
-    """A broken figure of the reference is as bad as one of our own."""
-    sound = rounds([1e6] * 5)
-    broken = rounds([1e6] * 4 + [value])
+    """A broken figure of the reference is as bad as one of our own, in any session."""
+    sound = rounds([1e6] * 4)
+    broken = rounds([1e6] * 3 + [value])
     for session in (Measured(rounds=sound, reference=broken), Measured(rounds=broken, reference=sound)):
-        assert judged(session).verdict is Verdict.INCONCLUSIVE
-    (check,) = judged(Measured(rounds=sound, reference=broken)).checks
+        judgement = judged([*sessions(0.5, 5), session])
+        assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, False)
+        assert judgement.checks[0].reason.endswith("(session 6)")
+    (check,) = judged([Measured(rounds=sound, reference=broken)]).checks
     assert "of the reference" in check.reason
 
 
 def test_rounds_without_their_pairs_decide_nothing() -> None:
     """Never a pair of two rounds that did not run side by side."""
-    (check,) = judged(Measured(rounds=rounds([1e6] * 5), reference=rounds([1e6] * 4))).checks
-    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "5 rounds and 4 of the reference do not form pairs")
+    (check,) = judged([Measured(rounds=rounds([1e6] * 5), reference=rounds([1e6] * 4))]).checks
+    assert (check.outcome, check.reason) == (
+        Verdict.INCONCLUSIVE,
+        "5 rounds and 4 of the reference do not form pairs (session 1)",
+    )
 
 
-def test_absolute_limits_judge_the_test_alone() -> None:
-    """An SLA is the candidate's."""
-    assert judged(beside(0.5), limit=f"{RATE} >= 400k records/s").verdict is Verdict.PASSED
-    assert judged(beside(0.3), limit=f"{RATE} >= 400k records/s").verdict is Verdict.VIOLATED
-
-
-def test_the_minimum_detectable_change_is_that_of_the_differences() -> None:
-    """Pairs differ by half a per cent: little more than the tolerance is found."""
-    (check,) = judged(beside(1.0)).checks
-    assert check.detectable == approx(-0.105, abs=0.004)
+def test_the_minimum_detectable_change_is_beyond_the_tolerance_and_below_the_target() -> None:
+    """With little noise, the middle between both is where a change is as likely to fail as to pass."""
+    (check,) = judged(sessions(1.0, 6)).checks
+    assert check.detectable == approx(-0.146, abs=0.01)

@@ -1,0 +1,85 @@
+"""Chart of a comparison with a reference: the estimate and its interval after each session. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.units import format_ratio
+from pytest_kafkaperf.reports.html.charts import LIMIT, NOW, NOW_SOFT, REFERENCE, Chart, literal, rounded
+from pytest_kafkaperf.runner.result import Result
+from pytest_kafkaperf.verdict.comparison import change_of
+from pytest_kafkaperf.verdict.outcome import Check
+from pytest_kafkaperf.verdict.sequential import MARGIN
+
+_PERCENT = 100
+
+
+def session_charts(result: Result) -> list[Chart]:
+    """Return a chart for each threshold relative to the reference; none without a reference."""
+    return [_chart(check) for check in result.checks if check.sessions]
+
+
+def _chart(check: Check) -> Chart:
+    subject, numbers = CATALOGUE[check.metric], [each.sessions for each in check.sessions]
+
+    def percent(shift: float) -> float:
+        return rounded(_PERCENT * change_of(subject, shift))
+
+    bounded = [each for each in check.sessions if each.interval is not None]
+    ends = [sorted(percent(end) for end in each.interval or ()) for each in bounded]
+    data: list[dict[str, Any]] = [
+        _edge([each.sessions for each in bounded], [low for low, _ in ends]),
+        {
+            **_edge([each.sessions for each in bounded], [high for _, high in ends]),
+            "fill": "tonexty",
+            "fillcolor": NOW_SOFT,
+            "name": "interval",
+            "showlegend": True,
+        },
+        {
+            "mode": "markers",
+            "x": numbers,
+            "y": [percent(each.last) for each in check.sessions],
+            "marker": {"color": REFERENCE, "size": 7},
+            "name": "single session",
+            "hovertemplate": "session %{x}: %{y:+.1f} %<extra></extra>",
+        },
+        {
+            "mode": "lines+markers",
+            "x": numbers,
+            "y": [percent(each.mean) for each in check.sessions],
+            "line": {"color": NOW, "width": 2},
+            "name": "mean so far",
+            "hovertemplate": "after %{x}: %{y:+.1f} %<extra></extra>",
+        },
+    ]
+    tolerance = check.sessions[0].tolerance
+    layout = {
+        "xaxis": {"title": {"text": "sessions"}, "tickformat": "d"},
+        "yaxis": {"title": {"text": "change, %"}},
+        "shapes": [_line(percent(tolerance), "dash"), _line(percent(tolerance + MARGIN), "dot")],
+    }
+    target = format_ratio(change_of(subject, tolerance + MARGIN))
+    return Chart(
+        title=f"{literal(check.metric)}, session by session",
+        note=f"dashed: the threshold, {check.limit}; dotted: {target}, which the comparison must find or exclude",
+        figure={"data": data, "layout": layout},
+    )
+
+
+def _edge(numbers: Sequence[int], values: Sequence[float]) -> dict[str, Any]:
+    return {
+        "mode": "lines",
+        "x": list(numbers),
+        "y": list(values),
+        "line": {"color": NOW, "width": 0},
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+
+
+def _line(at: float, dash: str) -> dict[str, Any]:
+    across = {"xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at}
+    return {"type": "line", "line": {"color": LIMIT, "width": 1, "dash": dash}, **across}

@@ -1,0 +1,227 @@
+"""Comparison with a reference, session by session, until the evidence decides.
+
+A session gives one difference for each metric, on the log scale of `comparison`, where larger is worse: the
+pseudomedian of its pairs of rounds. Sessions are independent, for both sides are started again for each. From the
+fourth session on, two one-sided t tests look at all sessions so far, and the first that succeeds decides:
+
+- Regressed: the mean difference exceeds the tolerance. The probability that this happens at any of the looks, although
+  the true difference is within the tolerance, is at most the significance level.
+- Equal: the mean difference is below the target, which lies `MARGIN` beyond the tolerance. If the true difference is
+  the target, this happens with a probability of at most `BETA`.
+
+Later looks need weaker evidence: the bounds on the scale of the normal distribution are proportional to
+`(sessions / MOST_SESSIONS) ** -0.25`, which lies between the shapes of O'Brien and Fleming and of Pocock. For few
+sessions, they become quantiles of Student's distribution with the same probabilities.
+
+Source: C. Jennison, B. W. Turnbull, "Group Sequential Methods with Applications to Clinical Trials" (2000): section 2.7
+for the shape (S. K. Wang, A. A. Tsiatis, Biometrics 43, 1987), 11.4 for unknown variances, 9 for repeated confidence
+intervals, and 19.2 for the recursion.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.verdict.comparison import Measured, difference
+
+MOST_SESSIONS = 24
+"""Maximum number of sessions. It bounds the time, and the noise with which a small change is found."""
+FEWEST_SESSIONS = 4
+"""Sessions before the first look."""
+MARGIN = 0.075
+"""Distance from the tolerance to the change that must be found, on the log scale."""
+BETA = 0.05
+"""Probability that a change of the tolerance and `MARGIN` counts as equal, and that an end of the repeated confidence
+interval is beyond the true difference at some look."""
+
+_SHAPE = -0.25
+_STEPS_BY_SD = 16
+"""Grid points of the recursion in one standard deviation of a session's difference."""
+_MOST_BOUND = 8.0
+"""Largest bound at the last look that is considered; the grid covers as many standard deviations."""
+_BISECTIONS = 20
+
+Decision = Literal["regressed", "improved", "equal", "open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The evidence of all sessions so far about one metric."""
+
+    sessions: int
+    tolerance: float
+    last: float
+    """Difference of the last session."""
+    mean: float
+    """Mean difference of all sessions so far."""
+    interval: tuple[float, float] | None
+    """Repeated confidence interval of the true difference; None before the first look.
+
+    The looks together have a level of 95 % at each end, so that a metric is equal if the interval excludes the target.
+    """
+    decision: Decision
+    deviation: float | None
+    """Standard deviation of the differences; None before the first look."""
+
+    @property
+    def settled(self) -> bool:
+        """True if no further session is needed."""
+        return self.decision != "open" or self.sessions >= MOST_SESSIONS
+
+
+def look(differences: Sequence[float], *, tolerance: float, alpha: float) -> Look:
+    """Evaluate the differences of the sessions so far, of which there is at least one.
+
+    `alpha` is the significance level of this metric. Looks after `MOST_SESSIONS` are like the last one.
+    """
+    sessions, mean = len(differences), statistics.fmean(differences)
+    if sessions < FEWEST_SESSIONS:
+        return Look(
+            sessions=sessions,
+            tolerance=tolerance,
+            last=differences[-1],
+            mean=mean,
+            interval=None,
+            decision="open",
+            deviation=None,
+        )
+    deviation = statistics.stdev(differences)
+    error = max(deviation / math.sqrt(sessions), math.ulp(1.0))
+    needed, enough = _quantile(alpha, sessions) * error, _quantile(BETA, sessions) * error
+    decision: Decision = "open"
+    if mean - tolerance >= needed:
+        decision = "regressed"
+    elif -mean - tolerance >= needed:
+        decision = "improved"
+    elif tolerance + MARGIN - mean >= enough:
+        decision = "equal"
+    return Look(
+        sessions=sessions,
+        tolerance=tolerance,
+        last=differences[-1],
+        mean=mean,
+        interval=(mean - enough, mean + enough),
+        decision=decision,
+        deviation=deviation,
+    )
+
+
+def differences_of(subject: Metric, sessions: Sequence[Measured]) -> list[float] | str:
+    """Return the difference of each session from its reference, or the reason why one has none."""
+    found = [difference(subject, session) for session in sessions]
+    flaws = [f"{each} (session {number})" for number, each in enumerate(found, 1) if isinstance(each, str)]
+    return flaws[0] if flaws else [each for each in found if not isinstance(each, str)]
+
+
+def detectable(deviation: float, *, tolerance: float, alpha: float, power: float) -> float:
+    """Return the smallest true difference that makes a test fail with this probability, by simulation.
+
+    `deviation` is the standard deviation of the sessions' differences. The random numbers are the same in every call.
+    """
+    draws = np.random.default_rng(_SEED).standard_normal((_RUNS, MOST_SESSIONS))
+    counts = np.arange(1, MOST_SESSIONS + 1)
+    means = draws.cumsum(axis=1) / counts
+    squares = (draws**2).cumsum(axis=1) - counts * means**2
+    looks = counts[FEWEST_SESSIONS - 1 :]
+    means = means[:, FEWEST_SESSIONS - 1 :]
+    errors = np.sqrt(squares[:, FEWEST_SESSIONS - 1 :] / (looks - 1) / looks)
+    needed, enough = (errors * [_quantile(level, int(sessions)) for sessions in looks] for level in (alpha, BETA))
+    # In units of the deviation: the test fails at the first look at which `needed` is reached, unless it passed before.
+    low, high = 0.0, _MOST_CHANGE
+    for _ in range(_BISECTIONS):
+        change = (low + high) / 2
+        fails = means + change >= needed
+        passes = (deviation * (means + change + enough) <= MARGIN) & ~fails
+        first = np.where(fails.any(axis=1), fails.argmax(axis=1), len(looks))
+        found = first < np.where(passes.any(axis=1), passes.argmax(axis=1), len(looks))
+        low, high = (low, change) if found.mean() >= power else (change, high)
+    return tolerance + high * deviation
+
+
+_MOST_CHANGE = 100.0
+_RUNS = 1000
+_SEED = 20_261_123
+
+
+def _quantile(level: float, sessions: int) -> float:
+    """Return the t that is needed at this look so that the looks together have at most this level."""
+    p = statistics.NormalDist().cdf(-_bounds(level / _STUDENT_EXCESS)[min(sessions, MOST_SESSIONS) - FEWEST_SESSIONS])
+    return student_quantile(p, sessions - 1)
+
+
+_STUDENT_EXCESS = 1.2
+"""Factor by which all looks together exceed a level that would be exact if the variance were known.
+
+In a simulation of 400,000 runs, the excess was 1.11 at 5 %, 1.13 at 2.5 %, 1.15 at 1 % and 1.17 at 0.5 %.
+"""
+
+
+@functools.cache
+def _bounds(level: float) -> list[float]:
+    """Return the bound at each look that a standard normal mean of unchanged sessions exceeds at some look by chance.
+
+    The probability of that is `level`.
+    """
+    looks = range(FEWEST_SESSIONS, MOST_SESSIONS + 1)
+    shape = [(sessions / MOST_SESSIONS) ** _SHAPE for sessions in looks]
+    low, high = 0.0, _MOST_BOUND
+    for _ in range(_BISECTIONS):
+        last = (low + high) / 2
+        low, high = (last, high) if _crossing([last * each for each in shape]) > level else (low, last)
+    return [high * each for each in shape]
+
+
+def _crossing(bounds: Sequence[float]) -> float:
+    """Return the probability that the sum of `n` standard normal values exceeds `bounds * sqrt(n)` at some look.
+
+    Follows the density of the sums that stayed below so far: each session convolves it with the normal density.
+    """
+    reach = round(_MOST_BOUND * math.sqrt(MOST_SESSIONS) * _STEPS_BY_SD)
+    sums = np.arange(-reach, reach + 1) / _STEPS_BY_SD
+    kernel = np.exp(-((np.arange(-8 * _STEPS_BY_SD, 8 * _STEPS_BY_SD + 1) / _STEPS_BY_SD) ** 2) / 2)
+    kernel /= kernel.sum()
+    density = np.exp(-(sums**2) / 2 / FEWEST_SESSIONS)
+    density /= density.sum()
+    for sessions, bound in enumerate(bounds, FEWEST_SESSIONS):
+        if sessions > FEWEST_SESSIONS:
+            density = np.convolve(density, kernel, mode="same")
+        density[sums >= bound * math.sqrt(sessions)] = 0
+    return 1 - float(density.sum())
+
+
+def student_tail(t: float, freedom: int) -> float:
+    """Return the probability that Student's t exceeds `t`.
+
+    Source: M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions" (1964), 26.7.3 and 26.7.4.
+    """
+    angle = math.atan2(t, math.sqrt(freedom))
+    squared, odd = math.cos(angle) ** 2, freedom % 2
+    term = total = 0.0 if freedom == 1 else math.cos(angle) if odd else 1.0
+    for number in range(2 if odd else 1, freedom - 2, 2):
+        term *= squared * number / (number + 1)
+        total += term
+    total *= math.sin(angle)
+    within = (angle + total) * 2 / math.pi if odd else total
+    return (1 - within) / 2
+
+
+@functools.cache
+def student_quantile(p: float, freedom: int) -> float:
+    """Return the t that Student's t exceeds with probability `p`, which is between 0 and 0.5."""
+    low, high = 0.0, _MOST_T
+    while high - low > _ACCURACY * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_tail(middle, freedom) > p else (low, middle)
+    return high
+
+
+_MOST_T = 1e6
+_ACCURACY = 1e-6

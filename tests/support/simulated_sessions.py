@@ -1,0 +1,115 @@
+"""The comparison with a reference on sessions whose noise is known: many tests at once, as arrays over the runs.
+
+A slow, obvious version stands in `tests/unit/verdict/test_sequential.py`; `benchmarks/verdict/simulate.py` makes
+tables of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_kafkaperf.verdict.sequential import FEWEST_SESSIONS, MARGIN, MOST_SESSIONS, Decision, Look, look
+
+Floats = npt.NDArray[np.float64]
+Noise = Literal["normal", "heavy-tailed"]
+
+LOOKS = range(FEWEST_SESSIONS, MOST_SESSIONS + 1)
+_MOST_T, _FAR = 1e4, 1e5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """What became of the tests: one value for each."""
+
+    decisions: npt.NDArray[np.str_]
+    sessions: npt.NDArray[np.int64]
+    """Number of sessions that each test took."""
+
+    def share(self, decision: Decision) -> float:
+        """Share of the tests with this decision."""
+        return float((self.decisions == decision).mean())
+
+
+def differences(*, runs: int, deviation: float, noise: Noise = "normal", seed: int = 20_261_123) -> Floats:
+    """Differences of unchanged sessions, shape (runs, sessions), with this standard deviation.
+
+    Heavy-tailed ones have Student's distribution with 5 degrees of freedom: one in 80 is beyond 3 deviations.
+    """
+    source, shape = np.random.default_rng(seed), (runs, MOST_SESSIONS)
+    if noise == "normal":
+        return deviation * source.standard_normal(shape)
+    return deviation / math.sqrt(5 / 3) * source.standard_t(5, shape)
+
+
+def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
+    """Judge each test at every look, until the first decision."""
+    found = np.full(len(drawn), "open", dtype="<U9")
+    sessions = np.full(len(drawn), MOST_SESSIONS)
+    for number in LOOKS:
+        mean = drawn[:, :number].mean(axis=1)
+        error = drawn[:, :number].std(axis=1, ddof=1) / math.sqrt(number)
+        needed, enough = critical(number, "regressed", alpha), critical(number, "equal", alpha)
+        decided = np.select(
+            [
+                mean - tolerance >= needed * error,
+                -mean - tolerance >= needed * error,
+                tolerance + MARGIN - mean >= enough * error,
+            ],
+            ["regressed", "improved", "equal"],
+            "open",
+        )
+        first = (found == "open") & (decided != "open")
+        found[first], sessions[first] = decided[first], number
+    return Outcomes(decisions=found, sessions=sessions)
+
+
+@functools.cache
+def critical(sessions: int, decision: Literal["regressed", "equal"], alpha: float) -> float:
+    """The least t that leads to this decision at a look, found by trying."""
+    sign = 1 if decision == "regressed" else -1
+    border = _FAR if decision == "regressed" else _FAR + MARGIN
+
+    def decides(t: float) -> bool:
+        mean = border + sign * t / math.sqrt(sessions)
+        return look(with_mean(mean, sessions), tolerance=_FAR, alpha=alpha).decision == decision
+
+    return _least(decides)
+
+
+@functools.cache
+def half_width(sessions: int) -> float:
+    """The half of the repeated confidence interval at a look, in standard errors."""
+    low, high = look(with_mean(0.0, sessions), tolerance=0.0, alpha=0.01).interval or (math.nan, math.nan)
+    return (high - low) / 2 * math.sqrt(sessions)
+
+
+def with_mean(mean: float, sessions: int) -> list[float]:
+    """As many differences with this mean and the standard deviation 1."""
+    spread = [float(2 * place - sessions + 1) for place in range(sessions)]
+    deviation = statistics.stdev(spread)
+    return [mean + each / deviation for each in spread]
+
+
+def looks(drawn: list[float], *, tolerance: float, alpha: float) -> Iterator[Look]:
+    """The looks at one test, until one is settled."""
+    for number in range(1, len(drawn) + 1):
+        found = look(drawn[:number], tolerance=tolerance, alpha=alpha)
+        yield found
+        if found.settled:
+            return
+
+
+def _least(holds: Callable[[float], bool]) -> float:
+    low, high = 0.0, _MOST_T
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

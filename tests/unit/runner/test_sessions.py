@@ -1,0 +1,162 @@
+"""Sessions of a test and its reference: which side begins, when both are warm, and what restarts."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds import Side, Workers
+from pytest_kafkaperf.runner.time_budget import CaseBudget
+from pytest_kafkaperf.runner.warmup import MOST_SLICES
+from pytest_kafkaperf.scenario.scenario import Scenario
+
+DEADLINE_S = 20
+ROUNDS = 4
+
+
+class Scripted(Side):
+    """A side without a cluster: it writes down what it has to do, and its brokers' cost follows a script."""
+
+    def __init__(self, name: str, log: list[str], *, costs: Sequence[float] = ()) -> None:
+        """Without `costs`, its brokers are warm."""
+        cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="external", version="unknown")
+        super().__init__(Scenario.of({"rounds": ROUNDS}), cluster)
+        self.name, self.costs, self.cold, self.breaks = name, costs, bool(costs), False
+        self.warmed_s = 0.0
+        self.meets: threading.Barrier | None = None
+        self._log = log
+
+    @property
+    def is_cold(self) -> bool:
+        return self.cold
+
+    @contextlib.contextmanager
+    def started(self, *, label: str, sides: int) -> Iterator[None]:
+        assert sides == 2
+        self._log.append(f"start {self.name}{label}")
+        self.rounds, self.broken = [], False
+        self._script = itertools.chain(self.costs, itertools.repeat(math.inf))
+        yield
+
+    def mark_warm(self) -> None:
+        self.cold = False
+
+    def warm_up_slice(self, workers: Workers, *, duration_s: float) -> Round:
+        assert workers.shares
+        self._log.append(self.name.lower())
+        self.warmed_s += duration_s
+        self.broken = self.breaks
+        return Round(metrics={"broker.cost": next(self._script)})
+
+    def measure(self, workers: Workers) -> Round:
+        assert workers.shares
+        self._log.append(self.name)
+        self.rounds.append(Round(metrics={"number": float(len(self.rounds))}))
+        return self.rounds[-1]
+
+    def restart(self) -> None:
+        assert self.meets is not None
+        self.meets.wait(DEADLINE_S)
+
+
+def budget_of() -> CaseBudget:
+    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
+    marks = [Mark(name="kafka_scenario", args=(), kwargs={"rounds": ROUNDS})]
+    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=math.inf)
+
+
+def runner_of(*sides: Scripted, warm_up_s: float = 60.0) -> SessionRunner:
+    allocation = WorkerAllocation(producing=1, consuming=1)
+    return SessionRunner(sides, warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
+
+
+def warmed_up(log: list[str]) -> str:
+    """The sides of the warm-up's slices, in lower case, before the first round."""
+    return "".join(itertools.takewhile(str.islower, (each for each in log if not each.startswith("start"))))
+
+
+def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_back() -> None:
+    """What is done second meets another machine: a cache that is warm, a disk that still writes."""
+    log: list[str] = []
+    ours, theirs = Scripted("A", log), Scripted("B", log)
+    ours.meets = theirs.meets = threading.Barrier(2)  # which neither passes unless both restart at once
+    runner = runner_of(ours, theirs)
+    budget = budget_of()
+
+    found = [runner.measure(budget)] + [runner.measure_fresh(budget, f" {number}") for number in (2, 3)]
+
+    orders = [["A", "B", "B", "A"] * 2, ["B", "A", "A", "B"] * 2, ["A", "B", "B", "A"] * 2]
+    assert log == [
+        *("start A", "start B", *orders[0]),
+        *("start B 2", "start A 2", *orders[1]),
+        *("start A 3", "start B 3", *orders[2]),
+    ]
+    for session in found:
+        assert session.problems == ()
+        assert len(session.rounds) == len(session.reference or ()) == ROUNDS
+    assert found[2].rounds == tuple(ours.rounds)
+    assert found[2].reference == tuple(theirs.rounds)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "slices"),
+    [
+        ([9, 5, 5], [9, 5, 5], 3),
+        ([5, 5, 5], [5, 5, 5], 3),  # never fewer: two may be equal by chance
+        ([9, 7, 5, 4, 4], [9, 5, 5, 5, 5], 5),
+        ([9, 5, 5, 5, 5], [9, 7, 5, 4, 4], 5),
+        ([9, 5, 5, 4.6], [9, 5, 5, 4.6], 3),  # less than 10 % cheaper is noise
+    ],
+)
+def test_a_warm_up_in_turns_ends_when_neither_side_gets_cheaper(
+    ours: list[float], theirs: list[float], slices: int
+) -> None:
+    """The compiler has done its work on both, and both have had the same load."""
+    log: list[str] = []
+    sides = Scripted("A", log, costs=ours), Scripted("B", log, costs=theirs)
+    runner_of(*sides).measure(budget_of())
+    assert warmed_up(log) == ("abba" * slices)[: 2 * slices]
+    assert [side.cold for side in sides] == [False, False]
+    assert sides[0].warmed_s == sides[1].warmed_s > 0
+
+
+@pytest.mark.parametrize("warm_up_s", [3.0, 600.0])
+def test_a_warm_up_that_never_gets_flat_ends_at_its_limit(warm_up_s: float) -> None:
+    """`--kafka-preheat` is the most load on each side, and no session waits for ever."""
+    log: list[str] = []
+    falling = [0.5**number for number in range(100)]
+    sides = Scripted("A", log, costs=falling), Scripted("B", log, costs=falling)
+    runner_of(*sides, warm_up_s=warm_up_s).measure(budget_of())
+    slices = len(warmed_up(log)) // 2
+    slice_s = sides[0].warmed_s / slices
+    assert slices == min(MOST_SLICES, math.ceil(warm_up_s / slice_s))
+    assert sides[0].warmed_s == sides[1].warmed_s < warm_up_s + slice_s
+
+
+def test_warm_sides_get_no_further_warm_up() -> None:
+    """Nor does anything if the user wants none."""
+    log: list[str] = []
+    runner_of(Scripted("A", log), Scripted("B", log)).measure(budget_of())
+    runner_of(Scripted("A", log, costs=[9, 1]), Scripted("B", log, costs=[9, 1]), warm_up_s=0).measure(budget_of())
+    assert warmed_up(log) == ""
+
+
+def test_a_load_that_breaks_a_side_ends_the_warm_up() -> None:
+    """The first round says why; twenty more slices would only take time."""
+    log: list[str] = []
+    ours, theirs = Scripted("A", log, costs=[9, 9]), Scripted("B", log, costs=[9, 9])
+    theirs.breaks = True
+    runner_of(ours, theirs).measure(budget_of())
+    assert warmed_up(log) == "ab"

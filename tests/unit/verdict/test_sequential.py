@@ -1,0 +1,284 @@
+"""The comparison with a reference, session by session: its bounds, its errors and its power."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.power import POWER
+from pytest_kafkaperf.verdict.sequential import (
+    BETA,
+    FEWEST_SESSIONS,
+    MARGIN,
+    MOST_SESSIONS,
+    detectable,
+    differences_of,
+    look,
+    student_quantile,
+    student_tail,
+)
+from tests.support.simulated_sessions import (
+    LOOKS,
+    Noise,
+    critical,
+    differences,
+    half_width,
+    judged,
+    looks,
+    with_mean,
+)
+
+approx: Any = pytest.approx
+
+ALPHA = 0.01
+TOLERANCE = -math.log1p(-0.03)
+"""That of `produce.throughput >= baseline - 3%`."""
+TEN_PER_CENT = -math.log1p(-0.1)
+
+
+# Student's distribution
+
+
+@pytest.mark.parametrize(
+    ("freedom", "tail", "quantile"),
+    [
+        (1, 0.025, 12.706),
+        (2, 0.05, 2.920),
+        (3, 0.005, 5.841),
+        (4, 0.1, 1.533),
+        (5, 0.01, 3.365),
+        (10, 0.025, 2.228),
+        (23, 0.005, 2.807),
+        (120, 0.05, 1.658),
+    ],
+)
+def test_students_distribution_is_that_of_the_tables(freedom: int, tail: float, quantile: float) -> None:
+    """The table in every book on statistics."""
+    assert student_quantile(tail, freedom) == approx(quantile, abs=0.0005)
+    assert student_tail(quantile, freedom) == approx(tail, rel=0.002)
+
+
+def test_students_distribution_is_that_of_scipy_far_out() -> None:
+    """First looks need probabilities of one in ten million."""
+    from scipy import stats  # noqa: PLC0415 - takes half a second
+
+    for freedom in range(1, MOST_SESSIONS):
+        for tail in (0.4, 0.1, 1e-3, 1e-6, 1e-9):
+            assert student_quantile(tail, freedom) == approx(min(stats.t.isf(tail, freedom), 1e6), rel=1e-4)
+            assert student_tail(-1.5, freedom) == approx(1 - student_tail(1.5, freedom))
+
+
+# Bounds
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05])
+def test_looks_together_cross_their_bounds_as_seldom_as_the_level_says(alpha: float) -> None:
+    """40,000 unchanged tests, whose sessions are drawn one by one: at most the level, and not far below it."""
+    runs = 40_000
+    drawn = np.random.default_rng(1).standard_normal((runs, MOST_SESSIONS))
+    crossed = np.zeros(runs, dtype=bool)
+    for number in LOOKS:
+        error = drawn[:, :number].std(axis=1, ddof=1) / math.sqrt(number)
+        crossed |= drawn[:, :number].mean(axis=1) >= critical(number, "regressed", alpha) * error
+    found, error = crossed.mean(), math.sqrt(alpha * (1 - alpha) / runs)
+    assert 0.85 * alpha - 3 * error < found < alpha + 3 * error
+
+
+def test_later_looks_need_weaker_evidence() -> None:
+    """On the scale of the normal distribution: towards the bound of a single test."""
+    needed = [critical(number, "regressed", ALPHA) for number in LOOKS]
+    normal = [
+        statistics.NormalDist().inv_cdf(1 - student_tail(t, number - 1))
+        for t, number in zip(needed, LOOKS, strict=True)
+    ]
+    assert normal == sorted(normal, reverse=True)
+    assert normal[-1] > statistics.NormalDist().inv_cdf(1 - ALPHA)
+    assert normal[0] / normal[-1] == approx((MOST_SESSIONS / FEWEST_SESSIONS) ** 0.25, rel=1e-4)
+
+
+def test_a_smaller_level_needs_more_at_every_look() -> None:
+    """Several gated metrics share the level of one test."""
+    for number in LOOKS:
+        assert critical(number, "regressed", ALPHA) < critical(number, "regressed", ALPHA / 4)
+        assert critical(number, "equal", ALPHA) == approx(critical(number, "equal", ALPHA / 4))
+
+
+# Decisions
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_before_the_first_look_nothing_is_known(number: int) -> None:
+    """Two sessions can agree by chance."""
+    found = look([5.0] * number, tolerance=0.0, alpha=ALPHA)
+    assert (found.decision, found.settled, found.interval, found.deviation) == ("open", False, None, None)
+    assert (found.sessions, found.mean) == (number, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("mean", "decision"),
+    [
+        (0.5, "regressed"),
+        (TOLERANCE + MARGIN, "open"),
+        (TOLERANCE + MARGIN / 2, "open"),
+        (0.0, "equal"),
+        (-TOLERANCE, "equal"),
+        (-0.5, "improved"),
+    ],
+)
+def test_the_mean_of_the_sessions_decides(mean: float, decision: str) -> None:
+    """Six sessions with a noise of 3 %."""
+    found = look([mean + 0.03 * each for each in with_mean(0.0, 6)], tolerance=TOLERANCE, alpha=ALPHA)
+    assert (found.decision, found.settled) == (decision, decision != "open")
+    assert found.deviation == approx(0.03)
+
+
+def test_after_the_most_sessions_every_test_is_settled() -> None:
+    """Also one that nothing was shown of."""
+    wild = with_mean(TOLERANCE + MARGIN / 2, MOST_SESSIONS)
+    for number, settled in ((MOST_SESSIONS - 1, False), (MOST_SESSIONS, True)):
+        found = look(wild[:number], tolerance=TOLERANCE, alpha=ALPHA)
+        assert (found.decision, found.settled) == ("open", settled)
+    assert look([*wild, 0.0], tolerance=TOLERANCE, alpha=ALPHA).settled
+
+
+@pytest.mark.parametrize(
+    ("mean", "decision"),
+    [(0.2, "regressed"), (TOLERANCE, "equal"), (0.0, "equal"), (-TOLERANCE, "equal"), (-0.2, "improved")],
+)
+def test_sessions_without_noise_decide_at_the_first_look(mean: float, decision: str) -> None:
+    """Figures of a load at a rate can be the same in every session; exactly the tolerance is within it."""
+    found = look([mean] * FEWEST_SESSIONS, tolerance=TOLERANCE, alpha=ALPHA)
+    assert (found.decision, found.interval) == (decision, approx((mean, mean)))
+
+
+@given(st.lists(st.floats(-1, 1), min_size=FEWEST_SESSIONS, max_size=MOST_SESSIONS), st.floats(0, 0.2))
+def test_better_is_worse_the_other_way_round(drawn: list[float], tolerance: float) -> None:
+    """IMPROVED is asked for as strictly as REGRESSED."""
+    there = look(drawn, tolerance=tolerance, alpha=ALPHA)
+    back = look([-each for each in drawn], tolerance=tolerance, alpha=ALPHA)
+    if there.decision in ("regressed", "improved"):
+        assert {there.decision, back.decision} == {"regressed", "improved"}
+    low, high = there.interval or (math.nan, math.nan)
+    assert back.interval == approx((-high, -low))
+
+
+@given(st.lists(st.floats(-1, 1), min_size=FEWEST_SESSIONS, max_size=MOST_SESSIONS), st.floats(0, 0.5))
+def test_worse_sessions_are_never_judged_better(drawn: list[float], more: float) -> None:
+    """Otherwise a team could pass by slowing down."""
+    order = ["improved", "equal", "open", "regressed"]
+    before, after = (
+        look([each + shift for each in drawn], tolerance=TOLERANCE, alpha=ALPHA).decision for shift in (0.0, more)
+    )
+    assert order.index(before) <= order.index(after)
+
+
+# Errors and power
+
+
+def test_the_simulation_is_the_rule() -> None:
+    """Tests at once, as arrays, fare as each does by the rule itself."""
+    drawn = differences(runs=60, deviation=0.08) + 0.06
+    together = judged(drawn, tolerance=TOLERANCE, alpha=ALPHA)
+    for number, one in enumerate(drawn.tolist()):
+        *_, last = looks(one, tolerance=TOLERANCE, alpha=ALPHA)
+        assert (together.decisions[number], together.sessions[number]) == (last.decision, last.sessions)
+    assert {*together.decisions.tolist()} >= {"regressed", "equal"}
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy-tailed"])
+@pytest.mark.parametrize(("deviation", "power"), [(0.04, 0.97), (0.06, 0.95), (0.08, 0.91)])
+def test_the_rule_seldom_cries_wolf_and_finds_ten_per_cent(noise: Noise, deviation: float, power: float) -> None:
+    """2,500 tests of each kind: with no change, with a change of just the tolerance, and with a drop by 10 %."""
+    drawn = differences(runs=2500, deviation=deviation, noise=noise)
+    same, tolerated, slower = (
+        judged(drawn + change, tolerance=TOLERANCE, alpha=ALPHA) for change in (0.0, TOLERANCE, TEN_PER_CENT)
+    )
+    assert same.share("regressed") + same.share("improved") <= 0.001
+    assert same.share("equal") >= 0.995
+    assert tolerated.share("regressed") <= ALPHA
+    assert slower.share("regressed") >= power
+    assert same.sessions.mean() < slower.sessions.mean() < 16
+
+
+@pytest.mark.parametrize("deviation", [0.06, 0.1])
+def test_a_change_of_the_target_seldom_counts_as_equal(deviation: float) -> None:
+    """What a test says it has excluded, it has excluded."""
+    drawn = differences(runs=4000, deviation=deviation) + TOLERANCE + MARGIN
+    found = judged(drawn, tolerance=TOLERANCE, alpha=ALPHA)
+    assert found.share("equal") <= BETA + 3 * math.sqrt(BETA * (1 - BETA) / 4000)
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy-tailed"])
+def test_the_intervals_of_all_looks_hold_the_true_difference(noise: Noise) -> None:
+    """A repeated confidence interval may be read at any session: 40,000 tests."""
+    runs = 40_000
+    drawn = differences(runs=runs, deviation=1.0, noise=noise)
+    held = np.ones(runs, dtype=bool)
+    for number in LOOKS:
+        error = drawn[:, :number].std(axis=1, ddof=1) / math.sqrt(number)
+        held &= np.abs(drawn[:, :number].mean(axis=1)) <= half_width(number) * error
+    missed = 2 * BETA  # at one end or the other
+    assert held.mean() >= 1 - missed - 3 * math.sqrt(missed * (1 - missed) / runs)
+
+
+# The minimum detectable change
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+def test_without_noise_the_tolerance_is_what_can_be_detected(tolerance: float) -> None:
+    """Figures of a load at a rate can be the same in every session."""
+    assert detectable(0.0, tolerance=tolerance, alpha=ALPHA, power=POWER) == tolerance
+
+
+@pytest.mark.parametrize("deviation", [0.02, 0.06, 0.12])
+@pytest.mark.parametrize("alpha", [ALPHA, ALPHA / 4])
+def test_what_is_detectable_is_found_with_the_promised_probability(deviation: float, alpha: float) -> None:
+    """Against the rule itself, with other random numbers."""
+    change = detectable(deviation, tolerance=TOLERANCE, alpha=alpha, power=POWER)
+    drawn = differences(runs=2000, deviation=deviation, seed=5) + change
+    assert judged(drawn, tolerance=TOLERANCE, alpha=alpha).share("regressed") == approx(POWER, abs=0.05)
+
+
+# Metrics
+
+
+P99 = metric("produce.latency.p99")
+
+
+def _session(value: float | None, other: float | None = 1.0) -> Measured:
+    ours, theirs = ([{} if each is None else {P99.name: each}] for each in (value, other))
+    return Measured(rounds=ours, reference=theirs)
+
+
+def test_each_session_gives_one_difference() -> None:
+    """More rounds do not make more evidence: they share the noise of their session."""
+    assert differences_of(P99, [_session(2.0), _session(0.5)]) == approx([math.log(2), -math.log(2)])
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (_session(None), "produce.latency.p99 is missing in round 1 of 1 (session 2)"),
+        (_session(1.0, None), "produce.latency.p99 is missing in round 1 of 1 of the reference (session 2)"),
+        (_session(0.0), "produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio (session 2)"),
+        (Measured(rounds=[], reference=[]), "no round was measured (session 2)"),
+    ],
+)
+def test_a_session_without_the_metric_is_named(broken: Measured, reason: str) -> None:
+    """The others must not be judged as if they were all."""
+    assert differences_of(P99, [_session(1.0), broken, _session(1.0)]) == reason
+
+
+def test_a_metric_that_can_be_zero_has_no_differences() -> None:
+    """There is no ratio to zero."""
+    assert differences_of(metric("errors"), [Measured(rounds=[{"errors": 1.0}], reference=[{"errors": 1.0}])]) == (
+        "errors can be zero, so it has no ratio to a baseline (session 1)"
+    )
