@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import Phase, settings
@@ -29,8 +30,13 @@ _STAND_IN_PREFIX = "localhost/kafkaperf-stand-in/"
 
 
 def pytest_configure() -> None:
-    """Have brokers start with the quick compiler alone: they take 40 % less CPU, and no test needs their full speed."""
+    """Prepare the environment of all processes that tests start.
+
+    Brokers start with the quick compiler alone: they take 40 % less CPU, and no test needs their full speed. SIGHUP has
+    its effect: under `nohup` it is ignored, and child processes inherit that.
+    """
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

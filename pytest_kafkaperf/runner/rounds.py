@@ -105,7 +105,8 @@ class Side:
         preflight = Preflight(self.cluster.bootstrap_servers, self.cluster.access)
         self.scenario = preflight.resolve(self.scenario)
         self._read_partitions = preflight.read_partitions(self.scenario)
-        loads = sides * (MOST_SLICES + self.scenario.rounds * (1 if self._plan is None else MOST_STEPS))
+        loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
+        loads += MOST_SLICES * sides if sides > 1 else 0
         self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES), self._prefix)
         self._label, self._loads, self.rounds, self.broken = label, 0, [], False
         ended = False

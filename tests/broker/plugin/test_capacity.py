@@ -39,7 +39,7 @@ def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
     assert kept["search"] == {"limits": ["produce.latency.p99 <= 2 s"], "low": 200.0, "high": 1024.0}
     assert only["metrics"]["capacity"] == pytest.approx(1024, rel=0.1)
     assert only["at_least"]
-    assert [step["rate"] for step in only["steps"]][:2] == [200, 400]
+    assert list(dict.fromkeys(step["rate"] for step in only["steps"]))[:2] == [200, 400]  # a step may be tried again
     assert (only["steps"][-1]["rate"], only["steps"][-1]["settled"]) == (1024, True)
     assert out_of_reach["problems"] == [
         "capacity >= 1M records/s: capacity is a lower bound here, so the true value may meet the threshold; "
