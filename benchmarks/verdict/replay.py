@@ -1,7 +1,7 @@
 """Tables from the sessions of `starts.py`: noise, bias and verdicts of the rule, by replay: `python replay.py`.
 
-- Noise: standard deviations of the log, of single pairs of rounds, of the differences of sessions, and of what the
-  start of the brokers adds to the pairs; the mean difference with its 95 % interval, also by the side that came first.
+- Noise: standard deviations of the log, of single pairs of rounds, of the differences of sessions by which the rule
+  decides, and of what the start of the brokers adds to the mean of the pairs; the mean difference with its 95 % interval, also by the side that came first.
 - Verdicts: the rule of `verdict.sequential` on the sessions in their order, from each session on, until it decides;
   blocks overlap, so the interval is that of as many independent blocks as fit into the sessions.
 """
@@ -80,8 +80,8 @@ def _noise(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
     means = [statistics.fmean(group) for group in groups]
     if len(means) < _FEWEST:
         return [str(len(sessions)), format_percent(pair), *["-"] * 5]
-    session = statistics.stdev(means)
-    start = math.sqrt(max(0.0, session**2 - pair**2 / statistics.fmean(map(len, groups))))
+    session = statistics.stdev(_differences(metric, sessions))
+    start = math.sqrt(max(0.0, statistics.variance(means) - pair**2 / statistics.fmean(map(len, groups))))
     halves = [[mean for mean, one in zip(means, sessions, strict=True) if one["first"] == first] for first in (0, 1)]
     return [
         str(len(sessions)),
