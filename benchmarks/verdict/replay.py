@@ -1,7 +1,8 @@
 """Tables from the sessions of `starts.py`: noise, bias and verdicts of the rule, by replay: `python replay.py`.
 
-- Noise: standard deviations of the log, of single pairs of rounds, of the differences of sessions by which the rule
-  decides, and of what the start of the brokers adds to the mean of the pairs; the mean difference with its 95 % interval, also by the side that came first.
+- Noise: standard deviations of the log: of single pairs of rounds, of the differences of sessions by which the rule
+  decides, and of what the start of the brokers adds to the mean of the pairs; the mean difference with its 95 %
+  interval, also by the side that came first.
 - Verdicts: the rule of `verdict.sequential` on the sessions in their order, from each session on, until it decides;
   blocks overlap, so the interval is that of as many independent blocks as fit into the sessions.
 """
