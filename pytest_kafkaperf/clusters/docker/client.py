@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -86,13 +87,11 @@ def version_of(image: str) -> str:
 
 def is_pulled(image: str) -> bool:
     """Return True if the daemon has the image, or if there is no daemon, which is reported later."""
-    try:
-        with connection() as docker:
+    with contextlib.suppress(ClusterError), connection() as docker:
+        try:
             docker.client.images.get(image)
-    except ImageNotFound:
-        return False
-    except (ClusterError, *FAILURES):
-        return True
+        except ImageNotFound:
+            return False
     return True
 
 

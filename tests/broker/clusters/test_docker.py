@@ -18,7 +18,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf.clusters.client.readiness import wait_ready
-from pytest_kafkaperf.clusters.docker.client import image_of
+from pytest_kafkaperf.clusters.docker.client import image_of, is_pulled
 from pytest_kafkaperf.clusters.docker.container import END_LABEL, remove, sweep
 from pytest_kafkaperf.clusters.local import distribution
 from pytest_kafkaperf.clusters.provision import provision
@@ -52,6 +52,11 @@ def containers_of(client: Any, runs: Path) -> list[Any]:
 
 class TestWithDocker:
     pytestmark = pytest.mark.docker
+
+    def test_an_image_that_must_be_pulled_is_known(self) -> None:
+        """The terminal says so before the wait."""
+        assert is_pulled(image_of(ClusterSpec()))
+        assert not is_pulled("localhost/kafkaperf/no-such-image:1.0.0")
 
     def test_low_noise_keeps_the_logs_in_memory(self, runs: Path) -> None:
         """As with local brokers."""
