@@ -22,6 +22,7 @@ PACED = _ANY | {"consumers": 1}
 MANY_PARTITIONS = PACED | {"partitions": 50}
 """They take the cluster a moment to create."""
 SLOWLY_DRAINED = PACED | {
+    "rate": 4000,
     "consume": "backlog",
     "linger": 0,
     "consumer_config": {"fetch_max_bytes": 1, "max_partition_fetch_bytes": 1},
