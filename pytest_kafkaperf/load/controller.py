@@ -196,10 +196,13 @@ class _Round:
             self._counters.all_produced(self._drain_ns)
             self._await_reports()
         except _WorkerEndedError:
-            self._note_lost_cluster()  # other reasons are collected with the reports
+            try:
+                self._check()  # a worker that failed because the cluster is lost tells less
+            except ClusterLostError as error:
+                self._add_loss(error)
+            # Other reasons are collected with the reports.
         except ClusterLostError as error:
-            self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
-            self._broken = True
+            self._add_loss(error)
         except LoadError as error:
             self._add_worker_problem(str(error))
         finally:
@@ -216,14 +219,6 @@ class _Round:
             lag_end=self._lag_end,
             broken=self._broken or self._start_ns is None,
         )
-
-    def _note_lost_cluster(self) -> None:
-        """Add the loss of the cluster as the first problem: a worker that failed because of it tells less."""
-        try:
-            self._check()
-        except ClusterLostError as error:
-            self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
-            self._broken = True
 
     def _start(self) -> None:
         """Wait until all workers are ready and all partitions are assigned, then set the start."""
@@ -344,6 +339,10 @@ class _Round:
                 # concurrent.futures keeps the worker's own traceback as the cause.
                 traceback = str(error.__cause__ or "").strip().strip('"').strip()
                 self._add_worker_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{traceback}")
+
+    def _add_loss(self, error: ClusterLostError) -> None:
+        self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
+        self._broken = True
 
     def _add_worker_problem(self, text: str) -> None:
         problem = Problem(ProblemKind.WORKER_FAILED, text)
