@@ -214,7 +214,7 @@ class TopicWatcher:
     def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
         self.states: list[tuple[int, PartitionState]] = []
         """The partitions whose state changed, each with the time on the monotonic clock, in ns."""
-        self._known: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}
+        self._known: PartitionState = {}
         self._unknown = 0
         """Consecutive responses of brokers that did not know the topic."""
         self._servers = bootstrap_servers
@@ -270,5 +270,5 @@ class TopicWatcher:
         self._unknown = self._unknown + 1 if unknown else 0
         changed = {partition: now for partition, now in state.items() if self._known.get(partition) != now}
         if changed:
-            self._known |= changed
+            self._known = {**self._known, **changed}
             self.states.append((at_ns, changed))
