@@ -17,6 +17,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from starts import METRICS, STARTS
+
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent, format_ratio
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, difference, logs
@@ -25,9 +27,6 @@ from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS, look, student_qua
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-STARTS = Path(__file__).resolve().parent / "starts.jsonl"
-METRICS = ("produce.throughput", "produce.latency.p50", "produce.latency.p99", "e2e.latency.p50", "e2e.latency.p99")
-METRICS += ("broker.cost", "client.cpu")
 TOLERANCE = -math.log(1 - 0.03)
 ALPHA = 0.01
 _FEWEST = 3

@@ -43,8 +43,15 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 STARTS = HERE / "starts.jsonl"
-METRICS = ("produce.throughput", "produce.latency.p50", "produce.latency.p99", "e2e.latency.p50", "e2e.latency.p99")
-COST = ("broker.cost", "client.cpu")
+METRICS = (
+    "produce.throughput",
+    "produce.latency.p50",
+    "produce.latency.p99",
+    "e2e.latency.p50",
+    "e2e.latency.p99",
+    "broker.cost",
+    "client.cpu",
+)
 _LOADS: dict[str, dict[str, Any]] = {
     "closed": {"record_size": 100, "partitions": 6, "acks": 1},
     "paced": {"record_size": 100, "partitions": 6, "acks": 1, "rate": 50_000, "consumers": 1},
@@ -123,13 +130,13 @@ def _keep(arm: str, number: int, runner: SessionRunner) -> None:
     with STARTS.open("a", encoding="utf-8") as file:
         file.write(f"{json.dumps(line)}\n")
     measured = Measured(rounds=line["rounds"], reference=line["reference"])
-    shown = {name: difference(CATALOGUE[name], measured) for name in (*METRICS, *COST)}
+    shown = {name: difference(CATALOGUE[name], measured) for name in METRICS}
     changes = [f"{name} {format_ratio(value)}" for name, value in shown.items() if not isinstance(value, str)]
     print(f"{arm} {number}: {took_s:.1f} s, worse by:", ", ".join(changes), *line["problems"], flush=True)
 
 
 def _figures(metrics: Any) -> dict[str, float]:
-    return {name: float(f"{metrics[name]:.5g}") for name in (*METRICS, *COST) if name in metrics}
+    return {name: float(f"{metrics[name]:.5g}") for name in METRICS if name in metrics}
 
 
 def _changes(effect: str) -> dict[str, Any]:
