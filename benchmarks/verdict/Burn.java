@@ -3,6 +3,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.common.Endpoint;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
@@ -15,9 +16,13 @@ import org.apache.kafka.server.authorizer.AuthorizationResult;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.server.authorizer.AuthorizerServerInfo;
 
-/** Allows everything, and takes `burn.us` microseconds of CPU time for each produce request: a slower broker. */
+/**
+ * A slower broker: allows everything, but each produce request takes `burn.us` microseconds of CPU time, and waits for
+ * `wait.us` microseconds without using any.
+ */
 public class Burn implements Authorizer {
-  private long nanos;
+  private long burnNanos;
+  private long waitNanos;
 
   /** Lets `-javaagent` add the jar to the class path; it is loaded by every JVM, also without Kafka. */
   public static class Agent {
@@ -26,7 +31,12 @@ public class Burn implements Authorizer {
 
   @Override
   public void configure(Map<String, ?> configs) {
-    nanos = 1000 * Long.parseLong(String.valueOf(configs.get("burn.us")));
+    burnNanos = nanos(configs.get("burn.us"));
+    waitNanos = nanos(configs.get("wait.us"));
+  }
+
+  private static long nanos(Object micros) {
+    return micros == null ? 0 : 1000 * Long.parseLong(micros.toString());
   }
 
   @Override
@@ -43,7 +53,10 @@ public class Burn implements Authorizer {
       results.add(AuthorizationResult.ALLOWED);
     }
     if (!actions.isEmpty() && actions.get(0).operation() == AclOperation.WRITE) {
-      long until = System.nanoTime() + nanos;
+      if (waitNanos > 0) {
+        LockSupport.parkNanos(waitNanos);
+      }
+      long until = System.nanoTime() + burnNanos;
       while (System.nanoTime() < until) {
         Thread.onSpinWait();
       }

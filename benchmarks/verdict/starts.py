@@ -1,9 +1,10 @@
 """Sessions of two brokers side by side, as raw data for the replay: `python benchmarks/verdict/starts.py ARM [ARM...]`.
 
-An arm is `LOAD-NOISE-EFFECT`, for example `closed-low-none`: the load (`closed` or `paced`), the brokers (`low`: with
-low noise, `disk`: as usual), and what makes the candidate slower (`none`, `burn10` and so on: that many microseconds of
-CPU time for each produce request, `heap`, `flush`, `threads`, or a Kafka version). `+neighbour` behind an arm burns one
-core during every other session.
+An arm is `LOAD-NOISE-EFFECT`, for example `closed-low-none`: the load (`closed` or `paced`), the brokers (`disk`: as
+usual, `memory`: logs in memory, `quick`: only the JVM's quick compiler, `low`: both: `--kafka-low-noise`), and what
+makes the candidate slower (`none`; `burn10`: that many microseconds of CPU time for each produce request; `wait10`: that
+many microseconds of delay for each of them, without CPU time; `heap`, `flush`, `threads`, or a Kafka version).
+`+neighbour` behind an arm burns one core during every other session.
 
 Each session is a start of both brokers, a warm-up and rounds in turns, by the code that `pytest` runs. It is appended
 to `starts.jsonl` at once, with the id of this machine's boot, so that results grow over runs. `replay.py` reads them.
@@ -28,7 +29,7 @@ import psutil
 
 from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import ClusterSpec
+from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_ratio
@@ -58,6 +59,12 @@ _LOADS: dict[str, dict[str, Any]] = {
 }
 _PAIRS, _ROUND_S, _WARMUP_S = 4, 1.0, 0.3
 _MOST_WARM_UP_S = 6.0
+_NOISES: dict[str, dict[str, Any]] = {
+    "disk": {},
+    "memory": {"log_dirs": "/dev/shm"},  # noqa: S108 - a memory file system
+    "quick": {},
+    "low": {"low_noise": True},
+}
 _EFFECTS: dict[str, dict[str, Any]] = {
     "none": {},
     "heap": {"heap": "160m"},
@@ -80,15 +87,17 @@ def main() -> None:
     options.add_argument("--sessions", type=int, default=10, help="of each arm (default: 10)")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["JDK_JAVA_OPTIONS"] = f"-javaagent:{_burn_jar(Path(folder))}"
+        agent = f"-javaagent:{_burn_jar(Path(folder))}"
         for arm in given.arms:
+            quick = LOW_NOISE_JVM_OPTIONS if arm.split("-")[1] == "quick" else ()
+            os.environ["JDK_JAVA_OPTIONS"] = " ".join((agent, *quick))
             _run(arm, given.sessions)
 
 
 def _run(arm: str, sessions: int) -> None:
     name, _, neighbour = arm.partition("+")
     load, noise, effect = name.split("-", 2)
-    common: dict[str, Any] = {"low_noise": noise == "low", "heap": "1g"}
+    common: dict[str, Any] = {**_NOISES[noise], "heap": "1g"}
     fields = {"rounds": _PAIRS, "duration": _ROUND_S, "warmup": _WARMUP_S, **_LOADS[load]}
     scenario = Scenario.of(fields)
     with contextlib.ExitStack() as stack:
@@ -140,8 +149,9 @@ def _figures(metrics: Any) -> dict[str, float]:
 
 
 def _changes(effect: str) -> dict[str, Any]:
-    if effect.startswith("burn"):
-        return {"config": {"authorizer.class.name": "Burn", "burn.us": effect.removeprefix("burn")}}
+    for way in ("burn", "wait"):
+        if effect.startswith(way):
+            return {"config": {"authorizer.class.name": "Burn", f"{way}.us": effect.removeprefix(way)}}
     return _EFFECTS.get(effect) or ({} if effect == "none" else {"version": effect})
 
 

@@ -143,13 +143,13 @@ def test_a_reference_that_is_not_there_is_named(project: Project, on_broker: str
 
 def test_a_budget_cuts_rounds_and_leaves_out_what_does_not_fit(project: Project, on_broker: str) -> None:
     """What was not decided says so; the run ends in time."""
-    project.test(guard("first", rounds=9) + guard("second", rounds=9))
+    project.test(guard("first", rounds=30) + guard("second", rounds=30))
     project.run_steadily(on_broker, "--kafka-update-baselines", "--kafka-rounds=5")
     run = project.run(on_broker, "--kafka-time-budget=30 s", "--kafka-duration=1 s")
     first, second = run.report["tests"]
-    assert 4 <= len(first["rounds"]) < 9, run.out
-    assert 4 <= len(second["rounds"]) < 9, run.out
-    assert f"test_first: the time budget allowed {len(first['rounds'])} of 9 rounds" in run.out
+    assert 4 <= len(first["rounds"]) < 30, run.out
+    assert 4 <= len(second["rounds"]) < 30, run.out
+    assert f"test_first: the time budget allowed {len(first['rounds'])} of 30 rounds" in run.out
     seconds = float(re.findall(r"in ([0-9.]+)s", run.out)[-1])
     assert seconds < 40  # the budget, and what pytest itself takes
     run = project.run(on_broker, "--kafka-time-budget=3 s")
