@@ -58,7 +58,7 @@ class CaseJudge:
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold."""
         gated = {threshold.metric.name for threshold in self._case.thresholds if threshold.needs_baseline}
-        return advice([one.measured for one in judged(sessions)], self.baseline.sessions, gated=gated)
+        return advice([one.measured for one in judged(sessions)], self.baseline, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise between sessions by metric, and the reasons why it is unknown for some metrics.

@@ -1,4 +1,4 @@
-"""What becomes a baseline: never what is broken, cut or lucky."""
+"""What becomes a baseline, never what is broken, cut or lucky; and how far it can be trusted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pytest_kafkaperf.runner.baseline_update import accepted
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
@@ -27,7 +28,7 @@ def session(p99: float = 1.0, rate: float = 1.0, *problems: Problem) -> Measured
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=measured, problems=problems)
 
 
-BASELINE = [rounds()] * 5
+BASELINE = BaselineRounds(sessions=(tuple(rounds()),) * 5, dates=tuple(f"2025-12-0{day}" for day in range(1, 6)))
 
 
 def chosen(
