@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import described
@@ -67,11 +67,37 @@ def update_baseline(
                 commit=commit,
             )
             record = grown(record, one)
+        if mode == "improved" and result.reference is None:
+            record, notes = _ratcheted(old, record, result.verdict)
+            chosen = replace(chosen, notes=(*chosen.notes, *notes))
         if record is None:
             return None, [*chosen.notes]
         store.save(record)
     anew = [f"the baseline starts again: the scenario changed ({'; '.join(dropped)})"] if dropped else []
     return record, [*chosen.notes, *anew]
+
+
+def _ratcheted(
+    old: BaselineRecord | None, new: BaselineRecord | None, verdict: Verdict
+) -> tuple[BaselineRecord | None, list[str]]:
+    """Return the record to write after a run that may have improved, if any, and remarks.
+
+    An improvement replaces the baseline when runs on two dates in a row have shown it, because one date may be fast by
+    chance. Until then, the record keeps the sessions of the first date apart.
+    """
+    waiting = () if old is None else old.improved
+    if new is None:
+        if old is None or not waiting or verdict not in (Verdict.PASSED, Verdict.REGRESSED):
+            return None, []
+        note = f"the improvement of {waiting[0].date} was not seen again, so the baseline stays as it is"
+        return old.model_copy(update={"improved": ()}), [note]
+    date = new.sessions[-1].date
+    if waiting and waiting[-1].date != date:
+        return new.model_copy(update={"sessions": (*waiting, *new.sessions)}), []
+    if old is None:
+        return None, []
+    note = f"improved on {date}: the baseline changes when the next run on another date improves, too"
+    return old.model_copy(update={"improved": new.sessions}), [note]
 
 
 def accepted(

@@ -121,6 +121,17 @@ class BaselineRecord(BaseModel):
     sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
     """Sessions, the oldest first; `--kafka-update-baselines=append` keeps 10, of as many dates as possible."""
 
+    improved: tuple[BaselineSession, ...] = ()
+    """Sessions of one date that were better (`--kafka-update-baselines=improved`); left out if there are none. They
+    become part of the baseline if the next date is better, too."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = handler(self)
+        if not self.improved:
+            del content["improved"]
+        return content
+
     @property
     def imported(self) -> Imported | None:
         """Origin of imported results; None if this plugin measured them."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.runner.baseline_update import accepted
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.baseline_update import accepted, update_baseline
+from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support.results import bare_result
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
 LIMITS = [parse_threshold(f"{P99} <= baseline + 10%"), parse_threshold(f"{RATE} >= baseline - 10%")]
@@ -97,3 +103,65 @@ def test_a_session_with_a_gap_is_not_taken() -> None:
         ("not written into the baseline: produce.latency.p99 is 0 s in round 1 of 1, so it has no ratio",),
     )
     assert chosen("all", holed)[0] == 0
+
+
+# An improvement on two dates
+
+
+def result_of(date: str, p99: float, *, verdict: Verdict, **fields: Any) -> Result:
+    """A run of a first and three fresh sessions."""
+    sessions = [replace(session(p99), created=f"{date}T12:00:00+00:00")] * 4
+    return bare_result(
+        *sessions, verdict=verdict, baseline=BASELINE, scenario=Scenario(), nodeid="a.py::test", **fields
+    )
+
+
+def improve(store: BaselineStore, date: str, p99: float) -> list[str]:
+    """Run with `--kafka-update-baselines=improved`."""
+    verdict = Verdict.IMPROVED if p99 < 1 else Verdict.PASSED
+    _, notes = update_baseline(
+        store,
+        "improved",
+        result_of(date, p99, verdict=verdict),
+        environment="ci",
+        thresholds=LIMITS,
+        calibrated=False,
+        commit=None,
+    )
+    return notes
+
+
+def stored_dates(store: BaselineStore) -> tuple[list[str], list[str]]:
+    """Dates of the baseline's sessions, and of those that wait."""
+    record = store.load("ci", "a.py::test")
+    assert record is not None
+    return [each.date for each in record.sessions], [each.date for each in record.improved]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BaselineStore:
+    """A store with a baseline of one date."""
+    store = BaselineStore(tmp_path)
+    old = result_of("2025-12-01", 1.0, verdict=Verdict.PASSED)
+    update_baseline(store, "all", old, environment="ci", thresholds=LIMITS, calibrated=False, commit=None)
+    return store
+
+
+def test_an_improvement_replaces_the_baseline_when_two_dates_have_shown_it(store: BaselineStore) -> None:
+    """One date may be fast by chance, and every later one would be suspect against it."""
+    note = "improved on {}: the baseline changes when the next run on another date improves, too"
+    assert improve(store, "2026-01-01", 0.5) == [note.format("2026-01-01")]
+    assert improve(store, "2026-01-01", 0.5) == [note.format("2026-01-01")]
+    assert stored_dates(store) == (["2025-12-01"], ["2026-01-01"] * 3)
+    assert improve(store, "2026-01-02", 0.5) == []
+    assert stored_dates(store) == (["2026-01-01"] * 3 + ["2026-01-02"] * 3, [])
+
+
+def test_an_improvement_that_is_not_seen_again_is_dropped(store: BaselineStore) -> None:
+    """Otherwise, two lucky dates of a year would make a baseline."""
+    improve(store, "2026-01-01", 0.5)
+    assert improve(store, "2026-01-02", 1.0) == [
+        "the improvement of 2026-01-01 was not seen again, so the baseline stays as it is"
+    ]
+    assert stored_dates(store) == (["2025-12-01"], [])
+    assert improve(store, "2026-01-03", 1.0) == []
