@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import math
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
+from pytest_kafkaperf.verdict.dates import FEWEST_DATES
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
 from pytest_kafkaperf.verdict.verdict import judge
@@ -118,3 +120,32 @@ def stale_notes(result: Result) -> list[str]:
     if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
         return []
     return [_STALE]
+
+
+def baseline_doubts(result: Result, written: int | None) -> list[str]:
+    """Return the reasons to trust a test's baseline less; `written` is the number of dates that this run stored."""
+    dates = result.baseline.dates if result.baseline_sessions is not None else ()
+    doubts = []
+    if 0 < (written or len({*dates})) < FEWEST_DATES:
+        doubts.append(_FEW_DATES)
+    if dates and written is None:
+        today = datetime.date.fromisoformat(result.sessions[0].created[:10])
+        if (today - datetime.date.fromisoformat(max(dates))).days > _MOST_DAYS:
+            doubts.append(_OLD.format(date=max(dates)))
+        moved = [each for each in result.changed if each.partition(":")[0] in _MACHINE]
+        if moved:
+            doubts.append(_MOVED.format(changes="; ".join(moved)))
+    return doubts
+
+
+_FEW_DATES = (
+    f"weak baselines, of fewer than {FEWEST_DATES} dates, so that the noise between dates is assumed; run them on "
+    "another date with --kafka-update-baselines=append"
+)
+_MOST_DAYS = 14
+_OLD = (
+    f"baselines older than {_MOST_DAYS} days, of {{date}}; machines drift, so measure another date with "
+    "--kafka-update-baselines=append"
+)
+_MACHINE = ("java", "kernel", "cpu", "cpu family")
+_MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"

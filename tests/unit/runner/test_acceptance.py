@@ -11,6 +11,7 @@ import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.baseline_update import accepted, update_baseline
+from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -165,3 +166,31 @@ def test_an_improvement_that_is_not_seen_again_is_dropped(store: BaselineStore) 
     ]
     assert stored_dates(store) == (["2025-12-01"], [])
     assert improve(store, "2026-01-03", 1.0) == []
+
+
+# Doubts about a baseline
+
+
+def doubts(*dates: str, changed: tuple[str, ...] = (), written: int | None = None) -> list[str]:
+    known = BaselineRounds(sessions=(tuple(rounds()),) * len(dates), dates=dates)
+    today = replace(session(), created="2026-01-31T12:00:00+00:00")
+    result = bare_result(today, baseline=known, baseline_sessions=len(dates) or None, changed=changed)
+    return [text.partition(",")[0].partition(" (")[0] for text in baseline_doubts(result, written)]
+
+
+def test_a_baseline_that_is_weak_old_or_of_another_machine_says_so() -> None:
+    """A verdict is worth what its baseline is."""
+    good = ("2026-01-17", "2026-01-18", "2026-01-19")
+    assert doubts() == doubts(*good) == []
+    assert doubts(*good[:2], good[1]) == ["weak baselines"]
+    assert doubts("2026-01-14", "2026-01-15", "2026-01-16") == ["baselines older than 14 days"]
+    assert doubts(*good, changed=("kafka: 4.0.0 -> 4.1.1", "kernel: 6.1 -> 6.8")) == [
+        "baselines of another machine or JDK"
+    ]
+    assert doubts(*good, changed=("kafka: 4.0.0 -> 4.1.1",)) == []
+
+
+def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> None:
+    """What it was before does not matter any more."""
+    assert doubts("2025-01-01", changed=("kernel: 6.1 -> 6.8",), written=3) == []
+    assert doubts(written=1) == ["weak baselines"]
