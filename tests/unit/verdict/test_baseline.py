@@ -262,6 +262,10 @@ def _session(**changes: Any) -> dict[str, Any]:
             _written(sessions=[_session(created="2025-01-31T12:00:00")]),
             "sessions.0.created='2025-01-31T12:00:00': must have a UTC offset, such as +00:00",
         ),
+        (
+            _written(sessions=[_session(created="0001-01-01T00:00:00+14:00")]),
+            "sessions.0.created='0001-01-01T00:00:00+14:00': must be a date that is valid in every time zone",
+        ),
     ],
 )
 def test_a_damaged_file_is_named_with_what_is_wrong_and_left_untouched(
