@@ -2,8 +2,8 @@
 
 An arm is `LOAD-NOISE-EFFECT`, for example `closed-low-none`: the load (`closed` or `paced`), the brokers (`disk`: as
 usual, `memory`: logs in memory, `quick`: only the JVM's quick compiler, `low`: both: `--kafka-low-noise`), and what
-makes the candidate slower (`none`; `burn10`: that many microseconds of CPU time for each produce request; `wait10`: that
-many microseconds of delay for each of them, without CPU time; `heap`, `flush`, `threads`, or a Kafka version).
+makes the candidate slower (`none`; `burn10`: 10 microseconds of CPU time for each produce request; `wait10`: such a
+delay without CPU time; `heap`, `flush`, `threads`, or a Kafka version).
 `+neighbour` behind an arm burns one core during every other session.
 
 Each session is a start of both brokers, a warm-up and rounds in turns, by the code that `pytest` runs. It is appended

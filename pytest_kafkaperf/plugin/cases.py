@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 import pytest
@@ -15,6 +16,7 @@ from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
 from pytest_kafkaperf.runner.settings import Settings
 
+_CLUSTERS = frozenset({"kafka_cluster", "kafka_cluster_factory"})
 _MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
 
 
@@ -57,7 +59,22 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
         provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
     except UsageError as error:
         raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
-    return case
+    return dataclasses.replace(case, taken_by=_taken_by(item))
+
+
+def _taken_by(item: pytest.Item) -> str | None:
+    """Tell which code of the user's uses the cluster itself: the test or one of its fixtures; None if none does."""
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return "its fixtures are not known"
+    if "kafka_cluster" in info.argnames:
+        return "the test takes kafka_cluster"
+    for name, found in sorted(info.name2fixturedefs.items()):
+        if found[-1].func.__module__.partition(".")[0] == "pytest_kafkaperf":
+            continue
+        if name == "kafka_cluster" or _CLUSTERS.intersection(found[-1].argnames):
+            return f"the fixture {name} {'is overridden' if name == 'kafka_cluster' else 'takes the cluster'}"
+    return None
 
 
 def _join_benchmarks(item: pytest.Item) -> None:

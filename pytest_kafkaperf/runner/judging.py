@@ -18,6 +18,7 @@ from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from pytest_kafkaperf.verdict.verdict import judge
 
 _STALE = (
@@ -33,6 +34,10 @@ class CaseJudge:
 
     def __init__(self, case: Case, baseline: BaselineRounds, settings: Settings) -> None:
         self.baseline = baseline
+        self.rebuilt: Rebuilt | None = None
+        """The baseline's brokers, once they run beside the test's own to confirm a suspect."""
+        self.way: str | None = None
+        """Way in which suspects were confirmed, with the reason; None if there were none."""
         self._case = case
         self._settings = settings
 
@@ -109,6 +114,7 @@ class CaseJudge:
             problems=problems_of(sessions),
             at_least=at_least(sessions),
             ungated=ungated,
+            rebuilt=self.rebuilt,
         )
 
 
