@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.settings import Settings
@@ -16,7 +17,7 @@ from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
-from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from pytest_kafkaperf.verdict.verdict import judge
@@ -25,6 +26,9 @@ _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
     "pass; accept the improvement with --kafka-update-baselines=improved"
 )
+_NOISY = 0.05
+"""Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""
+_BLIND = "the disk or the JVM's second compiler"
 _NOT_GATED = 0.1
 """The tolerance that calibration assumes for metrics without a threshold."""
 
@@ -124,3 +128,15 @@ def stale_notes(result: Result) -> list[str]:
     if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
         return []
     return [_STALE]
+
+
+def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:
+    """Return a note if a comparison with started brokers needed many sessions that low noise would save."""
+    deviations = [each.sessions[-1].deviation or 0.0 for each in checks if each.sessions]
+    started = case.reference is not None and case.settings.reference is not None and case.settings.reference.is_started
+    if not started or case.spec.low_noise or max(deviations, default=0.0) < _NOISY:
+        return []
+    return [
+        f"the noise between sessions was up to {format_percent(max(deviations))}; --kafka-low-noise about halves it, "
+        f"if {_BLIND} is not what you compare"
+    ]

@@ -23,7 +23,7 @@ from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.case_run import CaseRun, SessionPolicy, SessionRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.common_shift import CommonShift
-from pytest_kafkaperf.runner.judging import CaseJudge, stale_notes
+from pytest_kafkaperf.runner.judging import CaseJudge, quieter_notes, stale_notes
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.runner.result import Result, warnings_of
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
@@ -272,7 +272,12 @@ class Session:
             checks=judgement.checks,
             warnings=(*warnings_of(sessions), *judgement.warnings),
             problems=judgement.problems,
-            notes=(*([] if judge.way is None else [judge.way]), *ran.notes, *uncalibrated),
+            notes=(
+                *([] if judge.way is None else [judge.way]),
+                *ran.notes,
+                *quieter_notes(case, judgement.checks),
+                *uncalibrated,
+            ),
             allocation=allocation or self.settings.workers,
             partial=ran.partial,
         )
