@@ -28,7 +28,6 @@ _STALE = (
 )
 _NOISY = 0.05
 """Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""
-_BLIND = "the disk or the JVM's second compiler"
 _NOT_GATED = 0.1
 """The tolerance that calibration assumes for metrics without a threshold."""
 
@@ -136,7 +135,6 @@ def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:
     started = case.reference is not None and case.settings.reference is not None and case.settings.reference.is_started
     if not started or case.spec.low_noise or max(deviations, default=0.0) < _NOISY:
         return []
-    return [
-        f"the noise between sessions was up to {format_percent(max(deviations))}; --kafka-low-noise about halves it, "
-        f"if {_BLIND} is not what you compare"
-    ]
+    noise = format_percent(max(deviations))
+    blind = "if neither the disk nor the JVM's second compiler is what you compare"
+    return [f"the noise between sessions was up to {noise}; --kafka-low-noise about halves it, {blind}"]
