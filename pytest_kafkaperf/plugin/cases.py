@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -16,6 +18,8 @@ from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
 from pytest_kafkaperf.runner.settings import Settings
 
+_RESEMBLES = 0.8
+"""Similarity of two names, by `difflib`: one or two letters differ."""
 _CLUSTERS = frozenset({"kafka_cluster", "kafka_cluster_factory"})
 _MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
 
@@ -30,6 +34,8 @@ def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[p
     cases: dict[str, Case] = {}
     problems: dict[str, list[str]] = {}
     for item in items:
+        for text in _misspelt(item):
+            problems.setdefault(file_of(item.nodeid), []).append(f"{item.nodeid}: {text}")
         if takes_perf(item):
             _join_benchmarks(item)
             try:
@@ -60,6 +66,20 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
     except UsageError as error:
         raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
     return dataclasses.replace(case, taken_by=_taken_by(item))
+
+
+def _misspelt(item: pytest.Item) -> list[str]:
+    """Return an error for each marker that nobody registered and whose name resembles one of this plugin's."""
+    given = {mark.name for mark in item.iter_markers()} - {*_MARKERS}
+    near = {name: difflib.get_close_matches(name, _MARKERS, n=1, cutoff=_RESEMBLES) for name in sorted(given)}
+    if not any(near.values()):
+        return []
+    registered = {re.split(r"[(:\s]", line.strip())[0] for line in item.config.getini("markers")}
+    return [
+        f"unknown marker {name!r}: did you mean {found[0]!r}? If it is your own, register it in the ini file (markers)"
+        for name, found in near.items()
+        if found and name not in registered
+    ]
 
 
 def _taken_by(item: pytest.Item) -> str | None:
