@@ -25,8 +25,8 @@ UPDATE_MODES = ("all", "new", "improved", "append")
 DEFAULT_BASELINES = "kafka-baselines"
 """Default folder of baselines, relative to the root folder."""
 
-_PREHEAT = "6 s"
-"""Default duration of the broker warm-up: after it, new brokers are as fast as in later rounds."""
+_PREHEAT = "5 s"
+"""Default maximum of the broker warm-up, which ends earlier when brokers get no faster."""
 
 _CONNECT_TIMEOUT = f"{CONNECT_TIMEOUT_S} s"
 

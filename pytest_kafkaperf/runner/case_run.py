@@ -138,7 +138,7 @@ class SessionRunner:
     ) -> None:
         """`sides` are the test's cluster and, if there is one, the reference."""
         self.allocation = allocation
-        """As given in the options; from the first warm-up on, with as many workers as the scenario needs."""
+        """As given in the options; from the first session on, with as many workers as the scenario needs."""
         self._sides = sides
         self._warm_up_s = warm_up_s
         self._on_progress = on_progress
@@ -149,29 +149,18 @@ class SessionRunner:
         """The number of rounds of a session, on each side."""
         return self._sides[0].scenario.rounds
 
-    def warm_up(self, label: str = "") -> None:
-        """Warm up brokers that have just started; the first time, find out how many workers the scenario needs.
-
-        Two sides are warmed up when their session has begun, for it is done in turns.
-
-        Raises:
-            ClusterError: the load could not run.
-
-        """
-        if len(self._sides) == 1:
-            (side,) = self._sides
-            side.warm_up(duration_s=self._warm_up_s, allocation=self.allocation, label=f"{label} preheating".strip())
-        if self.allocation.is_open:
-            self.allocation = self._probed(f"{label} sizing".strip())
-
     def measure(self, budget: CaseBudget, label: str = "", *, fresh: bool = False) -> MeasuredSession:
-        """Run one session: the scenario's rounds, or as many as the time budget allows."""
+        """Run one session: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
+
+        Before the first session, a probe finds out how many workers the scenario needs.
+        """
         created, sides = now(), self._in_order()
         self._sessions += 1
         try:
+            if self.allocation.is_open:
+                self.allocation = self._probed(f"{label} sizing".strip())
             with running(sides, self.allocation, label=label) as workers:
-                if len(sides) > 1:
-                    _warm_up_in_turns(sides, workers, self._warm_up_s)
+                _warm_up(sides, workers, self._warm_up_s)
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
                 for _ in rounds(sides, workers, budget.limited(turns, fresh=fresh)):
                     pass  # each side keeps its rounds
@@ -187,11 +176,10 @@ class SessionRunner:
         )
 
     def measure_fresh(self, budget: CaseBudget, label: str) -> MeasuredSession:
-        """Run a session on brokers that were restarted and warmed up; all of them restart at the same time."""
+        """Run a session on brokers that were restarted; all of them restart at the same time."""
         try:
             with ThreadPoolExecutor(len(self._sides)) as threads:
                 list(threads.map(Side.restart, self._in_order()))
-            self.warm_up(label)
         except ClusterError as error:
             return not_run(str(error))
         return self.measure(budget, label, fresh=True)
@@ -219,11 +207,12 @@ class SessionRunner:
         return decided(side.scenario, probe.shares, cores())
 
 
-def _warm_up_in_turns(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
+def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
     """Warm up cold sides alternately and equally, until no side gets faster, for at most `most_s` of load on each.
 
     A side is warm if a record costs its brokers no less CPU time than before, apart from noise: the JVM's compiler has
-    done its work.
+    done its work. The cost of a cold broker falls in steps. Two sides may be on a step, as they are compared with each
+    other. One side is compared with other days, so its cost must stay the same for longer than a step lasts.
 
     Raises:
         ClusterError: as `run_scenario`.
@@ -231,6 +220,7 @@ def _warm_up_in_turns(sides: Sequence[Side], workers: Workers, most_s: float) ->
     """
     if not any(side.is_cold for side in sides):
         return
+    steady = _STEADY_SLICES if len(sides) > 1 else _STEADY_SLICES_ALONE
     costs: list[list[float]] = [[] for _ in sides]
     most = min(MOST_SLICES, math.ceil(most_s / _SLICE_S))
     for number in range(most):
@@ -239,20 +229,23 @@ def _warm_up_in_turns(sides: Sequence[Side], workers: Workers, most_s: float) ->
             if sides[place].broken:
                 return  # the first round reports why
             costs[place].append(one.metrics.get("broker.cost", math.inf))
-        if number + 1 >= _FEWEST_SLICES and all(_is_flat(each) for each in costs):
+        if number + 1 >= _FEWEST_SLICES and all(_is_flat(each, steady) for each in costs):
             break
     for side in sides:
         side.mark_warm()
 
 
-def _is_flat(costs: Sequence[float]) -> bool:
-    """Return True if the last slice was not cheaper than the cheapest one before it, apart from noise."""
-    *before, last = costs
-    return last > _FLAT_RATIO * min(before)
+def _is_flat(costs: Sequence[float], steady: int) -> bool:
+    """Return True if none of the last `steady` slices was cheaper than all before them, apart from noise."""
+    before, last = costs[:-steady], costs[-steady:]
+    return bool(before) and min(last) > _FLAT_RATIO * min(before)
 
 
 _SLICE_S = 0.7
 _FEWEST_SLICES = 3
+_STEADY_SLICES, _STEADY_SLICES_ALONE = 1, 4
+"""Slices at the end of a warm-up that do not get cheaper: of two sides, and of one. On two cores, the longest step of a
+cold broker took three to four slices."""
 _FLAT_RATIO = 0.9
 
 

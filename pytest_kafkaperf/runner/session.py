@@ -104,7 +104,6 @@ class Session:
             on_progress=on_progress,
         )
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        unfit = unfit or _warmed_up(runner)
         budget = CaseBudget(case, later, left_s=self._left_s())
         if unfit is None and budget.obstacle is None:
             policy = SessionPolicy(
@@ -328,12 +327,3 @@ def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
         return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
     except ClusterError as error:
         return case, str(error)
-
-
-def _warmed_up(runner: SessionRunner) -> str | None:
-    """Warm up brokers that have just started; return the error if that failed."""
-    try:
-        runner.warm_up()
-    except ClusterError as error:
-        return str(error)
-    return None

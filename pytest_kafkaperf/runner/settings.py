@@ -53,7 +53,7 @@ class Settings:
     environment: str | None
     strict: bool
     preheat_s: float
-    """Duration of the broker warm-up, in seconds."""
+    """Maximum load of the broker warm-up, in seconds."""
     confirm: bool
     """True if suspects run again in fresh sessions."""
     reference: Reference | None

@@ -1,4 +1,4 @@
-"""Sessions of a test and its reference: which side begins, when both are warm, and what restarts."""
+"""Sessions of a test on one side or two: which side begins, when they are warm, and what restarts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import itertools
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Mark, read_case
 from pytest_kafkaperf.runner.case_run import SessionRunner
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
-from pytest_kafkaperf.runner.time_budget import CaseBudget
 from pytest_kafkaperf.runner.warmup import MOST_SLICES
 from pytest_kafkaperf.scenario.scenario import Scenario
+from tests.support.rounds import unbounded_budget
 
 DEADLINE_S = 20
 ROUNDS = 4
@@ -44,7 +41,7 @@ class Scripted(Side):
 
     @contextlib.contextmanager
     def started(self, *, label: str, sides: int) -> Iterator[None]:
-        assert sides == 2
+        assert sides in (1, 2)
         self._log.append(f"start {self.name}{label}")
         self.rounds, self.broken = [], False
         self._script = itertools.chain(self.costs, itertools.repeat(math.inf))
@@ -71,12 +68,6 @@ class Scripted(Side):
         self.meets.wait(DEADLINE_S)
 
 
-def budget_of() -> CaseBudget:
-    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
-    marks = [Mark(name="kafka_scenario", args=(), kwargs={"rounds": ROUNDS})]
-    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=math.inf)
-
-
 def runner_of(*sides: Scripted, warm_up_s: float = 60.0) -> SessionRunner:
     allocation = WorkerAllocation(producing=1, consuming=1)
     return SessionRunner(sides, warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
@@ -93,7 +84,7 @@ def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_b
     ours, theirs = Scripted("A", log), Scripted("B", log)
     ours.meets = theirs.meets = threading.Barrier(2)  # which neither passes unless both restart at once
     runner = runner_of(ours, theirs)
-    budget = budget_of()
+    budget = unbounded_budget(ROUNDS)
 
     found = [runner.measure(budget)] + [runner.measure_fresh(budget, f" {number}") for number in (2, 3)]
 
@@ -126,10 +117,44 @@ def test_a_warm_up_in_turns_ends_when_neither_side_gets_cheaper(
     """The compiler has done its work on both, and both have had the same load."""
     log: list[str] = []
     sides = Scripted("A", log, costs=ours), Scripted("B", log, costs=theirs)
-    runner_of(*sides).measure(budget_of())
+    runner_of(*sides).measure(unbounded_budget(ROUNDS))
     assert warmed_up(log) == ("abba" * slices)[: 2 * slices]
     assert [side.cold for side in sides] == [False, False]
     assert sides[0].warmed_s == sides[1].warmed_s > 0
+
+
+@pytest.mark.parametrize(
+    ("costs", "slices"),
+    [
+        ([5, 5, 5, 5, 5], 5),
+        ([9, 5, 5, 5, 5, 5], 6),
+        ([9, 4, 4, 4, 4, 2, 2, 2, 2, 2], 10),  # a step of a broker that is not warm yet
+        ([9, 7, 5, 4, 4, 4, 4, 4], 8),
+    ],
+)
+def test_a_side_alone_is_warm_when_its_cost_stays_the_same_for_longer_than_a_step(
+    costs: list[float], slices: int
+) -> None:
+    """Its figures are compared with those of other days, when the compiler may have been at another step."""
+    log: list[str] = []
+    side = Scripted("A", log, costs=costs)
+    runner_of(side).measure(unbounded_budget(ROUNDS))
+    assert warmed_up(log) == "a" * slices
+    assert log[1 + slices :] == ["A"] * ROUNDS
+    assert not side.cold
+
+
+def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
+    """They have restarted."""
+    log: list[str] = []
+    side = Scripted("A", log, costs=[5] * 5)
+    side.meets = threading.Barrier(1)
+    runner = runner_of(side)
+    runner.measure(unbounded_budget(ROUNDS))
+    side.cold = True
+    runner.measure_fresh(unbounded_budget(ROUNDS), " 2")
+    session = [*"aaaaa", *"A" * ROUNDS]
+    assert log == ["start A", *session, "start A 2", *session]
 
 
 @pytest.mark.parametrize("warm_up_s", [3.0, 600.0])
@@ -138,7 +163,7 @@ def test_a_warm_up_that_never_gets_flat_ends_at_its_limit(warm_up_s: float) -> N
     log: list[str] = []
     falling = [0.5**number for number in range(100)]
     sides = Scripted("A", log, costs=falling), Scripted("B", log, costs=falling)
-    runner_of(*sides, warm_up_s=warm_up_s).measure(budget_of())
+    runner_of(*sides, warm_up_s=warm_up_s).measure(unbounded_budget(ROUNDS))
     slices = len(warmed_up(log)) // 2
     slice_s = sides[0].warmed_s / slices
     assert slices == min(MOST_SLICES, math.ceil(warm_up_s / slice_s))
@@ -148,8 +173,9 @@ def test_a_warm_up_that_never_gets_flat_ends_at_its_limit(warm_up_s: float) -> N
 def test_warm_sides_get_no_further_warm_up() -> None:
     """Nor does anything if the user wants none."""
     log: list[str] = []
-    runner_of(Scripted("A", log), Scripted("B", log)).measure(budget_of())
-    runner_of(Scripted("A", log, costs=[9, 1]), Scripted("B", log, costs=[9, 1]), warm_up_s=0).measure(budget_of())
+    runner_of(Scripted("A", log), Scripted("B", log)).measure(unbounded_budget(ROUNDS))
+    unwanted = runner_of(Scripted("A", log, costs=[9, 1]), Scripted("B", log, costs=[9, 1]), warm_up_s=0)
+    unwanted.measure(unbounded_budget(ROUNDS))
     assert warmed_up(log) == ""
 
 
@@ -158,5 +184,5 @@ def test_a_load_that_breaks_a_side_ends_the_warm_up() -> None:
     log: list[str] = []
     ours, theirs = Scripted("A", log, costs=[9, 9]), Scripted("B", log, costs=[9, 9])
     theirs.breaks = True
-    runner_of(ours, theirs).measure(budget_of())
+    runner_of(ours, theirs).measure(unbounded_budget(ROUNDS))
     assert warmed_up(log) == "ab"
