@@ -39,7 +39,7 @@ def main() -> None:
     scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup=2.0, rounds=1)
     for kind in given.kinds:
         with provision(ClusterSpec(), target="local") as cluster:
-            Side(scenario, cluster).warm_up(duration_s=10.0, allocation=WorkerAllocation(), label="")
+            run_scenario(scenario.model_copy(update={"duration": 10.0}), cluster)  # a cold JVM is slow
             limit = quota(cluster, producer_byte_rate=_QUOTA_BYTES) if kind == "quota" else contextlib.nullcontext()
             with limit:
                 found = [_search(scenario, cluster, kind, number) for number in range(1, given.runs + 1)]
