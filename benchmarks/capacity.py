@@ -15,10 +15,9 @@ import time
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Side, run_scenario
+from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests.support.quotas import quota

@@ -48,6 +48,8 @@ class SessionPolicy:
     """Number of sessions to calibrate with; None judges the test."""
     confirm_gain: bool
     """True to confirm an improvement with fresh sessions, before it becomes the baseline."""
+    suffices: Callable[[Sequence[Round]], bool] = lambda _: False
+    """Returns True if the first session can end after these rounds."""
 
     def labels(self, sessions: Sequence[MeasuredSession]) -> Iterator[str]:
         """Name the sessions that the test needs, one at a time; the caller adds each to `sessions` meanwhile."""
@@ -81,7 +83,7 @@ def run_case(
     refusal, began_s = None, time.monotonic()
     for label in policy.labels(sessions):
         if not sessions:
-            sessions.append(runner.measure(budget))
+            sessions.append(runner.measure(budget, suffices=policy.suffices))
             continue
         if label == _SUSPECT and len(sessions) == 1:
             found = confirming()
@@ -102,14 +104,17 @@ def run_case(
     undecided = budget.undecided(sessions[0])
     if undecided is not None:
         judgement = _inconclusive(judgement, undecided)
-    cut, beside = budget.cut(sessions[0]), None
+    first, cut, beside, enough = sessions[0], budget.cut(sessions[0]), None, None
+    if len(first.rounds) < runner.rounds and policy.suffices(first.rounds):
+        enough = f"{len(first.rounds)} of {runner.rounds} rounds were enough: most rounds meet every threshold already"
+        cut = None
     if sessions[0].reference is not None:
         took = format_quantity(time.monotonic() - began_s, Unit.SECONDS)
         beside = f"compared with the reference in {counted(len(sessions), 'session')}, which took {took}"
     return CaseRun(
         sessions=tuple(sessions),
         judgement=judgement,
-        notes=tuple(note for note in (cut, beside, refusal) if note),
+        notes=tuple(note for note in (cut, enough, beside, refusal) if note),
         partial=cut is not None or judgement.unsettled,
     )
 
@@ -149,10 +154,18 @@ class SessionRunner:
         """The number of rounds of a session, on each side."""
         return self._sides[0].scenario.rounds
 
-    def measure(self, budget: CaseBudget, label: str = "", *, fresh: bool = False) -> MeasuredSession:
+    def measure(
+        self,
+        budget: CaseBudget,
+        label: str = "",
+        *,
+        fresh: bool = False,
+        suffices: Callable[[Sequence[Round]], bool] = lambda _: False,
+    ) -> MeasuredSession:
         """Run one session: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
 
-        Before the first session, a probe finds out how many workers the scenario needs.
+        Before the first session, a probe finds out how many workers the scenario needs. The session ends early if
+        `suffices` returns True for the rounds of the first side.
         """
         created, sides = now(), self._in_order()
         self._sessions += 1
@@ -163,7 +176,8 @@ class SessionRunner:
                 _warm_up(sides, workers, self._warm_up_s)
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
                 for _ in rounds(sides, workers, budget.limited(turns, fresh=fresh)):
-                    pass  # each side keeps its rounds
+                    if suffices(self._sides[0].rounds):  # each side keeps its rounds
+                        break
         except ClusterError as error:
             return dataclasses.replace(not_run(str(error)), created=created)
         ours, *other = (side.rounds for side in self._sides)

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
+from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.validity import clock_problems, uncertainty_s
-from pytest_kafkaperf.scenario.threshold import count_gated
+from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
@@ -59,6 +60,35 @@ class CaseJudge:
             return judgement
         problems = (*judgement.problems, *uncertain)
         return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
+
+    def suffices(self, rounds: Sequence[Round]) -> bool:
+        """Return True if the first session can end after these rounds, because the others could hardly fail the test.
+
+        The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
+        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929). The shift against a baseline
+        rests on more than the median; `benchmarks/verdict/curtail.py` simulates how often it would have been suspect.
+        Sums, such as `errors`, grow with each round. Tests that declare their rounds and figures that are kept in a
+        baseline need all rounds.
+        """
+        case, settings = self._case, self._settings
+        most = case.scenario.rounds // 2 + 1
+        if (
+            len(rounds) < most
+            or case.reference is not None
+            or case.plan is not None
+            or not case.thresholds
+            or "rounds" in case.sources
+            or settings.update is not None
+            or settings.calibrate is not None
+            or any(threshold.metric.summed for threshold in case.thresholds)
+            or any(one.problems for one in rounds)
+        ):
+            return False
+        judgement = self.judge([MeasuredSession(created="", rounds=tuple(rounds))])
+        return judgement.verdict is Verdict.PASSED and all(
+            sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
+            for threshold, check in zip(case.thresholds, judgement.checks, strict=True)
+        )
 
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold."""
@@ -116,6 +146,12 @@ class CaseJudge:
             ungated=ungated,
             rebuilt=self.rebuilt,
         )
+
+
+def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
+    """Return True if one round alone meets the threshold."""
+    value = one.metrics.get(threshold.metric.name)
+    return limit is not None and value is not None and holds(value, threshold.operator, limit)
 
 
 def stale_notes(result: Result) -> list[str]:

@@ -110,6 +110,7 @@ class Session:
                 judge=judge.judge,
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
+                suffices=judge.suffices,
             )
             ran = run_case(
                 runner,

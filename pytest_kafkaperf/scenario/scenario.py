@@ -54,8 +54,8 @@ class Scenario(MarkerFields):
     records: Annotated[Records, Field(ge=1, le=10**12)] | None = None
     """Number of records in each round; excludes `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
-    """Duration of each round's window. If neither `records` nor `duration` is given: 2 s, or as long as a rate needs for
-    50 records beyond each quantile that has a threshold, at most 5 s; for a shape, its duration, at least 5 s."""
+    """Duration of each round's window. If neither `records` nor `duration` is given: 2 s, or as long as a rate needs
+    for 50 records beyond each quantile that has a threshold, at most 5 s; for a shape, its duration, at least 5 s."""
     record_size: RecordSize | None = None
     """Size of a value, or a distribution of sizes (share of the records by size); default 100 B, with samples None."""
     payload: Payload = "random"

@@ -12,11 +12,12 @@ import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_case
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
 from pytest_kafkaperf.runner.warmup import MOST_SLICES
 from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from tests.support.rounds import unbounded_budget
 
 DEADLINE_S = 20
@@ -142,6 +143,18 @@ def test_a_side_alone_is_warm_when_its_cost_stays_the_same_for_longer_than_a_ste
     assert warmed_up(log) == "a" * slices
     assert log[1 + slices :] == ["A"] * ROUNDS
     assert not side.cold
+
+
+def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
+    """A session that was shortened by choice is not one that ran out of time."""
+    passed = Judgement(verdict=Verdict.PASSED, checks=(), problems=())
+    policy = SessionPolicy(
+        judge=lambda _: passed, calibrate=None, confirm_gain=False, suffices=lambda rounds: len(rounds) >= 3
+    )
+    ran = run_case(runner_of(Scripted("A", [])), unbounded_budget(ROUNDS), policy, lambda: None)
+    assert [len(session.rounds) for session in ran.sessions] == [3]
+    assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
+    assert not ran.partial
 
 
 def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
