@@ -29,7 +29,7 @@ from pytest_kafkaperf.runner.result import Result, warnings_of
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.time_budget import CaseBudget
+from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -89,8 +89,8 @@ class Session:
         """
         self.clusters.refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
-        if case.reference is not None and case.plan is None and not actions:
-            case = case.in_short_rounds()
+        if not actions:
+            case = as_run(case)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
         judge = CaseJudge(case, self._baseline(case, key), self.settings)
@@ -132,7 +132,7 @@ class Session:
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
-        obstacle = CaseBudget(case, later, left_s=self._left_s()).obstacle
+        obstacle = CaseBudget(as_run(case), later, left_s=self._left_s()).obstacle
         if obstacle is None:
             return None
         sessions = (not_run(),)
