@@ -1,8 +1,11 @@
-"""Errors of a first session that ends after most of its rounds: `python benchmarks/verdict/curtail.py`.
+"""Errors of a first session that ends early, and of one that fails alone: `python benchmarks/verdict/curtail.py`.
 
 A session of five rounds ends after the third or fourth one if three of them alone are within the tolerance, and the
 rounds so far pass. The table compares that with five rounds each time: log-normal noise with the given standard
 deviations within and between sessions, as in `simulate.py`.
+
+*Clear* sessions fail without confirmation if the time budget is over: each round is worse than twice the tolerance and
+the noise.
 """
 
 from __future__ import annotations
@@ -25,23 +28,26 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=20_000)
     runs = options.parse_args().runs
-    print("| sessions | noise | slowdown | suspect by 5 rounds | suspect | missed (95 %) | mean rounds |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for sessions in (3, 5):
+    print("| sessions | noise | slowdown | suspect by 5 rounds | suspect | missed (95 %) | mean rounds | clear |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for sessions in (1, 3, 5):
         for within, between in _NOISES:
             for slowdown in _SLOWDOWNS:
-                full, curtailed, rounds = _simulated(runs, sessions, within, between, slowdown)
+                full, curtailed, rounds, clear = _simulated(runs, sessions, within, between, slowdown)
                 low, high = _wilson(int((full & ~curtailed).sum()), runs)
                 print(
                     f"| {sessions} | {within:.0%} / {between:.1%} | {slowdown:.0%} | {full.mean():.2%} | "
-                    f"{curtailed.mean():.2%} | {low:.2%} to {high:.2%} | {rounds.mean():.2f} |"
+                    f"{curtailed.mean():.2%} | {low:.2%} to {high:.2%} | {rounds.mean():.2f} | {clear.mean():.3%} |"
                 )
 
 
 def _simulated(
     runs: int, sessions: int, within: float, between: float, slowdown: float
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """Return, for each run: suspect by all rounds; suspect if the session may end early; its number of rounds."""
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return, for each run: suspect by all rounds; suspect if it may end early; its number of rounds; clear.
+
+    A baseline of one session ends no session early.
+    """
     source = np.random.default_rng(20_261_123)
     noise = source.normal(0, between, (runs, sessions, 1)) + source.normal(0, within, (runs, sessions, ROUNDS))
     baseline = noise.reshape(runs, -1)
@@ -50,12 +56,16 @@ def _simulated(
     inside = current - np.median(baseline, axis=1, keepdims=True) <= tolerance
     full, ended = _shift(current, baseline) > tolerance, np.zeros(runs, dtype=bool)
     rounds = np.full(runs, float(ROUNDS))
-    for number in range(MOST, ROUNDS):
+    for number in range(MOST, ROUNDS) if sessions > 1 else ():
         ends = inside[:, :number].sum(axis=1) >= MOST
         ends &= (_shift(current[:, :number], baseline) <= tolerance) & ~ended
         rounds[ends] = number
         ended |= ends
-    return full, full & ~ended, rounds
+    spread = np.maximum(
+        current.std(axis=1, ddof=1), np.median(noise, axis=2).std(axis=1, ddof=1) if sessions > 1 else 0
+    )
+    clear = current.min(axis=1) > np.median(baseline, axis=1) + 2 * tolerance + spread
+    return full, full & ~ended, rounds, clear
 
 
 def _shift(current: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -50,6 +50,8 @@ class SessionPolicy:
     """True to confirm an improvement with fresh sessions, before it becomes the baseline."""
     suffices: Callable[[Sequence[Round]], bool] = lambda _: False
     """Returns True if the first session can end after these rounds."""
+    judge_clear: Callable[[Sequence[MeasuredSession]], Judgement] | None = None
+    """Judges suspects for which the time budget has no further session; None: `judge` does that, too."""
 
     def labels(self, sessions: Sequence[MeasuredSession]) -> Iterator[str]:
         """Name the sessions that the test needs, one at a time; the caller adds each to `sessions` meanwhile."""
@@ -80,7 +82,7 @@ def run_case(
     no session can confirm it.
     """
     sessions: list[MeasuredSession] = []
-    refusal, began_s = None, time.monotonic()
+    refusal, out_of_time, began_s = None, False, time.monotonic()
     for label in policy.labels(sessions):
         if not sessions:
             sessions.append(runner.measure(budget, suffices=policy.suffices))
@@ -94,13 +96,15 @@ def run_case(
         declared = min(runner.rounds, len(sessions[0].rounds))
         refusal = budget.refuses_session(declared)
         if refusal is not None:
+            out_of_time = True
             break
         session = runner.measure_fresh(budget, f"{label} {len(sessions) + 1}")
         if len(session.rounds) < declared and not session.problems:
-            refusal = BROKEN_OFF_TEXT
+            refusal, out_of_time = BROKEN_OFF_TEXT, True
             break
         sessions.append(session)
-    judgement = policy.judge(sessions)
+    judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
+    judgement = judge(sessions)
     undecided = budget.undecided(sessions[0])
     if undecided is not None:
         judgement = _inconclusive(judgement, undecided)

@@ -16,6 +16,7 @@ from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
+from pytest_kafkaperf.verdict.clear import is_clear
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
@@ -25,6 +26,10 @@ from pytest_kafkaperf.verdict.verdict import judge
 _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
     "pass; accept the improvement with --kafka-update-baselines=improved"
+)
+_CLEAR = (
+    "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
+    "no other program used much of this machine"
 )
 _NOT_GATED = 0.1
 """The tolerance that calibration assumes for metrics without a threshold."""
@@ -89,6 +94,29 @@ class CaseJudge:
             sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
             for threshold, check in zip(case.thresholds, judgement.checks, strict=True)
         )
+
+    def judge_clear(self, sessions: Sequence[MeasuredSession]) -> Judgement:
+        """Judge suspects for whose confirmation there is no time: one that is clear fails (see `verdict.clear`).
+
+        Other programs on this machine are an explanation that only further sessions can exclude.
+        """
+        judgement, counted = self.judge(sessions), judged(sessions)
+        busy = any(one.busy_warning for session in sessions for one in session.all_rounds)
+        beside = any(session.reference is not None for session in sessions)
+        if not judgement.unsettled or busy or beside or self.baseline.imported or self.baseline.obstacle:
+            return judgement
+        thresholds, measured = self._case.thresholds, [session.measured for session in counted]
+        level = ALPHA / max(1, count_gated(thresholds))
+        checks = tuple(
+            dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}")
+            if check.outcome is Verdict.INCONCLUSIVE
+            and is_clear(threshold, measured, self.baseline.sessions, level=level)
+            else check
+            for threshold, check in zip(thresholds, judgement.checks, strict=True)
+        )
+        if checks == judgement.checks:
+            return judgement
+        return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
 
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold."""

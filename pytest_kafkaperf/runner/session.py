@@ -111,6 +111,7 @@ class Session:
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
                 suffices=judge.suffices,
+                judge_clear=judge.judge_clear,
             )
             ran = run_case(
                 runner,

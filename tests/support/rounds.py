@@ -79,11 +79,11 @@ def run_scenario(scenario: Scenario, cluster: Cluster, **given: Any) -> list[Rou
     return rounds
 
 
-def unbounded_budget(rounds: int) -> CaseBudget:
-    """Return a time budget without an end, for sessions of so many rounds."""
+def time_budget_of(rounds: int, *, left_s: float = math.inf) -> CaseBudget:
+    """Return the time budget of a test with so many rounds, without an end by default."""
     settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
     marks = [Mark(name="kafka_scenario", args=(), kwargs={"rounds": rounds})]
-    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=math.inf)
+    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=left_s)
 
 
 class Load(Protocol):

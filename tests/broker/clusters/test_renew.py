@@ -15,7 +15,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.case_run import SessionRunner
 from pytest_kafkaperf.runner.rounds import Side
 from tests.support.cluster_life import SHORT, renew
-from tests.support.rounds import run_scenario, unbounded_budget
+from tests.support.rounds import run_scenario, time_budget_of
 
 
 @pytest.mark.docker
@@ -53,7 +53,7 @@ def test_brokers_are_warmed_up_once_with_each_scenario_after_each_start(broker: 
         side = Side(scenario, cluster, on_progress=lambda _, __, progress: steps.append(progress.step))
         allocation = WorkerAllocation(producing=1, consuming=1)
         runner = SessionRunner([side], warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
-        session = runner.measure(unbounded_budget(rounds=1))
+        session = runner.measure(time_budget_of(rounds=1))
         assert (session.problems, len(session.rounds)) == ((), 1)
         return steps.count("broker warm-up")
 

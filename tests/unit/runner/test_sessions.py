@@ -18,7 +18,7 @@ from pytest_kafkaperf.runner.rounds import Side, Workers
 from pytest_kafkaperf.runner.warmup import MOST_SLICES
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
-from tests.support.rounds import unbounded_budget
+from tests.support.rounds import time_budget_of
 
 DEADLINE_S = 20
 ROUNDS = 4
@@ -85,7 +85,7 @@ def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_b
     ours, theirs = Scripted("A", log), Scripted("B", log)
     ours.meets = theirs.meets = threading.Barrier(2)  # which neither passes unless both restart at once
     runner = runner_of(ours, theirs)
-    budget = unbounded_budget(ROUNDS)
+    budget = time_budget_of(ROUNDS)
 
     found = [runner.measure(budget)] + [runner.measure_fresh(budget, f" {number}") for number in (2, 3)]
 
@@ -118,7 +118,7 @@ def test_a_warm_up_in_turns_ends_when_neither_side_gets_cheaper(
     """The compiler has done its work on both, and both have had the same load."""
     log: list[str] = []
     sides = Scripted("A", log, costs=ours), Scripted("B", log, costs=theirs)
-    runner_of(*sides).measure(unbounded_budget(ROUNDS))
+    runner_of(*sides).measure(time_budget_of(ROUNDS))
     assert warmed_up(log) == ("abba" * slices)[: 2 * slices]
     assert [side.cold for side in sides] == [False, False]
     assert sides[0].warmed_s == sides[1].warmed_s > 0
@@ -139,7 +139,7 @@ def test_a_side_alone_is_warm_when_its_cost_stays_the_same_for_longer_than_a_ste
     """Its figures are compared with those of other days, when the compiler may have been at another step."""
     log: list[str] = []
     side = Scripted("A", log, costs=costs)
-    runner_of(side).measure(unbounded_budget(ROUNDS))
+    runner_of(side).measure(time_budget_of(ROUNDS))
     assert warmed_up(log) == "a" * slices
     assert log[1 + slices :] == ["A"] * ROUNDS
     assert not side.cold
@@ -151,10 +151,20 @@ def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
     policy = SessionPolicy(
         judge=lambda _: passed, calibrate=None, confirm_gain=False, suffices=lambda rounds: len(rounds) >= 3
     )
-    ran = run_case(runner_of(Scripted("A", [])), unbounded_budget(ROUNDS), policy, lambda: None)
+    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda: None)
     assert [len(session.rounds) for session in ran.sessions] == [3]
     assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
     assert not ran.partial
+
+
+def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it() -> None:
+    """Ten seconds are enough for its rounds, and not for a restart and another warm-up."""
+    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+    failed = Judgement(verdict=Verdict.REGRESSED, checks=(), problems=())
+    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False, judge_clear=lambda _: failed)
+    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda: None)
+    assert (ran.judgement, len(ran.sessions)) == (failed, 1)
+    assert "raise --kafka-time-budget" in ran.notes[-1]
 
 
 def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
@@ -163,9 +173,9 @@ def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
     side = Scripted("A", log, costs=[5] * 5)
     side.meets = threading.Barrier(1)
     runner = runner_of(side)
-    runner.measure(unbounded_budget(ROUNDS))
+    runner.measure(time_budget_of(ROUNDS))
     side.cold = True
-    runner.measure_fresh(unbounded_budget(ROUNDS), " 2")
+    runner.measure_fresh(time_budget_of(ROUNDS), " 2")
     session = [*"aaaaa", *"A" * ROUNDS]
     assert log == ["start A", *session, "start A 2", *session]
 
@@ -176,7 +186,7 @@ def test_a_warm_up_that_never_gets_flat_ends_at_its_limit(warm_up_s: float) -> N
     log: list[str] = []
     falling = [0.5**number for number in range(100)]
     sides = Scripted("A", log, costs=falling), Scripted("B", log, costs=falling)
-    runner_of(*sides, warm_up_s=warm_up_s).measure(unbounded_budget(ROUNDS))
+    runner_of(*sides, warm_up_s=warm_up_s).measure(time_budget_of(ROUNDS))
     slices = len(warmed_up(log)) // 2
     slice_s = sides[0].warmed_s / slices
     assert slices == min(MOST_SLICES, math.ceil(warm_up_s / slice_s))
@@ -186,9 +196,9 @@ def test_a_warm_up_that_never_gets_flat_ends_at_its_limit(warm_up_s: float) -> N
 def test_warm_sides_get_no_further_warm_up() -> None:
     """Nor does anything if the user wants none."""
     log: list[str] = []
-    runner_of(Scripted("A", log), Scripted("B", log)).measure(unbounded_budget(ROUNDS))
+    runner_of(Scripted("A", log), Scripted("B", log)).measure(time_budget_of(ROUNDS))
     unwanted = runner_of(Scripted("A", log, costs=[9, 1]), Scripted("B", log, costs=[9, 1]), warm_up_s=0)
-    unwanted.measure(unbounded_budget(ROUNDS))
+    unwanted.measure(time_budget_of(ROUNDS))
     assert warmed_up(log) == ""
 
 
@@ -197,5 +207,5 @@ def test_a_load_that_breaks_a_side_ends_the_warm_up() -> None:
     log: list[str] = []
     ours, theirs = Scripted("A", log, costs=[9, 9]), Scripted("B", log, costs=[9, 9])
     theirs.breaks = True
-    runner_of(ours, theirs).measure(unbounded_budget(ROUNDS))
+    runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
     assert warmed_up(log) == "ab"
