@@ -82,10 +82,11 @@ def run_case(
     no session can confirm it.
     """
     sessions: list[MeasuredSession] = []
-    refusal, out_of_time, began_s = None, False, time.monotonic()
+    refusal, spoilt, out_of_time, began_s = None, None, False, time.monotonic()
     for label in policy.labels(sessions):
         if not sessions:
-            sessions.append(runner.measure(budget, suffices=policy.suffices))
+            first, spoilt = _measure_first(runner, budget, policy)
+            sessions.append(first)
             continue
         if label == _SUSPECT and len(sessions) == 1:
             found = confirming()
@@ -108,9 +109,10 @@ def run_case(
     undecided = budget.undecided(sessions[0])
     if undecided is not None:
         judgement = _inconclusive(judgement, undecided)
-    first, cut, beside, enough = sessions[0], budget.cut(sessions[0]), None, None
-    if len(first.rounds) < runner.rounds and policy.suffices(first.rounds):
-        enough = f"{len(first.rounds)} of {runner.rounds} rounds were enough: most rounds meet every threshold already"
+    cut, beside, enough = budget.cut(sessions[0]), None, None
+    if len(sessions[0].rounds) < runner.rounds and policy.suffices(sessions[0].rounds):
+        ran = f"{len(sessions[0].rounds)} of {runner.rounds}"
+        enough = f"{ran} rounds were enough: most rounds meet every threshold already"
         cut = None
     if sessions[0].reference is not None:
         took = format_quantity(time.monotonic() - began_s, Unit.SECONDS)
@@ -118,9 +120,20 @@ def run_case(
     return CaseRun(
         sessions=tuple(sessions),
         judgement=judgement,
-        notes=tuple(note for note in (cut, enough, beside, refusal) if note),
+        notes=tuple(note for note in (spoilt, cut, enough, beside, refusal) if note),
         partial=cut is not None or judgement.unsettled,
     )
+
+
+def _measure_first(
+    runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy
+) -> tuple[MeasuredSession, str | None]:
+    """Return the first session, and a note if it was measured again because the machine had spoilt it."""
+    session = runner.measure(budget, suffices=policy.suffices)
+    if not session.is_spoilt or budget.refuses_session(runner.rounds) is not None:
+        return session, None
+    note = f"the first session was measured again: {'; '.join(map(str, session.problems))}"
+    return runner.measure_fresh(budget, "again"), note
 
 
 def not_run(error: str | None = None) -> MeasuredSession:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_case
 from pytest_kafkaperf.runner.round import Round
@@ -22,6 +23,7 @@ from tests.support.rounds import time_budget_of
 
 DEADLINE_S = 20
 ROUNDS = 4
+PASSED = Judgement(verdict=Verdict.PASSED, checks=(), problems=())
 
 
 class Scripted(Side):
@@ -33,6 +35,8 @@ class Scripted(Side):
         super().__init__(Scenario.of({"rounds": ROUNDS}), cluster)
         self.name, self.costs, self.cold, self.breaks = name, costs, bool(costs), False
         self.warmed_s = 0.0
+        self.problems: list[Problem] = []
+        """Problems of the first round of each session, the last one first."""
         self.meets: threading.Barrier | None = None
         self._log = log
 
@@ -61,7 +65,8 @@ class Scripted(Side):
     def measure(self, workers: Workers) -> Round:
         assert workers.shares
         self._log.append(self.name)
-        self.rounds.append(Round(metrics={"number": float(len(self.rounds))}))
+        problems = (self.problems.pop(),) if self.problems and not self.rounds else ()
+        self.rounds.append(Round(metrics={"number": float(len(self.rounds))}, problems=problems))
         return self.rounds[-1]
 
     def restart(self) -> None:
@@ -147,9 +152,8 @@ def test_a_side_alone_is_warm_when_its_cost_stays_the_same_for_longer_than_a_ste
 
 def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
     """A session that was shortened by choice is not one that ran out of time."""
-    passed = Judgement(verdict=Verdict.PASSED, checks=(), problems=())
     policy = SessionPolicy(
-        judge=lambda _: passed, calibrate=None, confirm_gain=False, suffices=lambda rounds: len(rounds) >= 3
+        judge=lambda _: PASSED, calibrate=None, confirm_gain=False, suffices=lambda rounds: len(rounds) >= 3
     )
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda: None)
     assert [len(session.rounds) for session in ran.sessions] == [3]
@@ -165,6 +169,22 @@ def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda: None)
     assert (ran.judgement, len(ran.sessions)) == (failed, 1)
     assert "raise --kafka-time-budget" in ran.notes[-1]
+
+
+@pytest.mark.parametrize("kind", list(ProblemKind))
+@pytest.mark.parametrize("heals", [True, False])
+def test_a_first_session_that_the_machine_has_spoilt_is_measured_again_once(kind: ProblemKind, *, heals: bool) -> None:
+    """It says nothing of Kafka; whatever Kafka has done counts at once."""
+    log: list[str] = []
+    side = Scripted("A", log)
+    side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
+    policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None, confirm_gain=False)
+    ran = run_case(runner_of(side), time_budget_of(1), policy, lambda: None)
+    again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
+    assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
+    assert ran.notes == (("the first session was measured again: round 1: oops",) if again else ())
+    assert len(ran.sessions) == 1
+    assert bool(ran.sessions[0].problems) == (not heals or not again)
 
 
 def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
