@@ -17,7 +17,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.scenario.threshold import parse_declared
 
 UPDATE_MODES = ("all", "new", "improved", "append")
 """Valid values of `--kafka-update-baselines`."""
@@ -98,7 +98,7 @@ def read_settings(
         reports={name: file for name in REPORTS if (file := path(name)) is not None},
         compat="compat" in values,
         history=path("history"),
-        thresholds=tuple(parse_threshold(text) for text in thresholds),
+        thresholds=tuple(parse_declared(text) for text in thresholds),
     )
 
 

@@ -18,7 +18,7 @@ from pytest_kafkaperf.scenario.fields import OWN_NAMES
 from pytest_kafkaperf.scenario.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenario.records import Samples
 from pytest_kafkaperf.scenario.scenario import Scenario, merge
-from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, parse_threshold
+from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, parse_declared, parse_threshold
 
 _PAIRS = 4
 """Rounds of each side in a session beside the reference."""
@@ -187,7 +187,7 @@ def read_case(
     )
     expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
     declared = attempt(_scenario, levels, folder)
-    thresholds = [attempt(parse_threshold, text) for text in expressions]
+    thresholds = [attempt(parse_declared, text) for text in expressions]
     cluster_fields = [mark.kwargs for mark in marks if mark.name == "kafka_cluster"]
     cluster_fields.append({name: value for name, value in parameters.items() if name in ClusterSpec.model_fields})
     spec = attempt(read_spec, cluster_fields, settings)
