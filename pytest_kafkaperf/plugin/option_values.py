@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,9 @@ DEFAULT_BASELINES = "kafka-baselines"
 
 _PREHEAT = "5 s"
 """Default maximum of the broker warm-up, which ends earlier when brokers get no faster."""
+
+_MOST_GAP_S = 3600
+"""Longest pause before a fresh session."""
 
 _CONNECT_TIMEOUT = f"{CONNECT_TIMEOUT_S} s"
 
@@ -88,6 +92,7 @@ def read_settings(
         environment=environment_key(values["environment"]) if "environment" in values else None,
         strict="strict" in values,
         preheat_s=_seconds("preheat", values.get("preheat", _PREHEAT), minimum=0),
+        session_gap_s=_seconds("session-gap", values.get("session-gap", "0 s"), minimum=0, maximum=_MOST_GAP_S),
         confirm="no-confirm" not in values,
         reference=reference,
         reference_config=_properties(values.get("reference-config")),
@@ -194,13 +199,15 @@ def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int 
     return int(text)
 
 
-def _seconds(name: str, text: str, *, minimum: int) -> float:
+def _seconds(name: str, text: str, *, minimum: int, maximum: float = math.inf) -> float:
     try:
         seconds = parse(re.sub(r"m\s*\Z", "min", text), Unit.SECONDS)  # CI systems write minutes as `m`
     except UnitError as error:
         raise UsageError(f"--kafka-{name}={text}: {error}; for example 10m or 5s") from None
     if seconds < minimum:
         raise UsageError(f"--kafka-{name}={text}: a time of at least {minimum} s is needed, for example 10m")
+    if seconds > maximum:
+        raise UsageError(f"--kafka-{name}={text}: a time of at most {maximum} s is possible, for example 10m")
     return seconds
 
 

@@ -38,6 +38,10 @@ OPTIONS: dict[str, tuple[str, str]] = {
         "TIME",
         "broker warm-up: maximum load on new brokers before the first round of a scenario (default: 5 s)",
     ),
+    "session-gap": (
+        "TIME",
+        "pause before each fresh session, at most 1 h, for clusters that do not restart (default: 0 s)",
+    ),
     "baselines": ("DIR", "folder of the baseline files (default: kafka-baselines)"),
     "environment": ("NAME", "environment whose baselines are used (default: derived from machine and cluster)"),
     "reference": (

@@ -155,14 +155,16 @@ class SessionRunner:
         sides: Sequence[Side],
         *,
         warm_up_s: float,
+        gap_s: float = 0.0,
         allocation: WorkerAllocation,
         on_progress: OnProgress,
     ) -> None:
-        """`sides` are the test's cluster and, if there is one, the reference."""
+        """`sides` are the test's cluster and, if there is one, the reference; `gap_s` is the pause between sessions."""
         self.allocation = allocation
         """As given in the options; from the first session on, with as many workers as the scenario needs."""
         self._sides = sides
         self._warm_up_s = warm_up_s
+        self._gap_s = gap_s
         self._on_progress = on_progress
         self._sessions = 0
 
@@ -207,7 +209,13 @@ class SessionRunner:
         )
 
     def measure_fresh(self, budget: CaseBudget, label: str) -> MeasuredSession:
-        """Run a session on brokers that were restarted; all of them restart at the same time."""
+        """Run a session on brokers that were restarted; all of them restart at the same time.
+
+        A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
+        sessions.
+        """
+        if self._gap_s:
+            time.sleep(self._gap_s)
         try:
             with ThreadPoolExecutor(len(self._sides)) as threads:
                 list(threads.map(Side.restart, self._in_order()))

@@ -100,6 +100,7 @@ class Session:
         runner = SessionRunner(
             self._sides(case, cluster, reference, actions, on_progress),
             warm_up_s=self.settings.preheat_s,
+            gap_s=self.settings.session_gap_s,
             allocation=self.settings.workers,
             on_progress=on_progress,
         )
@@ -210,6 +211,7 @@ class Session:
         return SessionRunner(
             self._sides(case.in_short_rounds(), cluster, reference, (), on_progress),
             warm_up_s=self.settings.preheat_s,
+            gap_s=self.settings.session_gap_s,
             allocation=runner.allocation,
             on_progress=on_progress,
         )

@@ -54,6 +54,8 @@ class Settings:
     strict: bool
     preheat_s: float
     """Maximum load of the broker warm-up, in seconds."""
+    session_gap_s: float
+    """Pause before each fresh session, in seconds."""
     confirm: bool
     """True if suspects run again in fresh sessions."""
     reference: Reference | None

@@ -52,7 +52,7 @@ class CaseBudget:
         self._rounds = case.scenario.rounds
         self._fewest = min(_FEWEST_ROUNDS, self._rounds)
         self._round_s = _declared_round_s(case)
-        self._setup_s, self._least_s = _setup_s(case), _least_s(case)
+        self._restart_s, self._setup_s, self._least_s = _restart_s(case), _setup_s(case), _least_s(case)
         own_s, later_s = estimated_s(case), math.fsum(map(estimated_s, later))
         self._deadline_s = max(left_s * own_s / (own_s + later_s), left_s - later_s)
         self._latest_s = max(self._deadline_s, left_s - math.fsum(_least_s(as_run(each)) for each in later))
@@ -89,7 +89,7 @@ class CaseBudget:
         """Return the reason if there is no time for a fresh session of so many rounds."""
         now_s, before_s = self._clock(), self._asked_s
         took_s = 0.0 if before_s is None else now_s - before_s
-        needed_s = max(_RESTART_S + self._setup_s + rounds * self._longest_s, took_s)
+        needed_s = max(self._restart_s + self._setup_s + rounds * self._longest_s, took_s)
         left_s = self._latest_s - self._spent_s
         if needed_s <= left_s:
             self._asked_s = now_s
@@ -128,7 +128,7 @@ def estimated_s(case: Case) -> float:
     is_compared = case.reference is not None and case.plan is None
     sessions = _LIKELY_SESSIONS if is_compared else case.settings.calibrate or 1
     session_s = _setup_s(case) + case.scenario.rounds * _declared_round_s(case)
-    return sessions * session_s + (sessions - 1) * _RESTART_S
+    return sessions * session_s + (sessions - 1) * _restart_s(case)
 
 
 def estimate(cases: Sequence[Case]) -> str:
@@ -148,6 +148,11 @@ def _least_s(case: Case) -> float:
 def _setup_s(case: Case) -> float:
     """Return the time before the first round of a session, with the longest warm-up of brokers that are cold."""
     return _SETUP_S + (0.0 if _is_external(case) else _WARM_UP_RATIO * case.settings.preheat_s)
+
+
+def _restart_s(case: Case) -> float:
+    """Return the time between two sessions."""
+    return case.settings.session_gap_s + (0.0 if _is_external(case) else _RESTART_S)
 
 
 def _is_external(case: Case) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -74,9 +75,9 @@ class Scripted(Side):
         self.meets.wait(DEADLINE_S)
 
 
-def runner_of(*sides: Scripted, warm_up_s: float = 60.0) -> SessionRunner:
+def runner_of(*sides: Scripted, warm_up_s: float = 60.0, gap_s: float = 0.0) -> SessionRunner:
     allocation = WorkerAllocation(producing=1, consuming=1)
-    return SessionRunner(sides, warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
+    return SessionRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=lambda *_: None)
 
 
 def warmed_up(log: list[str]) -> str:
@@ -169,6 +170,22 @@ def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it
     ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda: None)
     assert (ran.judgement, len(ran.sessions)) == (failed, 1)
     assert "raise --kafka-time-budget" in ran.notes[-1]
+
+
+@pytest.mark.parametrize(("gap_s", "pauses"), [(0.0, []), (90.0, [90.0, 90.0])])
+def test_fresh_sessions_are_spaced_out_and_the_first_one_is_not(
+    monkeypatch: pytest.MonkeyPatch, gap_s: float, pauses: list[float]
+) -> None:
+    """Sessions on a cluster that does not restart share its state if they follow each other at once."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    side = Scripted("A", [])
+    side.meets = threading.Barrier(1)
+    runner = runner_of(side, gap_s=gap_s)
+    runner.measure(time_budget_of(ROUNDS))
+    for label in (" 2", " 3"):
+        runner.measure_fresh(time_budget_of(ROUNDS), label)
+    assert slept == pauses
 
 
 @pytest.mark.parametrize("kind", list(ProblemKind))

@@ -217,6 +217,10 @@ def test_rounds_beside_a_reference_are_those_that_run() -> None:
         ([case_of()] * 5, "5 perf tests, about 4 min"),
         ([case_of(options={"cluster": "10.0.0.1:9092"})], "1 perf test, about 40 s"),
         ([case_of(options={"calibrate": "5"})], f"1 perf test, about {math.ceil((5 * 44.5 + 4 * 3 + 5) / 60)} min"),
+        (
+            [case_of(options={"calibrate": "5", "session-gap": "2m"})],
+            f"1 perf test, about {math.ceil((5 * 44.5 + 4 * (3 + 120) + 5) / 60)} min",
+        ),
         ([case_of(reference="local:4.0.0")], f"1 perf test, about {math.ceil((REFERENCE_S + 5) / 60)} min"),
     ],
 )
