@@ -261,7 +261,7 @@ def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
         return
     steady = _STEADY_SLICES if len(sides) > 1 else _STEADY_SLICES_ALONE
     costs: list[list[float]] = [[] for _ in sides]
-    most = min(MOST_SLICES, math.ceil(most_s / _SLICE_S))
+    most = min(MOST_SLICES, max(int(most_s / _SLICE_S), int(most_s > 0)))
     for number in range(most):
         for place in range(len(sides)) if number % 2 == 0 else reversed(range(len(sides))):
             one = sides[place].warm_up_slice(workers, duration_s=_SLICE_S)
