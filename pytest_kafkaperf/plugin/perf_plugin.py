@@ -25,6 +25,7 @@ from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.time_budget import estimate
 
 _MAX_REASON = 2000
 """Maximum length, in characters, of the reason of a failure in reports."""
@@ -126,7 +127,7 @@ class PerfPlugin:
             return []
         settings, verbosity = self._settings, self._config.get_verbosity()
         reference = settings.reference
-        lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
+        lines = [*settings.describe(verbose=verbosity > 0), estimate(cases)] if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:
             wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
