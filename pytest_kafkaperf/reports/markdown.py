@@ -16,7 +16,8 @@ from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.table import Row, failure_beside, names_of, remark_of, rows_of, short
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of, summary
 from pytest_kafkaperf.scenario.fields import format_field
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.outcome import UNGATED, Verdict
 
 LIMIT_BYTES = 1024 * 1024
 """Maximum size of the summary of one step; GitHub does not show a larger one.
@@ -158,6 +159,7 @@ def _cells(row: Row) -> list[str]:
     broken = row.outcome is not None and row.outcome.fails
     limit = f"{code(row.limit)}{f' ({text(row.bound)})' if row.bound else ''}" if row.limit else ""
     return [
+    limit += f" {row.outcome}" if row.outcome in UNGATED else ""
         code(row.metric),
         text(f"{row.median} {row.spread}"),
         text(row.baseline),

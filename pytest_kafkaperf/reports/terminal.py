@@ -33,6 +33,8 @@ _STYLES = {
     "PASSED": "green",
     "IMPROVED": "bold green",
     "REGRESSED": "bold red",
+    "MEASURED": "cyan",
+    "MEASURED": "green",
     "VIOLATED": "bold red",
     "INVALID": "bold magenta",
     "INCONCLUSIVE": "yellow",
@@ -144,11 +146,12 @@ def _line(cells: Sequence[tuple[_Column, str, str]]) -> Text:
 
 
 def _failed_threshold(row: Row, plain: Callable[[str], str]) -> list[Text]:
-    """Return a line with the threshold of a row, if it failed or could not be decided."""
-    if row.outcome is None or not (row.outcome.fails or row.outcome is Verdict.INCONCLUSIVE):
+    """Return a line with the threshold of a row, unless it holds."""
+    if row.outcome in (None, Verdict.PASSED, Verdict.IMPROVED):
         return []
-    kind = "broken" if row.outcome.fails else "undecided"
-    return [Text(plain(f"{2 * _INDENT}{kind}: {_limit(row)}"), style=_STYLES[str(row.outcome)])]
+    fails, undecided = row.outcome.fails, row.outcome is Verdict.INCONCLUSIVE
+    kind = "broken" if fails else "undecided" if undecided else row.outcome
+    return [Text(plain(f"{2 * _INDENT}{kind}: {_limit(row)}"), style=_STYLES.get(row.outcome, ""))]
 
 
 def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:

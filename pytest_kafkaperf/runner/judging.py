@@ -91,16 +91,16 @@ class CaseJudge:
 
     def _judge_thresholds(self, sessions: Sequence[MeasuredSession]) -> Judgement:
         if self._settings.calibrate is not None:
-            return self._judged(sessions, "not judged: sessions are compared with each other", confirm=False)
+            return self._judged(sessions, Verdict.NOT_JUDGED, confirm=False)
         confirm = self._settings.confirm
         if self._settings.update == "all":
-            judgement = self._judged(sessions, "accepted as the new baseline", confirm=confirm)
+            judgement = self._judged(sessions, Verdict.ACCEPTED, confirm=confirm)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
         return self._judged(sessions, None, confirm=confirm)
 
-    def _judged(self, sessions: Sequence[MeasuredSession], ungated: str | None, *, confirm: bool) -> Judgement:
+    def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, confirm: bool) -> Judgement:
         return judge(
             thresholds=self._case.thresholds,
             sessions=[session.measured for session in judged(sessions)],
