@@ -12,6 +12,7 @@ from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remark
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.table import Row, failure_beside, names_of, remark_of, rows_of, short
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of, summary
@@ -30,9 +31,9 @@ _SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9
 """Characters with a meaning in Markdown, HTML or tables, and beginnings of addresses that would become links."""
 _ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
 """Characters that start a nested list or a horizontal rule at the beginning of an item."""
-_HEAD = ("", "test", "metric", "median", "baseline", "change", "finds", "limit")
+_HEAD = ("", "test", "metric", "median", "baseline", "change", "detects", "limit")
 _NO_CELLS = [""] * (len(_HEAD) - 2)
-_RIGHT = ("median", "baseline", "change", "finds")
+_RIGHT = ("median", "baseline", "change", "detects")
 
 
 def write_markdown(path: Path, results: Sequence[Result], endings: Mapping[str, Ending]) -> None:
@@ -158,8 +159,8 @@ def _unmeasured_row(ending: Ending) -> str:
 def _cells(row: Row) -> list[str]:
     broken = row.outcome is not None and row.outcome.fails
     limit = f"{code(row.limit)}{f' ({text(row.bound)})' if row.bound else ''}" if row.limit else ""
-    return [
     limit += f" {row.outcome}" if row.outcome in UNGATED else ""
+    return [
         code(row.metric),
         text(f"{row.median} {row.spread}"),
         text(row.baseline),
@@ -211,6 +212,7 @@ def _figures(result: Result) -> str:
     lines = [
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(len(result.sessions), 'session')}",
         f"scenario: {scenario or 'defaults'}",
+        *(_noise(name, found, result) for name, found in result.calibration.items()),
         *(f"warning: {each}" for each in result.warnings),
     ]
     figures = "".join(
@@ -219,6 +221,12 @@ def _figures(result: Result) -> str:
     table = f"\n| metric | median | rounds |\n| --- | --: | --- |\n{figures}" if figures else ""
     items = "".join(f"- {text(line)}\n" for line in lines)
     return f"\n##### {code(result.nodeid)}\n\n{items}{table}"
+
+
+def _noise(name: str, found: Calibrated, result: Result) -> str:
+    cells = ", ".join(f"{title} {cell}" for title, cell in calibration_cells(name, found).items() if cell)
+    remark = calibration_remark(name, found, result)
+    return f"noise of {name}: {cells}{f'; {remark}' if remark else ''}"
 
 
 def _figures_line(name: str, values: list[float]) -> str:

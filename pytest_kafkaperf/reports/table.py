@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
-from pytest_kafkaperf.core.units import Unit, format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.core.units import Unit, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
 from pytest_kafkaperf.reports.failure import describe_advice, digits_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
-from pytest_kafkaperf.verdict.calibration import Calibrated
-from pytest_kafkaperf.verdict.comparison import change_of
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.power import FEWEST_SESSIONS
 
@@ -91,22 +88,6 @@ def row_of(check: Check) -> Row:
         bound=short(check.limit_value, unit, digits) if indirect and check.limit_value is not None else "",
         outcome=check.outcome,
     )
-
-
-def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
-    """Return the noise of a metric, its false alarms and its minimum detectable change, by column title.
-
-    A text is empty if the value is unknown.
-    """
-    subject = metric(name)
-    return {
-        "within": format_percent(found.noise.within),
-        "between": format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
-        "limit": format_ratio(change_of(subject, found.tolerance)),
-        "suspect": f"{found.suspects} of {found.sessions}",
-        "false alarms": f"{found.alarms} of {found.splits}" if found.splits else "",
-        "finds": format_ratio(change_of(subject, found.detectable)) if math.isfinite(found.detectable) else "",
-    }
 
 
 def _detectable(check: Check, unit: Unit) -> str:

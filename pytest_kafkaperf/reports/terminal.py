@@ -17,10 +17,11 @@ from rich.text import Text
 
 from pytest_kafkaperf.core.text import ascii_of, printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remark
 from pytest_kafkaperf.reports.failure import wrap_text
 from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
-from pytest_kafkaperf.reports.table import Row, calibration_cells, names_of, remark_of, render_notes, rows_of
+from pytest_kafkaperf.reports.table import Row, names_of, remark_of, render_notes, rows_of
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
 _STYLES = {
     "PASSED": "green",
     "IMPROVED": "bold green",
-    "REGRESSED": "bold red",
     "MEASURED": "cyan",
-    "MEASURED": "green",
+    "REGRESSED": "bold red",
     "VIOLATED": "bold red",
     "INVALID": "bold magenta",
     "INCONCLUSIVE": "yellow",
@@ -109,12 +109,12 @@ _COLUMNS = (
     _Column(title="baseline", text=lambda row: row.baseline),
     _Column(title="change", text=lambda row: row.change, style=_broken),
     _Column(title="interval", text=lambda row: row.interval, left=True, gap=1),
-    _Column(title="finds", text=lambda row: row.detectable),
+    _Column(title="detects", text=lambda row: row.detectable),
     _Column(title="limit", text=_limit, style=_broken, left=True),
     _Column(title="verdict", text=_outcome, style=lambda row: _STYLES.get(_outcome(row), ""), left=True),
 )
 
-_DROPPED_WHEN_NARROW = (("limit", "verdict"), ("finds",), ("interval",), ("spread",), ("baseline",))
+_DROPPED_WHEN_NARROW = (("limit", "verdict"), ("detects",), ("interval",), ("spread",), ("baseline",))
 """Titles of the columns that a narrow terminal lacks, in the order in which they are left out.
 
 Thresholds go first, because a failed one is shown below its row.
@@ -161,13 +161,17 @@ def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
 
 
 def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: bool) -> str:
-    """Render one row for each calibrated metric; the result must have at least one."""
+    """Render one row for each calibrated metric, then the remarks; the result must have at least one."""
     rows = {name: calibration_cells(name, found) for name, found in result.calibration.items()}
     table = new_table("metric", right=list(next(iter(rows.values()))))
     table.columns[0].min_width = 12
     for name, cells in rows.items():
         table.add_row(name, *(cell or "-" for cell in cells.values()))
-    return render(table, width=width, colour=colour, ascii_only=ascii_only)
+    remarks = ((name, calibration_remark(name, found, result)) for name, found in result.calibration.items())
+    texts = [
+        Text(line, style="yellow") for name, text in remarks if text for line in wrap_text(f"{name} {text}", width)
+    ]
+    return render(Group(table, *texts), width=width, colour=colour, ascii_only=ascii_only)
 
 
 def render_latency_curve(curve: LatencyCurve, *, width: int, colour: bool, ascii_only: bool) -> str:

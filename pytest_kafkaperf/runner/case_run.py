@@ -23,6 +23,9 @@ from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
 from pytest_kafkaperf.verdict.confirmation import SESSIONS
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 
+OnSession = Callable[[Sequence[MeasuredSession]], None]
+"""Takes all sessions of a test so far, after each of them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRun:
@@ -45,6 +48,8 @@ class SessionPolicy:
     """Number of sessions to calibrate with; None judges the test."""
     confirm_gain: bool
     """True to confirm an improvement with fresh sessions, before it becomes the baseline."""
+    on_session: OnSession = lambda _: None
+    """Called after each session."""
 
     def labels(self, sessions: Sequence[MeasuredSession]) -> Iterator[str]:
         """Name the sessions that the test needs, one at a time; the caller adds each to `sessions` meanwhile."""
@@ -70,6 +75,7 @@ def run_case(runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy) -
     for label in policy.labels(sessions):
         if not sessions:
             sessions.append(runner.measure(budget))
+            policy.on_session(sessions)
             continue
         declared = len(sessions[0].rounds)
         refusal = budget.refuses_session(declared)
@@ -80,6 +86,7 @@ def run_case(runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy) -
             refusal = BROKEN_OFF_TEXT
             break
         sessions.append(session)
+        policy.on_session(sessions)
     judgement = policy.judge(sessions)
     undecided = budget.undecided(sessions[0])
     if undecided is not None:

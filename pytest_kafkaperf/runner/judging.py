@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.settings import Settings
@@ -24,8 +23,6 @@ _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
     "pass; accept the improvement with --kafka-update-baselines=improved"
 )
-_NOT_GATED = 0.1
-"""The tolerance that calibration assumes for metrics without a threshold."""
 
 
 class CaseJudge:
@@ -61,10 +58,7 @@ class CaseJudge:
         return advice([one.measured for one in judged(sessions)], self.baseline.sessions, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
-        """Return the noise between sessions by metric, and the reasons why it is unknown for some metrics.
-
-        The metrics are those with a threshold relative to the baseline, or else the headline metrics.
-        """
+        """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
         case = self._case
         if self._settings.calibrate is None or case.is_smoke_test or problems_of(sessions):
             return {}, []
@@ -76,7 +70,7 @@ class CaseJudge:
         measured = [session.measured.rounds for session in judged(sessions)]
         found: dict[str, Calibrated] = {}
         notes = []
-        for name, tolerance in (tolerances or dict.fromkeys(HEADLINES, math.log1p(_NOT_GATED))).items():
+        for name, tolerance in tolerances.items():
             flaw = no_ratio(CATALOGUE[name], measured)
             one = None
             if flaw is None:
@@ -85,7 +79,7 @@ class CaseJudge:
                 flaw = f"{name} has one round per session, so its noise is unknown"
             if one is not None:
                 found[name] = one
-            elif tolerances:
+            else:
                 notes.append(f"not calibrated: {flaw}")
         return found, notes
 

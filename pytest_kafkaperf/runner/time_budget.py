@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.settings import Settings
 
 _T = TypeVar("_T")
 
@@ -25,6 +27,8 @@ _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round that is declared by its number of records."""
 _LIKELY_SESSIONS, _SESSION_S = 8, 15.0
 """Usual number and length of the sessions beside a reference."""
+_RESTART_S = 3.0
+"""Usual time of a restart of brokers."""
 BROKEN_OFF_TEXT = "the time budget ended during a fresh session, which does not count; raise --kafka-time-budget"
 """Note of a test whose last fresh session the time budget broke off."""
 
@@ -110,6 +114,12 @@ class CaseBudget:
     @property
     def _spent_s(self) -> float:
         return self._clock() - self._began_s
+
+
+def fresh_session_s(case: Case, settings: Settings) -> float:
+    """Return the expected time of one session on fresh brokers, without a reference."""
+    renewal_s = 0.0 if isinstance(settings.cluster, External) else _RESTART_S + settings.preheat_s
+    return renewal_s + _declared_s(case)
 
 
 def _declared_s(case: Case) -> float:

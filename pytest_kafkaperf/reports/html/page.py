@@ -20,6 +20,7 @@ import plotly.offline
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import discreet, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remark
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, standard
@@ -29,7 +30,7 @@ from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
-from pytest_kafkaperf.reports.table import calibration_cells, names_of, row_of, short
+from pytest_kafkaperf.reports.table import names_of, row_of, short
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -164,7 +165,7 @@ def _test(result: Result, run: RunFacts) -> dict[str, Any]:
         "direction": direction,
         "checks": [_check(check) for check in result.checks],
         "why": list(_why(result)),
-        "calibration": [_calibrated(name, found) for name, found in result.calibration.items()],
+        "calibration": [_calibrated(name, found, result) for name, found in result.calibration.items()],
         "charts": charts,
         "broker_charts": brokers,
         "json": [chart.figure for chart in (*charts, *brokers)],
@@ -218,9 +219,9 @@ def _check(check: Check) -> dict[str, Any]:
     }
 
 
-def _calibrated(name: str, found: Calibrated) -> tuple[str, list[tuple[str, str]]]:
-    titles = {"finds": "detects", "limit": "tolerance"}
-    return name, [(titles.get(title, title), cell or _DASH) for title, cell in calibration_cells(name, found).items()]
+def _calibrated(name: str, found: Calibrated, result: Result) -> tuple[str, list[tuple[str, str]], str]:
+    cells = [(title, cell or _DASH) for title, cell in calibration_cells(name, found).items()]
+    return name, cells, calibration_remark(name, found, result) or ""
 
 
 def _why(result: Result) -> Iterator[tuple[str, str]]:

@@ -73,10 +73,10 @@ def test_a_calibration_is_told_instead_of_limits(tmp_path: Path) -> None:
     assert cells[:6] == [
         ("within", "3.2 %"),
         ("between", "4.1 %"),
-        ("tolerance", "+10.0 %"),
+        ("tolerance", "+10 %"),
         ("suspect", "1 of 5"),
         ("false alarms", "0 of 20"),
-        ("detects", "+16.2 %"),
+        ("detects", "+16 %"),
     ]
 
 

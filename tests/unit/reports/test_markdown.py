@@ -17,7 +17,7 @@ RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
 EXPECTED = """\
 ### ❌ Kafka performance: 1 REGRESSED, 1 PASSED
 
-|  | test | metric | median | baseline | change | finds | limit |
+|  | test | metric | median | baseline | change | detects | limit |
 | --- | --- | --- | --: | --: | --: | --: | --- |
 | ❌ REGRESSED | <code>test_slow&#91;1 KiB-acks=all&#93;</code> | <code>produce.latency.p99</code> | 18.1 ms ±2 % | 12.1 ms | +50.0 % &#91;+46, +55&#93; | +26.7 % | ❌ <code>&#60;= baseline + 20%</code> (14.5 ms) |
 |  |  | <code>e2e.latency.p99</code> | 18.9 ms ±2 % | 17.2 ms | +10.0 % &#91;+6.8, +13&#93; | +26.7 % | <code>&#60;= max(baseline + 20%, 5 ms)</code> (20.6 ms) |

@@ -13,7 +13,7 @@ from pytest_kafkaperf.reports.terminal import render_table, wrapped
 from tests.support.results import ending, endings, result, rounds, session
 
 EXPECTED_80 = """\
-  metric                median spread  baseline   change interval        finds
+  metric                median spread  baseline   change interval      detects
 PASSED        test_ingest
   produce.latency.p99  12.1 ms   ±2 %   12.1 ms    0.0 % [-2.9, +3.0]  +26.7 %
   produce.throughput   52.3k/s   ±2 %   52.3k/s    0.0 % [-2.9, +3.0]  -14.8 %
@@ -47,7 +47,7 @@ PASSED        test_bare
   e2e.latency.p99      17.2 ms   ±2 %"""
 
 EXPECTED_140 = """\
-  metric                median spread  baseline   change interval        finds  limit                                   verdict
+  metric                median spread  baseline   change interval      detects  limit                                   verdict
 PASSED        test_ingest
   produce.latency.p99  12.1 ms   ±2 %   12.1 ms    0.0 % [-2.9, +3.0]  +26.7 %  <= baseline + 20% (14.5 ms)             PASSED
   produce.throughput   52.3k/s   ±2 %   52.3k/s    0.0 % [-2.9, +3.0]  -14.8 %  >= baseline - 10% (47.1k/s)             PASSED
@@ -96,8 +96,8 @@ def test_at_140_columns_each_limit_and_its_verdict_stand_in_the_row() -> None:
 @pytest.mark.parametrize(
     ("width", "head"),
     [
-        (140, "metric median spread baseline change interval finds limit verdict"),
-        (80, "metric median spread baseline change interval finds"),
+        (140, "metric median spread baseline change interval detects limit verdict"),
+        (80, "metric median spread baseline change interval detects"),
         (72, "metric median spread baseline change interval"),
         (60, "metric median spread baseline change"),
         (50, "metric median baseline change"),
