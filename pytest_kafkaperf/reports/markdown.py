@@ -162,7 +162,7 @@ def _cells(row: Row) -> list[str]:
     limit += f" {row.outcome}" if row.outcome in UNGATED else ""
     return [
         code(row.metric),
-        text(f"{row.median} {row.spread}"),
+        text(row.observed),
         text(row.baseline),
         text(f"{row.change} {row.interval}"),
         text(row.detectable),

@@ -106,10 +106,10 @@ _COLUMNS = (
     _Column(title="metric", text=lambda row: row.metric, left=True, gap=len(_INDENT)),
     _Column(title="median", text=lambda row: row.median, style=_broken),
     _Column(title="spread", text=lambda row: row.spread, gap=1),
-    _Column(title="baseline", text=lambda row: row.baseline),
+    _Column(title="baseline", text=lambda row: row.baseline, gap=1),
     _Column(title="change", text=lambda row: row.change, style=_broken),
     _Column(title="interval", text=lambda row: row.interval, left=True, gap=1),
-    _Column(title="detects", text=lambda row: row.detectable),
+    _Column(title="detects", text=lambda row: row.detectable, gap=1),
     _Column(title="limit", text=_limit, style=_broken, left=True),
     _Column(title="verdict", text=_outcome, style=lambda row: _STYLES.get(_outcome(row), ""), left=True),
 )

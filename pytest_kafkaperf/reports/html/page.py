@@ -207,7 +207,7 @@ def _check(check: Check) -> dict[str, Any]:
     return {
         "expression": check.expression,
         "cells": [
-            ("observed", f"{row.median} {row.spread}".rstrip()),
+            ("observed", row.observed),
             ("limit", row.bound or limit),
             ("baseline", row.baseline or _DASH),
             ("change", f"{row.change} {row.interval}".strip() or _DASH),
