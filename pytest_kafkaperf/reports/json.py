@@ -87,6 +87,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
             }
             for name, values in result.values().items()
         },
+        "lower_bounds": list(result.lower_bounds),
         "checks": [_check(check) for check in result.checks],
         "advice": [dataclasses.asdict(one) for one in result.advice],
         "calibration": {name: _calibrated(name, one, result) for name, one in result.calibration.items()},

@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remark
 from pytest_kafkaperf.reports.failure import describe_advice
-from pytest_kafkaperf.reports.table import Row, failure_beside, names_of, remark_of, rows_of, short
+from pytest_kafkaperf.reports.table import Row, bounded, failure_beside, names_of, remark_of, rows_of, short
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of, summary
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -216,7 +216,9 @@ def _figures(result: Result) -> str:
         *(f"warning: {each}" for each in result.warnings),
     ]
     figures = "".join(
-        _figures_line(name, values) for name, values in result.values().items() if not name.startswith("broker.")
+        _figures_line(name, values, result)
+        for name, values in result.values().items()
+        if not name.startswith("broker.")
     )
     table = f"\n| metric | median | rounds |\n| --- | --: | --- |\n{figures}" if figures else ""
     items = "".join(f"- {text(line)}\n" for line in lines)
@@ -229,7 +231,9 @@ def _noise(name: str, found: Calibrated, result: Result) -> str:
     return f"noise of {name}: {cells}{f'; {remark}' if remark else ''}"
 
 
-def _figures_line(name: str, values: list[float]) -> str:
+def _figures_line(name: str, values: list[float], result: Result) -> str:
     unit = CATALOGUE[name].unit
     rounds = ", ".join(short(value, unit) for value in values)
-    return f"{_table_line([code(name), text(short(summary(name, values), unit)), text(rounds)])}\n"
+    return (
+        f"{_table_line([code(name), text(bounded(short(summary(name, values), unit), name, result)), text(rounds)])}\n"
+    )

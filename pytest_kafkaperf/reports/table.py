@@ -55,9 +55,11 @@ _DIGITS = "0123456789."
 
 def rows_of(result: Result) -> list[Row]:
     """Return one row for each threshold, after the headline metrics if all thresholds are on counts."""
-    rows = [row_of(check) for check in result.checks]
+    rows = [row_of(check, result) for check in result.checks]
     if all(CATALOGUE[check.metric].summed for check in result.checks):
-        rows = [_headline_row(name, values) for name, values in result.values().items() if name in HEADLINES] + rows
+        rows = [
+            _headline_row(name, values, result) for name, values in result.values().items() if name in HEADLINES
+        ] + rows
     return rows
 
 
@@ -80,14 +82,19 @@ def short(value: float, unit: Unit, digits: int = 3) -> str:
     return text.removesuffix(" records").replace(" records/s", "/s").replace("/M records", "/M")
 
 
-def row_of(check: Check) -> Row:
+def bounded(text: str, name: str, result: Result) -> str:
+    """Return the figure of a metric with a sign if it is a lower bound: `≥ 1560k/s`."""
+    return f"≥ {text}" if name in result.lower_bounds else text
+
+
+def row_of(check: Check, result: Result) -> Row:
     """Return the row of a threshold."""
     unit, digits = metric(check.metric).unit, digits_of(check)
     indirect = check.limit_value is not None and not check.limit[:1].isdigit()
     median = "-" if check.observed is None else short(check.observed, unit, digits)
     return Row(
         metric=check.metric,
-        median=median,
+        median=bounded(median, check.metric, result),
         spread="" if metric(check.metric).summed else _spread(median, check.spread, unit),
         baseline="" if check.baseline is None else short(check.baseline, unit),
         change="" if check.change is None else format_ratio(check.change),
@@ -108,10 +115,11 @@ def _detectable(check: Check, unit: Unit) -> str:
     return short(check.limit_value * (1 + check.detectable), unit)
 
 
-def _headline_row(name: str, values: Sequence[float]) -> Row:
+def _headline_row(name: str, values: Sequence[float], result: Result) -> Row:
     unit = metric(name).unit
     median = short(statistics.median(values), unit)
-    return Row(metric=name, median=median, spread=_spread(median, (min(values), max(values)), unit))
+    spread = _spread(median, (min(values), max(values)), unit)
+    return Row(metric=name, median=bounded(median, name, result), spread=spread)
 
 
 def _spread(median: str, ends: tuple[float, float] | None, unit: Unit) -> str:

@@ -30,7 +30,7 @@ from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
-from pytest_kafkaperf.reports.table import names_of, row_of, short
+from pytest_kafkaperf.reports.table import bounded, names_of, row_of, short
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -163,7 +163,7 @@ def _test(result: Result, run: RunFacts) -> dict[str, Any]:
         "figures": _headlines(result),
         "change": change,
         "direction": direction,
-        "checks": [_check(check) for check in result.checks],
+        "checks": [_check(check, result) for check in result.checks],
         "why": list(_why(result)),
         "calibration": [_calibrated(name, found, result) for name, found in result.calibration.items()],
         "charts": charts,
@@ -182,8 +182,9 @@ def _headlines(result: Result) -> list[str]:
     """Return throughput, and p50 and p99 of end-to-end latency if it was measured, else of produce latency."""
     family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
     names = ("produce.throughput", f"{family}.p50", f"{family}.p99")
-    values = [(result.metrics.get(name), CATALOGUE[name].unit) for name in names]
-    return [_DASH if value is None else short(value, unit).removesuffix("/s") for value, unit in values]
+    values = [(name, result.metrics.get(name), CATALOGUE[name].unit) for name in names]
+    texts = [(name, _DASH if value is None else short(value, unit).removesuffix("/s")) for name, value, unit in values]
+    return [bounded(text, name, result) for name, text in texts]
 
 
 def _change(result: Result) -> tuple[str, str]:
@@ -201,8 +202,8 @@ def _badness(check: Check) -> float:
     return change if CATALOGUE[check.metric].better == "lower" else -change
 
 
-def _check(check: Check) -> dict[str, Any]:
-    row = row_of(check)
+def _check(check: Check, result: Result) -> dict[str, Any]:
+    row = row_of(check, result)
     limit = _DASH if check.limit_value is None else format_quantity(check.limit_value, CATALOGUE[check.metric].unit)
     return {
         "expression": check.expression,

@@ -3,11 +3,13 @@
 # ruff: noqa: E501, RUF001 - lines as they are shown
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.table import failure_beside, rows_of
 from pytest_kafkaperf.reports.terminal import render_table, wrapped
 from tests.support.results import ending, endings, result, rounds, session
@@ -200,3 +202,25 @@ def test_the_spread_has_its_own_units_where_those_of_the_median_would_mislead() 
         result("test_it", "produce.latency.p99 <= 10 ms", "produce.throughput >= 1 records/s", measured=measured)
     )
     assert (latency.observed, throughput.observed) == ("1 ms (980 µs–1.02 ms)", "4998/s")
+
+
+@pytest.mark.parametrize(("limited", "lower"), [(3, True), (2, False)])
+def test_a_throughput_that_the_generator_limits_is_a_lower_bound(limited: int, *, lower: bool) -> None:
+    """Kafka took all that there was. Most rounds decide, because the median does."""
+    one = result("test_flood", "produce.throughput >= baseline - 10%", "produce.latency.p99 <= 1 s")
+    sessions = [
+        dataclasses.replace(
+            session,
+            rounds=tuple(
+                dataclasses.replace(each, limited_by_generator=number < limited)
+                for number, each in enumerate(session.rounds)
+            ),
+        )
+        for session in one.sessions
+    ]
+    one = dataclasses.replace(one, sessions=tuple(sessions))
+    mark = "≥ " if lower else ""
+    assert [row.median for row in rows_of(one)] == [f"{mark}52.3k/s", "12.1 ms"]
+    assert f"| {mark}52.3k/s (51.3–53.3) |" in markdown([one], {})
+    ascii_table = render_table([one], {}, width=80, colour=False, ascii_only=True)
+    assert (">= 52.3k/s 51.3-53.3" in ascii_table) == lower
