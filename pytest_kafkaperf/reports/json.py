@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem
-from pytest_kafkaperf.reports.calibration import calibration_remark
+from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, summary
 from pytest_kafkaperf.runner.round import Round
@@ -148,7 +148,7 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
         "false_alarms": found.alarms,
         "splits": found.splits,
         "detectable": change_of(subject, found.detectable) if math.isfinite(found.detectable) else None,
-        "remark": calibration_remark(name, found, result),
+        "remarks": calibration_remarks(name, found, result),
     }
 
 

@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remark
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.table import Row, bounded, failure_beside, names_of, remark_of, rows_of, short
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of, summary
@@ -227,8 +227,7 @@ def _figures(result: Result) -> str:
 
 def _noise(name: str, found: Calibrated, result: Result) -> str:
     cells = ", ".join(f"{title} {cell}" for title, cell in calibration_cells(name, found).items() if cell)
-    remark = calibration_remark(name, found, result)
-    return f"noise of {name}: {cells}{f'; {remark}' if remark else ''}"
+    return "; ".join([f"noise of {name}: {cells}", *calibration_remarks(name, found, result)])
 
 
 def _figures_line(name: str, values: list[float], result: Result) -> str:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from pytest_kafkaperf.core.text import ascii_of, printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
-from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remark
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.failure import wrap_text
 from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
@@ -167,11 +167,13 @@ def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: 
     table.columns[0].min_width = 12
     for name, cells in rows.items():
         table.add_row(name, *(cell or "-" for cell in cells.values()))
-    remarks = ((name, calibration_remark(name, found, result)) for name, found in result.calibration.items())
-    texts = [
-        Text(line, style="yellow") for name, text in remarks if text for line in wrap_text(f"{name} {text}", width)
+    remarks = [
+        f"{name}: {text}"
+        for name, found in result.calibration.items()
+        for text in calibration_remarks(name, found, result)
     ]
-    return render(Group(table, *texts), width=width, colour=colour, ascii_only=ascii_only)
+    lines = [Text(line, style="yellow") for line in wrapped(remarks, width=width, ascii_only=ascii_only)]
+    return render(Group(table, *lines), width=width, colour=colour, ascii_only=ascii_only)
 
 
 def render_latency_curve(curve: LatencyCurve, *, width: int, colour: bool, ascii_only: bool) -> str:

@@ -20,7 +20,7 @@ import plotly.offline
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import discreet, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
-from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remark
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, standard
@@ -220,9 +220,9 @@ def _check(check: Check, result: Result) -> dict[str, Any]:
     }
 
 
-def _calibrated(name: str, found: Calibrated, result: Result) -> tuple[str, list[tuple[str, str]], str]:
+def _calibrated(name: str, found: Calibrated, result: Result) -> tuple[str, list[tuple[str, str]], list[str]]:
     cells = [(title, cell or _DASH) for title, cell in calibration_cells(name, found).items()]
-    return name, cells, calibration_remark(name, found, result) or ""
+    return name, cells, calibration_remarks(name, found, result)
 
 
 def _why(result: Result) -> Iterator[tuple[str, str]]:

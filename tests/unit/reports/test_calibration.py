@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.reports.calibration import (
     calibration_cells,
-    calibration_remark,
+    calibration_remarks,
     describe_plan,
     describe_session,
     remaining_s,
@@ -54,8 +54,8 @@ def calibrated(detectable: float, *, tolerance: float = math.log(1 / 0.9), sessi
     return dataclasses.replace(found, tolerance=tolerance, detectable=detectable, sessions=sessions)
 
 
-def remark(found: Calibrated, metric: str = RATE, **scenario: Any) -> str | None:
-    return calibration_remark(metric, found, results.bare_result(session(), scenario=Scenario(**scenario)))
+def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]:
+    return calibration_remarks(metric, found, results.bare_result(session(), scenario=Scenario(**scenario)))
 
 
 def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
@@ -123,21 +123,43 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
             {"rate": 5000.0},
             "detects no change: a tolerance of 10 % gates nothing here; try more sessions",
         ),
-        (calibrated(-math.log(0.75)), {}, None),
+        (calibrated(-math.log(0.75)), {}, ""),
     ],
 )
-def test_a_tolerance_that_the_noise_drowns_is_told(
-    found: Calibrated, scenario: dict[str, Any], text: str | None
-) -> None:
+def test_a_tolerance_that_the_noise_drowns_is_told(found: Calibrated, scenario: dict[str, Any], text: str) -> None:
     """A green test of 10 % that misses 30 % is worse than none."""
-    assert remark(found, **scenario) == text
+    assert "".join(remarks(found, **scenario)) == text
 
 
 def test_a_tolerance_above_100_percent_is_no_cure() -> None:
     """A latency may rise thirtyfold before a threshold on it detects that."""
-    assert remark(calibrated(math.log(14), tolerance=math.log(1.2)), "produce.latency.p99", rate=5000.0) == (
+    assert remarks(calibrated(math.log(14), tolerance=math.log(1.2)), "produce.latency.p99", rate=5000.0) == [
         "detects +1300 %: a tolerance of 20 % gates nothing here; try more sessions"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limited", "cost", "metric", "shares"),
+    [
+        (True, {"broker.cost": 0.42, "client.cpu": 0.58}, RATE, ["42 %"]),
+        (True, {"broker.cost": 0.42, "client.cpu": 0.58}, "produce.latency.p99", []),
+        (True, {"client.cpu": 0.58}, RATE, []),  # the brokers run elsewhere
+        (False, {"broker.cost": 0.42, "client.cpu": 0.58}, RATE, []),
+    ],
+)
+def test_a_calibration_says_how_much_of_a_throughput_is_about_kafka(
+    cost: dict[str, float], metric: str, shares: list[str], *, limited: bool
+) -> None:
+    """Where the generator is the limit, a threshold guards the generator, too."""
+    one = MeasuredSession(
+        created=results.CREATED, rounds=(Round(metrics={RATE: 1e6, **cost}, limited_by_generator=limited),)
     )
+    whole = results.bare_result(one)
+    assert calibration_remarks(metric, calibrated(math.log(1.01)), whole) == [
+        f"the generator may be the limit: at most {share} of this figure is about Kafka (the brokers' share of the CPU "
+        "time of a record)"
+        for share in shares
+    ]
 
 
 def test_the_noise_fits_into_80_columns() -> None:
@@ -149,6 +171,6 @@ def test_the_noise_fits_into_80_columns() -> None:
     assert render_calibration(whole, width=80, colour=False, ascii_only=True).splitlines() == [
         "metric               within  between  tolerance  suspect  false alarms  detects",
         "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 3       0 of 20  +3030 %",
-        "produce.latency.p99 detects +3030 %: a tolerance of 20 % gates nothing here; try",
-        "paced load or more sessions",
+        "produce.latency.p99: detects +3030 %: a tolerance of 20 % gates nothing here;",
+        "    try paced load or more sessions",
     ]
