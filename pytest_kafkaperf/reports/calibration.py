@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable, without_folders
-from pytest_kafkaperf.core.units import counted, format_quantity
+from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.reports.table import short
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.runner.settings import Settings
@@ -57,7 +58,7 @@ def describe_session(case: Case, measured: Sequence[MeasuredSession], sessions: 
     for metric in dict.fromkeys(one.metric for one in case.thresholds if one.needs_baseline):
         values = [one.metrics[metric.name] for one in last.rounds if metric.name in one.metrics]
         if values:
-            figures.append(f", {metric.name} {format_quantity(statistics.median(values), metric.unit)}")
+            figures.append(f", {metric.name} {short(statistics.median(values), metric.unit)}")
     return f"{number}{''.join(figures)}{left}"
 
 
@@ -127,7 +128,7 @@ def _about(seconds: float) -> str:
 
 def _percent(ratio: float) -> str:
     percent = 100 * ratio
-    return f"{percent:.0f} %" if percent >= _WHOLE_PERCENT else f"{percent:.3g} %"
+    return f"{percent:.0f} %" if percent >= _WHOLE_PERCENT else f"{percent:.2g} %"
 
 
 def _change(name: str, log_change: float) -> str:

@@ -259,7 +259,8 @@ def summary_lines(
             table = render_latency_curve(curve, width=width, colour=colour, ascii_only=ascii_only)
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *table.splitlines()]
-    lines += wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
+    notes = wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
+    lines += ["", *notes] if "" in lines else notes  # apart from the tables of single tests
     if perf.settings.compat:
         for result in perf.results:
             lines += ["", *compat_lines(result)]

@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
 
 UNGATED = {
-    Verdict.NOT_JUDGED: "sessions are compared with each other",
+    Verdict.NOT_JUDGED: "calibration compares the sessions with each other",
     Verdict.ACCEPTED: "the figures become the new baseline",
 }
 """The outcomes of a threshold relative to the baseline without a judgement, and their reasons."""
