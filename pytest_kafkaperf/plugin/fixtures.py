@@ -169,7 +169,7 @@ class KafkaPerf:
         if settings.calibrate is None or case.is_smoke_test:
             return
         took_s = time.monotonic() - began_s
-        left_s = remaining_s(case, self._later, len(sessions), settings, took_s=took_s)
+        left_s = remaining_s(case, self._later, len(sessions), settings.calibrate, took_s=took_s)
         say(describe_session(case, sessions, settings.calibrate, left_s=left_s))
 
 

@@ -133,7 +133,7 @@ class PerfPlugin:
         if reference is not None:
             wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
         if settings.calibrate is not None:
-            lines += describe_plan(cases, settings.calibrate, settings)
+            lines += describe_plan(cases, settings.calibrate)
         notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
         return [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
 

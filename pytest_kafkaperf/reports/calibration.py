@@ -12,8 +12,7 @@ from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports.table import short
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
-from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.time_budget import fresh_session_s
+from pytest_kafkaperf.runner.time_budget import estimated_s
 from pytest_kafkaperf.scenario.threshold import count_gated
 from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -29,14 +28,14 @@ _WHOLE_PERCENT = 10
 """Percentages from this one on are shown without decimals."""
 
 
-def describe_plan(cases: Sequence[Case], sessions: int, settings: Settings) -> list[str]:
+def describe_plan(cases: Sequence[Case], sessions: int) -> list[str]:
     """Return the number of tests and sessions and the expected time, then the tests that will be skipped."""
     gated = [case for case in cases if count_gated(case.thresholds)]
     skipped = [without_folders(case.nodeid) for case in cases if case not in gated]
     if not gated:
         problem = "no perf test has a threshold on the baseline, so all are skipped"
         return [f"calibration: {problem}; add one, for example {_EXAMPLE}"]
-    expected = _about(sessions * math.fsum(fresh_session_s(case, settings) for case in gated))
+    expected = _about(math.fsum(map(estimated_s, gated)))
     lines = [f"calibration: {counted(len(gated), 'test')}, {counted(sessions, 'session')} each, {expected} in total"]
     if skipped:
         more = f" and {len(skipped) - _MOST_NAMED} more" if len(skipped) > _MOST_NAMED else ""
@@ -109,19 +108,19 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     return f"detects {detects or 'no change'}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
 
 
-def remaining_s(case: Case, later: Sequence[Case], finished: int, settings: Settings, *, took_s: float) -> float:
+def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int, *, took_s: float) -> float:
     """Return the time to the end of a calibration.
 
     The sessions of this test, `finished` so far in `took_s`, show how much faster or slower than expected this machine
     is; the `later` tests are those after this one.
     """
-    sessions, own_s = settings.calibrate or 0, fresh_session_s(case, settings)
-    later_s = math.fsum(fresh_session_s(each, settings) for each in later if count_gated(each.thresholds))
-    return (max(0, sessions - finished) * own_s + sessions * later_s) * took_s / (finished * own_s)
+    later_s = math.fsum(estimated_s(each) for each in later if count_gated(each.thresholds))
+    left_s = max(0, 1 - finished / sessions) * estimated_s(case) + later_s
+    return left_s * took_s * sessions / (finished * estimated_s(case))
 
 
 def _about(seconds: float) -> str:
-    if seconds < 1.5 * _MINUTE_S:
+    if seconds <= 1.5 * _MINUTE_S:
         return f"about {math.ceil(seconds / 10) * 10} s"
     return f"about {seconds / _MINUTE_S:.0f} min"
 

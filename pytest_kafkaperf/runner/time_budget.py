@@ -13,7 +13,6 @@ from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession
-from pytest_kafkaperf.runner.settings import Settings
 
 _T = TypeVar("_T")
 
@@ -116,10 +115,11 @@ class CaseBudget:
         return self._clock() - self._began_s
 
 
-def fresh_session_s(case: Case, settings: Settings) -> float:
-    """Return the expected time of one session on fresh brokers, without a reference."""
+def estimated_s(case: Case) -> float:
+    """Return the usual time of a test, with all sessions of a calibration."""
+    settings = case.settings
     renewal_s = 0.0 if isinstance(settings.cluster, External) else _RESTART_S + settings.preheat_s
-    return renewal_s + _declared_s(case)
+    return (settings.calibrate or 1) * (renewal_s + _declared_s(case))
 
 
 def _declared_s(case: Case) -> float:

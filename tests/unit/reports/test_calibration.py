@@ -22,7 +22,6 @@ from pytest_kafkaperf.reports.terminal import render_calibration
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from tests.support import results
@@ -32,13 +31,11 @@ SESSION_S = 2 + 5 * (0.8 + 2 + 5) + 3 + 6
 """Set-up, five rounds with their own set-up, warm-up and window, a restart, and the broker warm-up."""
 
 
-def settings(cluster: str = "local") -> Settings:
-    return read_settings({"cluster": cluster, "calibrate": "3"}, {}, [], invocation_folder=Path(), root=Path())
-
-
-def case(name: str, *thresholds: str) -> Case:
+def case(name: str, *thresholds: str, cluster: str = "local", sessions: int = 3) -> Case:
+    given = {"cluster": cluster, "calibrate": str(sessions)}
+    settings = read_settings(given, {}, [], invocation_folder=Path(), root=Path())
     marks = [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
-    return read_case(f"perf/test_orders.py::{name}", marks, {}, settings(), folder=Path())
+    return read_case(f"perf/test_orders.py::{name}", marks, {}, settings, folder=Path())
 
 
 GATED = case("test_flood", f"{RATE} >= baseline - 10%", "errors == 0")
@@ -60,23 +57,21 @@ def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]
 
 def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
     """Seven minutes without a word look like a hang."""
-    assert describe_plan([GATED, BOUND, GATED], 3, settings()) == [
+    assert describe_plan([GATED, BOUND, GATED], 3) == [
         "calibration: 2 tests, 3 sessions each, about 5 min in total",
         "calibration: tests without a threshold on the baseline are skipped: test_orders.py::test_sla",
     ]
-    assert describe_plan([GATED], 1, settings()) == ["calibration: 1 test, 1 session each, about 50 s in total"]
 
 
 def test_nobody_else_s_cluster_is_restarted_or_warmed_up() -> None:
     """It takes less time."""
-    assert describe_plan([GATED], 20, settings("kafka:9092")) == [
-        "calibration: 1 test, 20 sessions each, about 14 min in total"
-    ]
+    theirs = case("test_flood", f"{RATE} >= baseline - 10%", cluster="kafka:9092", sessions=2)
+    assert describe_plan([theirs], 2) == ["calibration: 1 test, 2 sessions each, about 90 s in total"]
 
 
 def test_a_run_with_nothing_to_calibrate_says_so() -> None:
     """A run of skipped tests is green, and its user would wait for figures."""
-    assert describe_plan([BOUND, BOUND], 3, settings()) == [
+    assert describe_plan([BOUND, BOUND], 3) == [
         "calibration: no perf test has a threshold on the baseline, so all are skipped; add one, for example "
         "kafka_threshold('produce.throughput >= baseline - 20%')"
     ]
@@ -101,7 +96,7 @@ def test_each_session_has_a_line() -> None:
 
 def test_the_time_left_follows_the_speed_of_this_machine() -> None:
     """Sessions that took twice as long as expected will do so again, and tests that are skipped take no time."""
-    left_s = remaining_s(GATED, [BOUND, GATED], 2, settings(), took_s=2 * 2 * SESSION_S)
+    left_s = remaining_s(GATED, [BOUND, GATED], 2, 3, took_s=2 * 2 * SESSION_S)
     assert left_s == pytest.approx(2 * (1 + 3) * SESSION_S)
 
 
