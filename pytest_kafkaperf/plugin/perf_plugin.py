@@ -101,7 +101,7 @@ class PerfPlugin:
     def _provided(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         settings = self._settings
         provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
-        return self.open_session().cluster(spec, lasting=lasting)
+        return self.open_session().clusters.own(spec, lasting=lasting)
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
         """Yield the value of one test's fixture `kafka_perf`."""
@@ -149,7 +149,7 @@ class PerfPlugin:
                 conclude(result, session)
         if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             try:
-                self._session.restore_clusters()
+                self._session.clusters.restore()
             except KafkaPerfError as error:
                 raise failure(error) from None
 

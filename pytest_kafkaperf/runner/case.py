@@ -58,6 +58,8 @@ class Case:
     folder: Path = field(repr=False)
     """The folder of the test's file, where relative paths start."""
     settings: Settings = field(repr=False)
+    taken_by: str | None = None
+    """Code of the user's that uses the cluster itself: `the fixture quota takes the cluster`; None if none does."""
     plan: SearchPlan | None = None
     """The search for the capacity that each round runs; None if the test declares its rate."""
     is_smoke_test: bool = False

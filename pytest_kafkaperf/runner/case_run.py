@@ -39,6 +39,9 @@ class CaseRun:
     """True if less was measured than declared, for want of time: this makes no baseline."""
 
 
+_SUSPECT = "suspect, session"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPolicy:
     """Which sessions a test needs besides the first."""
@@ -57,7 +60,7 @@ class SessionPolicy:
         while self.calibrate is not None and _lacks(sessions, self.calibrate):
             yield "session"
         while self.judge(sessions).unsettled:
-            yield "suspect, session" if sessions[0].reference is None else "session"
+            yield _SUSPECT if sessions[0].reference is None else "session"
         if self.confirm_gain and self.judge(sessions).verdict is Verdict.IMPROVED:
             while _lacks(sessions, 1 + SESSIONS):
                 yield "improved, session"
@@ -68,8 +71,17 @@ def _lacks(sessions: Sequence[MeasuredSession], wanted: int) -> bool:
     return len(judged(sessions)) < wanted and not problems_of(sessions)
 
 
-def run_case(runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy) -> CaseRun:
-    """Run the sessions that the policy asks for and that the time budget allows."""
+def run_case(
+    runner: SessionRunner,
+    budget: CaseBudget,
+    policy: SessionPolicy,
+    confirming: Callable[[], SessionRunner | str | None],
+) -> CaseRun:
+    """Run the sessions that the policy asks for and that the time budget allows.
+
+    `confirming` returns what measures the sessions that confirm a suspect, None for `runner` itself, or the reason why
+    no session can confirm it.
+    """
     sessions: list[MeasuredSession] = []
     refusal, began_s = None, time.monotonic()
     for label in policy.labels(sessions):
@@ -77,7 +89,13 @@ def run_case(runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy) -
             sessions.append(runner.measure(budget))
             policy.on_session(sessions)
             continue
-        declared = len(sessions[0].rounds)
+        if label == _SUSPECT and len(sessions) == 1:
+            found = confirming()
+            if isinstance(found, str):
+                refusal = found
+                break
+            runner = found or runner
+        declared = min(runner.rounds, len(sessions[0].rounds))
         refusal = budget.refuses_session(declared)
         if refusal is not None:
             break
@@ -132,6 +150,11 @@ class SessionRunner:
         self._warm_up_s = warm_up_s
         self._on_progress = on_progress
         self._sessions = 0
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds of a session, on each side."""
+        return self._sides[0].scenario.rounds
 
     def warm_up(self, label: str = "") -> None:
         """Warm up brokers that have just started; the first time, find out how many workers the scenario needs.

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.settings import Settings
@@ -15,14 +16,17 @@ from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
-from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from pytest_kafkaperf.verdict.verdict import judge
 
 _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
     "pass; accept the improvement with --kafka-update-baselines=improved"
 )
+_NOISY = 0.05
+"""Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""
 
 
 class CaseJudge:
@@ -30,6 +34,10 @@ class CaseJudge:
 
     def __init__(self, case: Case, baseline: BaselineRounds, settings: Settings) -> None:
         self.baseline = baseline
+        self.rebuilt: Rebuilt | None = None
+        """The baseline's brokers, once they run beside the test's own to confirm a suspect."""
+        self.way: str | None = None
+        """Way in which suspects were confirmed, with the reason; None if there were none."""
         self._case = case
         self._settings = settings
 
@@ -103,6 +111,7 @@ class CaseJudge:
             problems=problems_of(sessions),
             at_least=at_least(sessions),
             ungated=ungated,
+            rebuilt=self.rebuilt,
         )
 
 
@@ -112,3 +121,14 @@ def stale_notes(result: Result) -> list[str]:
     if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
         return []
     return [_STALE]
+
+
+def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:
+    """Return a note if a comparison with started brokers needed many sessions that low noise would save."""
+    deviations = [each.sessions[-1].deviation or 0.0 for each in checks if each.sessions]
+    started = case.reference is not None and case.settings.reference is not None and case.settings.reference.is_started
+    if not started or case.spec.low_noise or max(deviations, default=0.0) < _NOISY:
+        return []
+    noise = format_percent(max(deviations))
+    blind = "if neither the disk nor the JVM's second compiler is what you compare"
+    return [f"the noise between sessions was up to {noise}; --kafka-low-noise about halves it, {blind}"]

@@ -107,3 +107,5 @@ class Judgement:
     """Reasons for the verdict INVALID; empty otherwise."""
     unsettled: bool = False
     """True if another fresh session must run, because it can change the verdict."""
+    warnings: tuple[str, ...] = ()
+    """Texts for the user that are no reason to fail."""

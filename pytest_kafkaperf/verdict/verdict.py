@@ -44,6 +44,7 @@ from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement,
 from pytest_kafkaperf.verdict.power import POWER, detectable_change, detectable_relative
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
 from pytest_kafkaperf.verdict.sequential import Look, detectable, differences_of, look
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt, cleared_early, judge_suspect, machine_change
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -58,13 +59,15 @@ def judge(
     problems: Sequence[Problem] = (),
     at_least: Sequence[str] = (),
     ungated: Verdict | None = None,
+    rebuilt: Rebuilt | None = None,
 ) -> Judgement:
     """Evaluate the thresholds of a test.
 
     Args:
         thresholds: the thresholds of the test.
         sessions: all sessions so far. With a reference, all of them decide together. With a baseline, the first one
-            makes suspects, and the further ones, on fresh clusters, alone decide about these.
+            makes suspects, and the further ones, on fresh clusters, alone decide about these: beside the baseline's
+            brokers if these are `rebuilt`.
         baseline: the baseline, which counts only if the sessions have no reference.
         confirm: False if there will be no further sessions, so that the first session decides against the baseline.
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
@@ -72,6 +75,7 @@ def judge(
         at_least: metrics whose values are lower bounds. Such a value can meet a threshold, but cannot violate it.
         ungated: NOT_JUDGED or ACCEPTED as the outcome of all thresholds relative to the baseline, or None to evaluate
             them.
+        rebuilt: the baseline's brokers, if the further sessions ran beside them; None if they ran alone.
 
     """
     number = count_gated(thresholds)
@@ -81,7 +85,10 @@ def judge(
         stage = Stage(gated=number) if confirm else None
         found = [_evaluate(threshold, sessions[:1], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
         if confirm and len(sessions) > 1 and not problems:
-            found = _confirm(found, sessions[1:], baseline, gated=number)
+            if rebuilt is None:
+                found = _confirm(found, sessions[1:], baseline, gated=number)
+            else:
+                found = [_beside(one, sessions[1:], baseline, rebuilt, gated=number) for one in found]
     checks = tuple(one.check for one in found)
     bounded = [_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails]
     problems = (*problems, *bounded)
@@ -94,6 +101,7 @@ def judge(
         checks=checks,
         problems=problems,
         unsettled=not problems and not any(final) and any(one.unsettled for one in found),
+        warnings=tuple(dict.fromkeys(one.warning for one in found if one.warning is not None)),
     )
 
 
@@ -109,6 +117,7 @@ class _Result:
     threshold: Threshold
     check: Check
     unsettled: bool
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +157,29 @@ def _confirm(
         _evaluate(one.threshold, fresh, baseline, ungated=None, stage=next(stages)) if one.unsettled else one
         for one in found
     ]
+
+
+def _beside(
+    suspect: _Result, pairs: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int
+) -> _Result:
+    """Evaluate a suspect again, by the sessions beside the baseline's brokers alone."""
+    threshold = suspect.threshold
+    if not suspect.unsettled or threshold.relative is None:
+        return suspect
+    result = _evaluate_pairs(threshold, pairs, ungated=None, gated=gated)
+    before, check = suspect.check, result.check
+    early = result.unsettled and cleared_early(check.sessions[-1] if check.sessions else None, rebuilt)
+    references = [session.reference or () for session in pairs]
+    finding, warning = judge_suspect(
+        Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled),
+        threshold.metric,
+        before.change,
+        rebuilt,
+        early=early,
+        machine=machine_change(threshold.metric, references, baseline.sessions, threshold.relative.log_tolerance),
+    )
+    check = dataclasses.replace(check, outcome=finding.outcome, reason=finding.reason, rerun=True)
+    return dataclasses.replace(result, check=check, unsettled=finding.unsettled, warning=warning)
 
 
 def _fresh(threshold: Threshold, fresh: Sequence[Measured], baseline: BaselineRounds) -> Fresh:

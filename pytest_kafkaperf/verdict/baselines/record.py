@@ -178,6 +178,8 @@ class BaselineRounds:
     """One tuple per session with one mapping per round: metrics by name, in base units."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest session; empty if unknown."""
+    commit: str | None = None
+    """Commit of the newest session, if known."""
     obstacle: str | None = None
     """Reason why the comparison does not count; None if it counts."""
     imported: str | None = None
@@ -195,6 +197,7 @@ def comparable_rounds(record: BaselineRecord, scenario: Mapping[str, Any]) -> Ba
     return BaselineRounds(
         sessions=sessions,
         fingerprint=record.sessions[-1].fingerprint,
+        commit=record.sessions[-1].commit,
         imported=record.imported.tool if record.imported else None,
     )
 

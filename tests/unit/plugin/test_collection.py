@@ -53,6 +53,26 @@ def test_a_marker_that_cannot_be_is_refused(run_pytest: RunPytest) -> None:
     ] == []
 
 
+def test_a_misspelt_marker_is_refused(run_pytest: RunPytest) -> None:
+    """The test would pass for ever: its threshold is in no marker that the plugin reads."""
+    test = "@pytest.mark.kafka_treshold('errors == 0')\ndef test_one(kafka_perf):\n    kafka_perf()\n"
+    without_load = "@pytest.mark.kafka_scenarios(rate=5)\ndef test_two():\n    pass\n"
+    status, out = run_pytest(test + without_load, "-W", "ignore")
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "test_perf.py::test_one: unknown marker 'kafka_treshold': did you mean 'kafka_threshold'?" in out
+    assert "test_perf.py::test_two: unknown marker 'kafka_scenarios': did you mean 'kafka_scenario'?" in out
+
+
+def test_markers_of_others_are_never_questioned(run_pytest: RunPytest) -> None:
+    """Whoever registered a name means it; and what resembles none of ours is not ours."""
+    test = (
+        "@pytest.mark.kafka_thresholds('mine')\n@pytest.mark.kafka_slow\n@pytest.mark.kafka_scenario(acs=1)\n"
+        "def test_one(kafka_perf):\n    kafka_perf()\n"
+    )
+    _, out = run_pytest(test, "-W", "ignore", "-o", "markers=kafka_thresholds(text): of this project")
+    assert ("unknown marker" in out, "unknown field 'acs'" in out) == (False, True)
+
+
 def test_all_problems_of_a_file_are_told_at_once(run_pytest: RunPytest) -> None:
     """Whoever mends a file wants the whole list."""
     _, out = run_pytest(
