@@ -49,7 +49,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
         "compare with this cluster instead of stored baselines, in short sessions on both until the evidence decides",
     ),
     "reference-client-config": ("FILE", "client.properties of an external reference cluster"),
-    "calibrate": ("N", "measure the noise of every test in N fresh sessions, and the changes that it can detect"),
+    "calibrate": ("N", "measure the noise of tests with a threshold on the baseline, in N fresh sessions each"),
     "time-budget": ("TIME", "maximum duration of the run, for example 10m; the plugin skips rounds to stay within it"),
     **REPORTS,
     "history": ("FILE", "append one JSON line per test and session, to find change points over weeks"),

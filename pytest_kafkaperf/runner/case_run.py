@@ -23,6 +23,9 @@ from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
 from pytest_kafkaperf.verdict.confirmation import SESSIONS
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 
+OnSession = Callable[[Sequence[MeasuredSession]], None]
+"""Takes all sessions of a test so far, after each of them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRun:
@@ -52,6 +55,8 @@ class SessionPolicy:
     """Returns True if the first session can end after these rounds."""
     judge_clear: Callable[[Sequence[MeasuredSession]], Judgement] | None = None
     """Judges suspects for which the time budget has no further session; None: `judge` does that, too."""
+    on_session: OnSession = lambda _: None
+    """Called after each session."""
 
     def labels(self, sessions: Sequence[MeasuredSession]) -> Iterator[str]:
         """Name the sessions that the test needs, one at a time; the caller adds each to `sessions` meanwhile."""
@@ -87,6 +92,7 @@ def run_case(
         if not sessions:
             first, spoilt = _measure_first(runner, budget, policy)
             sessions.append(first)
+            policy.on_session(sessions)
             continue
         if label == _SUSPECT and len(sessions) == 1:
             found = confirming()
@@ -104,6 +110,7 @@ def run_case(
             refusal, out_of_time = BROKEN_OFF_TEXT, True
             break
         sessions.append(session)
+        policy.on_session(sessions)
     judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
     judgement = judge(sessions)
     undecided = budget.undecided(sessions[0])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
@@ -34,8 +33,6 @@ _CLEAR = (
     "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
     "no other program used much of this machine"
 )
-_NOT_GATED = 0.1
-"""The tolerance that calibration assumes for metrics without a threshold."""
 
 
 class CaseJudge:
@@ -127,10 +124,7 @@ class CaseJudge:
         return advice([one.measured for one in judged(sessions)], self.baseline.sessions, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
-        """Return the noise between sessions by metric, and the reasons why it is unknown for some metrics.
-
-        The metrics are those with a threshold relative to the baseline, or else the headline metrics.
-        """
+        """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
         case = self._case
         if self._settings.calibrate is None or case.is_smoke_test or problems_of(sessions):
             return {}, []
@@ -142,7 +136,7 @@ class CaseJudge:
         measured = [session.measured.rounds for session in judged(sessions)]
         found: dict[str, Calibrated] = {}
         notes = []
-        for name, tolerance in (tolerances or dict.fromkeys(HEADLINES, math.log1p(_NOT_GATED))).items():
+        for name, tolerance in tolerances.items():
             flaw = no_ratio(CATALOGUE[name], measured)
             one = None
             if flaw is None:
@@ -151,22 +145,22 @@ class CaseJudge:
                 flaw = f"{name} has one round per session, so its noise is unknown"
             if one is not None:
                 found[name] = one
-            elif tolerances:
+            else:
                 notes.append(f"not calibrated: {flaw}")
         return found, notes
 
     def _judge_thresholds(self, sessions: Sequence[MeasuredSession]) -> Judgement:
         if self._settings.calibrate is not None:
-            return self._judged(sessions, "not judged: sessions are compared with each other", confirm=False)
+            return self._judged(sessions, Verdict.NOT_JUDGED, confirm=False)
         confirm = self._settings.confirm
         if self._settings.update == "all":
-            judgement = self._judged(sessions, "accepted as the new baseline", confirm=confirm)
+            judgement = self._judged(sessions, Verdict.ACCEPTED, confirm=confirm)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
         return self._judged(sessions, None, confirm=confirm)
 
-    def _judged(self, sessions: Sequence[MeasuredSession], ungated: str | None, *, confirm: bool) -> Judgement:
+    def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, confirm: bool) -> Judgement:
         return judge(
             thresholds=self._case.thresholds,
             sessions=[session.measured for session in judged(sessions)],

@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import describe_uncertainty, uncertainty_s
+from pytest_kafkaperf.runner.validity import describe_uncertainty, generator_warning, uncertainty_s
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -81,6 +81,9 @@ def warnings_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
     """Return the warnings of all sessions, each once, and the reasons why sessions were repeated."""
     seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
     warnings = [] if seconds is None else [describe_uncertainty(seconds)]
+    rounds = [one for session in sessions for one in session.all_rounds]
+    if limited := sum(one.limited_by_generator for one in rounds):
+        warnings.append(generator_warning(limited, len(rounds)))
     warnings += [text for session in sessions for text in session.warnings]
     for number, session in _numbered(sessions, counting=False):
         warnings += [f"session {number} was measured again: {problem}" for problem in session.problems]
@@ -148,6 +151,13 @@ class Result:
     def metrics(self) -> Mapping[str, float]:
         """Each metric in base units: the median over the rounds, or the sum for counts such as `errors`."""
         return {name: summary(name, values) for name, values in self.values().items()}
+
+    @property
+    def lower_bounds(self) -> tuple[str, ...]:
+        """Metrics that are lower bounds: a search tried no higher rate, or the generator limited most rounds."""
+        limited = [one.limited_by_generator for session in judged(self.sessions) for one in session.rounds]
+        by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
+        return (*at_least(self.sessions), *by_generator)
 
     def values(self) -> dict[str, list[float]]:
         """Return the values of each metric, one for each round that has it, in the order of the catalogue."""

@@ -21,7 +21,7 @@ from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import update_baseline
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.case_run import CaseRun, SessionPolicy, SessionRunner, not_run, now, run_case
+from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.judging import CaseJudge, quieter_notes, stale_notes
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
@@ -75,10 +75,11 @@ class Session:
         actions: Sequence[Action] = (),
         *,
         later: Sequence[Case] = (),
+        on_session: OnSession = lambda _: None,
     ) -> Result:
         """Measure and judge one test, and keep the result; `actions` run in every round.
 
-        `later` are the tests after this one, which share the time budget.
+        `later` are the tests after this one, which share the time budget. `on_session` is called after each session.
 
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
@@ -113,6 +114,7 @@ class Session:
                 confirm_gain=self.settings.update == "improved",
                 suffices=judge.suffices,
                 judge_clear=judge.judge_clear,
+                on_session=on_session,
             )
             ran = run_case(
                 runner,

@@ -27,6 +27,9 @@ exact test grows with about the square of the pairs, so larger splits are evalua
 _SEED = 20_260_815
 """Seed for the choice of splits, so that the same sessions give the same result."""
 
+_DROWNED = 3
+"""Multiple of the tolerance that a threshold must detect to be of use: noise may add twice the tolerance."""
+
 _Session = Sequence[float]
 
 
@@ -45,6 +48,11 @@ class Calibrated:
     """Number of evaluated splits of the sessions into a first session, fresh sessions and a baseline."""
     detectable: float
     """Minimum detectable change against a baseline of the newest of these sessions."""
+
+    @property
+    def drowns(self) -> bool:
+        """True if the threshold misses changes of three times its tolerance, because the noise is so large."""
+        return self.detectable > _DROWNED * self.tolerance
 
 
 def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: Fraction) -> Calibrated | None:

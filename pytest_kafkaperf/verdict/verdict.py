@@ -40,7 +40,7 @@ from pytest_kafkaperf.verdict.comparison import (
     pooled,
 )
 from pytest_kafkaperf.verdict.confirmation import Fresh, holm
-from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, detectable_change, detectable_relative
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
 from pytest_kafkaperf.verdict.sequential import Look, detectable, differences_of, look
@@ -58,7 +58,7 @@ def judge(
     confirm: bool,
     problems: Sequence[Problem] = (),
     at_least: Sequence[str] = (),
-    ungated: str | None = None,
+    ungated: Verdict | None = None,
     rebuilt: Rebuilt | None = None,
 ) -> Judgement:
     """Evaluate the thresholds of a test.
@@ -73,7 +73,8 @@ def judge(
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
             checks are for information only.
         at_least: metrics whose values are lower bounds. Such a value can meet a threshold, but cannot violate it.
-        ungated: reason for which thresholds relative to the baseline pass, or None to evaluate them.
+        ungated: NOT_JUDGED or ACCEPTED as the outcome of all thresholds relative to the baseline, or None to evaluate
+            them.
         rebuilt: the baseline's brokers, if the further sessions ran beside them; None if they ran alone.
 
     """
@@ -92,6 +93,7 @@ def judge(
     bounded = [_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails]
     problems = (*problems, *bounded)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
+    verdict = Verdict.MEASURED if verdict in UNGATED else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that it is met.
     final = [check.outcome.fails for check in checks if sessions[0].reference is None or check.is_relative]
     return Judgement(
@@ -125,7 +127,7 @@ class _Evidence:
     subject: Metric
     rounds: Rounds
     """Rounds of all sessions that count."""
-    ungated: str | None
+    ungated: Verdict | None
     comparisons: tuple[Comparison, ...] | str = ()
     """One comparison with the baseline per session, or the reason why there is none."""
     obstacle: str | None = None
@@ -192,7 +194,7 @@ def _evaluate(
     sessions: Sequence[Measured],
     baseline: BaselineRounds,
     *,
-    ungated: str | None,
+    ungated: Verdict | None,
     stage: Stage | None,
 ) -> _Result:
     """Evaluate a threshold of sessions without a reference."""
@@ -228,7 +230,9 @@ def _evaluate(
     return dataclasses.replace(result, check=check)
 
 
-def _evaluate_pairs(threshold: Threshold, sessions: Sequence[Measured], *, ungated: str | None, gated: int) -> _Result:
+def _evaluate_pairs(
+    threshold: Threshold, sessions: Sequence[Measured], *, ungated: Verdict | None, gated: int
+) -> _Result:
     """Evaluate a threshold of sessions with a reference."""
     subject, relative = threshold.metric, threshold.relative
     alpha = float(ALPHA / max(1, gated))
@@ -342,8 +346,9 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:
         return worst(holding)
+    undecided = [outcome for outcome in outcomes if outcome in UNGATED or outcome is Verdict.INCONCLUSIVE]
     # If both fail, the outcome is REGRESSED, because the absolute part alone would not have failed the test.
-    return Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in outcomes else Verdict.REGRESSED
+    return worst(undecided) if undecided else Verdict.REGRESSED
 
 
 def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) -> Finding:
@@ -371,8 +376,8 @@ def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:
     comparisons = evidence.comparisons
     if evidence.ungated:
         problem = flaw_of(evidence.subject, evidence.rounds, ratio=True)
-        outcome = Verdict.INCONCLUSIVE if problem else Verdict.PASSED
-        return Finding(outcome=outcome, reason=problem or evidence.ungated)
+        outcome = Verdict.INCONCLUSIVE if problem else evidence.ungated
+        return Finding(outcome=outcome, reason=problem or UNGATED[evidence.ungated])
     if evidence.look is not None:
         return judge_look(limit, evidence.subject, evidence.look)
     if evidence.obstacle or isinstance(comparisons, str):

@@ -168,3 +168,19 @@ def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
     assert run.status == pytest.ExitCode.TESTS_FAILED
     assert "Run them with -n0" in run.out
     assert "1 passed, 1 error" in run.out
+
+
+def test_a_calibration_skips_tests_without_a_threshold_on_the_baseline(run_pytest: RunPytest) -> None:
+    """Their figures have no tolerance to compare with the noise, and each session takes most of a minute."""
+    status, out = run_pytest(
+        "@pytest.mark.kafka_threshold('produce.latency.p99 <= 25 ms')\ndef test_sla(kafka_perf):\n    kafka_perf()\n",
+        "--kafka-cluster=local",
+        "--kafka-calibrate=3",
+        "-rs",
+    )
+    assert (status, "1 skipped" in out) == (pytest.ExitCode.OK, True)
+    assert (
+        "kafkaperf: calibration: no perf test has a threshold on the baseline, so all are skipped; add one, for "
+        "example kafka_threshold('produce.throughput >= baseline - 20%')\n"
+    ) in out
+    assert "--kafka-calibrate: no threshold on the baseline, so there is nothing to calibrate" in out
