@@ -26,7 +26,7 @@ from pytest_kafkaperf.verdict.regression import ALPHA
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.simulated_rounds import Setting, achieved_power, drawn, judged_by_rule
+from tests.support.simulated_rounds import Setting, achieved_power, drawn, first_sessions, judged_by_rule
 from tests.support.simulated_sessions import differences, judged
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def main() -> int:
         "dates": lambda: _by_dates(runs, coverages),
         "noise": lambda: _by_noise(runs),
         "external": lambda: _external(runs),
+        "first": lambda: _first_sessions(runs),
         "power": lambda: _powers(powers),
         "reference": lambda: _references(runs),
     }
@@ -113,6 +114,22 @@ def _external(runs: int) -> Iterator[Row]:
             shared, own = (0.065 * math.sqrt(ratio) for ratio in (correlation, 1 - correlation))
             setting = _setting(dates=dates, of_dates=math.hypot(0.08, shared), of_sessions=own)
             yield str(dates), f"{correlation:g}", *_row(setting, runs)
+
+
+def _first_sessions(runs: int) -> Iterator[Row]:
+    changes = (0.0, *WORSE, 1.0)
+    yield "dates", "rounds", *(f"clear at {'no change' if not worse else f'+{100 * worse:.0f} %'}" for worse in changes)
+    for dates in DATES:
+        setting = _setting(dates=dates)
+        draws = [drawn(setting, runs=runs, worse=math.log1p(worse)) for worse in changes]
+        rounds, _ = first_sessions(draws[0], setting)
+        clear = [first_sessions(draw, setting)[1].mean() for draw in draws]
+        yield (
+            str(dates),
+            f"{rounds.mean():.1f}",
+            f"{100 * clear[0]:.2f} %",
+            *(f"{100 * share:.0f} %" for share in clear[1:]),
+        )
 
 
 def _powers(found: dict[int, list[float]]) -> Iterator[Row]:

@@ -2,8 +2,8 @@
 
 An arm is `LOAD-NOISE-EFFECT`, for example `closed-low-none`: the load (`closed` or `paced`), the brokers (`disk`: as
 usual, `memory`: logs in memory, `quick`: only the JVM's quick compiler, `low`: both: `--kafka-low-noise`), and what
-makes the candidate slower (`none`; `burn10`: that many microseconds of CPU time for each produce request; `wait10`: that
-many microseconds of delay for each of them, without CPU time; `heap`, `flush`, `threads`, or a Kafka version).
+makes the candidate slower (`none`; `burn10`: 10 microseconds of CPU time for each produce request; `wait10`: such a
+delay without CPU time; `heap`, `flush`, `threads`, or a Kafka version).
 `+neighbour` behind an arm burns one core during every other session.
 
 Each session is a start of both brokers, a warm-up and rounds in turns, by the code that `pytest` runs. It is appended
@@ -87,7 +87,7 @@ def main() -> None:
     options.add_argument("--sessions", type=int, default=10, help="of each arm (default: 10)")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        agent = f"-javaagent:{_burn_jar(Path(folder))}"
+        agent = f"-javaagent:{burn_jar(Path(folder))}"
         for arm in given.arms:
             quick = LOW_NOISE_JVM_OPTIONS if arm.split("-")[1] == "quick" else ()
             os.environ["JDK_JAVA_OPTIONS"] = " ".join((agent, *quick))
@@ -114,7 +114,7 @@ def _run(arm: str, sessions: int) -> None:
             on_progress=lambda *_: None,
         )
         for number in range(sessions):
-            with _neighbour() if neighbour and number % 2 else contextlib.nullcontext():
+            with neighbour() if neighbour and number % 2 else contextlib.nullcontext():
                 _keep(arm, number, runner)
 
 
@@ -126,7 +126,7 @@ def _keep(arm: str, number: int, runner: SessionRunner) -> None:
     took_s = time.monotonic() - began_s
     line = {
         "arm": arm,
-        "boot": Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()[:8],
+        "boot": boot(),
         "at": session.created,
         "first": number % 2,
         "seconds": round(took_s, 1),
@@ -144,6 +144,11 @@ def _keep(arm: str, number: int, runner: SessionRunner) -> None:
     print(f"{arm} {number}: {took_s:.1f} s, worse by:", ", ".join(changes), *line["problems"], flush=True)
 
 
+def boot() -> str:
+    """Return the start of this boot's id."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
+
+
 def _figures(metrics: Any) -> dict[str, float]:
     return {name: float(f"{metrics[name]:.5g}") for name in METRICS if name in metrics}
 
@@ -156,7 +161,7 @@ def _changes(effect: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _neighbour() -> Iterator[None]:
+def neighbour() -> Iterator[None]:
     """Burn one core."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
@@ -165,7 +170,7 @@ def _neighbour() -> Iterator[None]:
             process.kill()
 
 
-def _burn_jar(folder: Path) -> Path:
+def burn_jar(folder: Path) -> Path:
     """Compile `Burn.java` against Kafka's classes."""
     runtime = java.find()
     kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=distribution.cache_folder())

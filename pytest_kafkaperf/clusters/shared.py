@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import Reference, Target
+from pytest_kafkaperf.clusters.target import Target
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 
 
@@ -21,8 +21,8 @@ class Wanted:
     client_properties: Path | None = None
     metrics_urls: tuple[str, ...] = ()
     connect_timeout_s: float
-    reference: Reference | None = None
-    """Set for the reference, so that it never shares the cluster it is compared with."""
+    role: str = ""
+    """Name of a cluster that runs beside the test's own, and never shares it: `the reference`; empty for the latter."""
 
 
 class SharedClusters:
@@ -81,9 +81,9 @@ class SharedClusters:
             try:
                 cluster = stack.enter_context(starting)
             except (ClusterError, UsageError) as error:
-                if wanted.reference is None:
+                if not wanted.role:
                     raise
-                raise type(error)(f"the reference, --kafka-reference={wanted.reference}: {error}") from None
+                raise type(error)(f"{wanted.role}: {error}") from None
             self._running[wanted] = cluster, stack.pop_all()
         return cluster
 

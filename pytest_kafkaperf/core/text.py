@@ -29,7 +29,10 @@ def printable(text: str, *, keep: str = "") -> str:
 
 def ascii_of(text: str) -> str:
     """Convert text to ASCII for terminals that support nothing else; unknown characters become `?`."""
-    return text.replace("µ", "u").replace("±", "+-").encode("ascii", "replace").decode()
+    return text.translate(_ASCII).encode("ascii", "replace").decode()
+
+
+_ASCII = str.maketrans({"µ": "u", "±": "+-", "≥": ">=", "–": "-"})  # noqa: RUF001 - as tables show them
 
 
 def repr_of(value: object) -> str:

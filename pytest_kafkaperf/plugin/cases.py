@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -15,6 +18,9 @@ from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
 from pytest_kafkaperf.runner.settings import Settings
 
+_RESEMBLES = 0.8
+"""Similarity of two names, by `difflib`: one or two letters differ."""
+_CLUSTERS = frozenset({"kafka_cluster", "kafka_cluster_factory"})
 _MARKERS = ("kafka_scenario", "kafka_threshold", "kafka_cluster")
 
 
@@ -28,6 +34,8 @@ def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[p
     cases: dict[str, Case] = {}
     problems: dict[str, list[str]] = {}
     for item in items:
+        for text in _misspelt(item):
+            problems.setdefault(file_of(item.nodeid), []).append(f"{item.nodeid}: {text}")
         if takes_perf(item):
             _join_benchmarks(item)
             try:
@@ -57,7 +65,36 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
         provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
     except UsageError as error:
         raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
-    return case
+    return dataclasses.replace(case, taken_by=_taken_by(item))
+
+
+def _misspelt(item: pytest.Item) -> list[str]:
+    """Return an error for each marker that nobody registered and whose name resembles one of this plugin's."""
+    given = {mark.name for mark in item.iter_markers()} - {*_MARKERS}
+    near = {name: difflib.get_close_matches(name, _MARKERS, n=1, cutoff=_RESEMBLES) for name in sorted(given)}
+    if not any(near.values()):
+        return []
+    registered = {re.split(r"[(:\s]", line.strip())[0] for line in item.config.getini("markers")}
+    return [
+        f"unknown marker {name!r}: did you mean {found[0]!r}? If it is your own, register it in the ini file (markers)"
+        for name, found in near.items()
+        if found and name not in registered
+    ]
+
+
+def _taken_by(item: pytest.Item) -> str | None:
+    """Tell which code of the user's uses the cluster itself: the test or one of its fixtures; None if none does."""
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return "its fixtures are not known"
+    if "kafka_cluster" in info.argnames:
+        return "the test takes kafka_cluster"
+    for name, found in sorted(info.name2fixturedefs.items()):
+        if found[-1].func.__module__.partition(".")[0] == "pytest_kafkaperf":
+            continue
+        if name == "kafka_cluster" or _CLUSTERS.intersection(found[-1].argnames):
+            return f"the fixture {name} {'is overridden' if name == 'kafka_cluster' else 'takes the cluster'}"
+    return None
 
 
 def _join_benchmarks(item: pytest.Item) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -17,14 +17,18 @@ from pytest_kafkaperf.runner.session import Session
 
 
 @contextlib.contextmanager
-def progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLines | None]:
-    """Yield a progress line for a terminal, one line per round if output is redirected with `-v`, or None."""
+def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | RoundLines | None, Callable[[str], None]]]:
+    """Yield the progress of rounds, and a function that prints a line, which does nothing with `-q`.
+
+    Progress is a line that is updated in a terminal, one line per round if output is redirected with `-v`, or None.
+    """
     config = item.config
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    live = reporter is not None and reporter.isatty and config.get_verbosity() >= 0 and not os.environ.get("CI")
-    if reporter is None or not (live or config.get_verbosity() > 0):
-        yield None
+    if reporter is None or config.get_verbosity() < 0:
+        yield None, lambda _: None
         return
+    live = reporter.isatty and not os.environ.get("CI")
+    printed = False
 
     def write(text: str) -> None:
         with _uncaptured(config):
@@ -32,23 +36,33 @@ def progress(item: pytest.Item, case: Case) -> Iterator[ProgressLine | RoundLine
             sys.stdout.flush()
 
     def write_line(text: str) -> None:
+        nonlocal printed
+        printed = True
         with _uncaptured(config):
             reporter.ensure_newline()
             reporter.write_line(text)
 
-    line: ProgressLine | RoundLines
+    def say(text: str) -> None:
+        if line is not None:
+            line.close()
+        write_line(text)
+
+    line: ProgressLine | RoundLines | None = None
     if live:
         with _uncaptured(config):
             reporter.ensure_newline()
             ascii_only = _is_ascii_only(sys.stdout)
         line = ProgressLine(item.name, case.scenario, write, ascii_only=ascii_only)
-    else:
+    elif config.get_verbosity() > 0:
         line = RoundLines(item.name, case.scenario, write_line)
     try:
-        yield line
+        yield line, say
     finally:
-        line.close()
-        if config.get_verbosity() == 0:  # with -v, pytest itself writes the name of the test again
+        if line is not None:
+            line.close()
+        if config.get_verbosity() == 0 and (
+            live or printed
+        ):  # with -v, pytest itself writes the name of the test again
             with _uncaptured(config):
                 reporter.write_fspath_result(item.nodeid, "")
 

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import functools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,13 @@ from pytest_kafkaperf.clusters.spec import as_cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin.console import progress
+from pytest_kafkaperf.reports.calibration import describe_session, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, record_rounds
 from pytest_kafkaperf.reports.writing import add_to_history
 from pytest_kafkaperf.runner.actions import planned
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.session import Session
 
 if TYPE_CHECKING:
@@ -138,7 +140,7 @@ class KafkaPerf:
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
-            with progress(node, case) as line:
+            with progress(node, case) as (line, say):
 
                 def on_progress(label: str, number: int, progress: Progress) -> None:
                     if self._stopping.is_set():
@@ -146,8 +148,9 @@ class KafkaPerf:
                     if line:
                         line.update(label, number, progress)
 
+                on_session = functools.partial(self._say_session, case, say, time.monotonic())
                 cluster = as_cluster(self._cluster)
-                result = session.run(case, cluster, on_progress, actions, later=self._later)
+                result = session.run(case, cluster, on_progress, actions, later=self._later, on_session=on_session)
             if not case.is_smoke_test:
                 add_to_history(session, result)
         except KafkaPerfError as error:
@@ -157,6 +160,17 @@ class KafkaPerf:
             record_rounds(result, *self._benchmark)
         conclude(result, session)
         return result
+
+    def _say_session(
+        self, case: Case, say: Callable[[str], None], began_s: float, sessions: Sequence[MeasuredSession]
+    ) -> None:
+        """Print a line about the last session of a calibration."""
+        settings = self._session.settings
+        if settings.calibrate is None or case.is_smoke_test:
+            return
+        took_s = time.monotonic() - began_s
+        left_s = remaining_s(case, self._later, len(sessions), settings.calibrate, took_s=took_s)
+        say(describe_session(case, sessions, settings.calibrate, left_s=left_s))
 
 
 def conclude(result: Result, session: Session) -> None:

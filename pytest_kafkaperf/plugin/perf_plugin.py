@@ -19,12 +19,15 @@ from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
+from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.time_budget import estimate
+from pytest_kafkaperf.scenario.threshold import count_gated
 
 _MAX_REASON = 2000
 """Maximum length, in characters, of the reason of a failure in reports."""
@@ -99,7 +102,7 @@ class PerfPlugin:
     def _provided(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         settings = self._settings
         provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
-        return self.open_session().cluster(spec, lasting=lasting)
+        return self.open_session().clusters.own(spec, lasting=lasting)
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
         """Yield the value of one test's fixture `kafka_perf`."""
@@ -126,16 +129,20 @@ class PerfPlugin:
             return []
         settings, verbosity = self._settings, self._config.get_verbosity()
         reference = settings.reference
-        lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
+        lines = [*settings.describe(verbose=verbosity > 0), estimate(cases)] if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:
             wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
+        if settings.calibrate is not None:
+            lines += describe_plan(cases, settings.calibrate)
         notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
         return [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Before the fixtures, after marks that skip: skip a test for want of time, or restore lasting clusters."""
+        """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
         case = self._collection.cases.get(item.nodeid)
+        if case is not None and self._settings.calibrate is not None and not count_gated(case.thresholds):
+            pytest.skip(NOTHING_TO_CALIBRATE)
         if case is not None and self._settings.time_budget_s is not None:
             session = self.session_or_fail()
             result = session.refuse_for_time(case, self.later(item))
@@ -143,7 +150,7 @@ class PerfPlugin:
                 conclude(result, session)
         if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             try:
-                self._session.restore_clusters()
+                self._session.clusters.restore()
             except KafkaPerfError as error:
                 raise failure(error) from None
 

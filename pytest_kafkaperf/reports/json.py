@@ -13,6 +13,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem
+from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, summary
 from pytest_kafkaperf.runner.round import Round
@@ -86,9 +87,10 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
             }
             for name, values in result.values().items()
         },
+        "lower_bounds": list(result.lower_bounds),
         "checks": [_check(check) for check in result.checks],
         "advice": [dataclasses.asdict(one) for one in result.advice],
-        "calibration": {name: _calibrated(name, one) for name, one in result.calibration.items()},
+        "calibration": {name: _calibrated(name, one, result) for name, one in result.calibration.items()},
         "notes": list(result.notes),
         "warnings": list(result.warnings),
         **_problems(result.problems),
@@ -133,7 +135,7 @@ def _session(session: MeasuredSession) -> dict[str, Any]:
     }
 
 
-def _calibrated(name: str, found: Calibrated) -> dict[str, Any]:
+def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
     """Return the noise and changes of a metric as ratios; a negative change is a fall."""
     subject = CATALOGUE[name]
     return {
@@ -146,6 +148,7 @@ def _calibrated(name: str, found: Calibrated) -> dict[str, Any]:
         "false_alarms": found.alarms,
         "splits": found.splits,
         "detectable": change_of(subject, found.detectable) if math.isfinite(found.detectable) else None,
+        "remarks": calibration_remarks(name, found, result),
     }
 
 

@@ -12,11 +12,13 @@ from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.failure import describe_advice
-from pytest_kafkaperf.reports.table import Row, failure_beside, names_of, remark_of, rows_of, short
+from pytest_kafkaperf.reports.table import Row, bounded, failure_beside, names_of, remark_of, rows_of, short
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of, summary
 from pytest_kafkaperf.scenario.fields import format_field
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.outcome import UNGATED, Verdict
 
 LIMIT_BYTES = 1024 * 1024
 """Maximum size of the summary of one step; GitHub does not show a larger one.
@@ -29,9 +31,9 @@ _SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9
 """Characters with a meaning in Markdown, HTML or tables, and beginnings of addresses that would become links."""
 _ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
 """Characters that start a nested list or a horizontal rule at the beginning of an item."""
-_HEAD = ("", "test", "metric", "median", "baseline", "change", "finds", "limit")
+_HEAD = ("", "test", "metric", "median", "baseline", "change", "detects", "limit")
 _NO_CELLS = [""] * (len(_HEAD) - 2)
-_RIGHT = ("median", "baseline", "change", "finds")
+_RIGHT = ("median", "baseline", "change", "detects")
 
 
 def write_markdown(path: Path, results: Sequence[Result], endings: Mapping[str, Ending]) -> None:
@@ -157,9 +159,10 @@ def _unmeasured_row(ending: Ending) -> str:
 def _cells(row: Row) -> list[str]:
     broken = row.outcome is not None and row.outcome.fails
     limit = f"{code(row.limit)}{f' ({text(row.bound)})' if row.bound else ''}" if row.limit else ""
+    limit += f" {row.outcome}" if row.outcome in UNGATED else ""
     return [
         code(row.metric),
-        text(f"{row.median} {row.spread}"),
+        text(row.observed),
         text(row.baseline),
         text(f"{row.change} {row.interval}"),
         text(row.detectable),
@@ -209,17 +212,27 @@ def _figures(result: Result) -> str:
     lines = [
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(len(result.sessions), 'session')}",
         f"scenario: {scenario or 'defaults'}",
+        *(_noise(name, found, result) for name, found in result.calibration.items()),
         *(f"warning: {each}" for each in result.warnings),
     ]
     figures = "".join(
-        _figures_line(name, values) for name, values in result.values().items() if not name.startswith("broker.")
+        _figures_line(name, values, result)
+        for name, values in result.values().items()
+        if not name.startswith("broker.")
     )
     table = f"\n| metric | median | rounds |\n| --- | --: | --- |\n{figures}" if figures else ""
     items = "".join(f"- {text(line)}\n" for line in lines)
     return f"\n##### {code(result.nodeid)}\n\n{items}{table}"
 
 
-def _figures_line(name: str, values: list[float]) -> str:
+def _noise(name: str, found: Calibrated, result: Result) -> str:
+    cells = ", ".join(f"{title} {cell}" for title, cell in calibration_cells(name, found).items() if cell)
+    return "; ".join([f"noise of {name}: {cells}", *calibration_remarks(name, found, result)])
+
+
+def _figures_line(name: str, values: list[float], result: Result) -> str:
     unit = CATALOGUE[name].unit
     rounds = ", ".join(short(value, unit) for value in values)
-    return f"{_table_line([code(name), text(short(summary(name, values), unit)), text(rounds)])}\n"
+    return (
+        f"{_table_line([code(name), text(bounded(short(summary(name, values), unit), name, result)), text(rounds)])}\n"
+    )

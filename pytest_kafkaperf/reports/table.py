@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,15 +9,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
-from pytest_kafkaperf.core.units import Unit, format_percent, format_quantity, format_ratio
+from pytest_kafkaperf.core.units import Unit, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
 from pytest_kafkaperf.reports.failure import describe_advice, digits_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
-from pytest_kafkaperf.verdict.calibration import Calibrated
-from pytest_kafkaperf.verdict.comparison import change_of
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ class Row:
     median: str
     """Median over the rounds; the sum for counts."""
     spread: str = ""
-    """Half the range of the rounds relative to the median: `±5 %`."""
+    """Least and greatest value of the rounds: `51.3–53.3` beside `52.3k/s`."""  # noqa: RUF001
     baseline: str = ""
     change: str = ""
     interval: str = ""
@@ -47,12 +44,22 @@ class Row:
     outcome: Verdict | None = None
     """None without a threshold."""
 
+    @property
+    def observed(self) -> str:
+        """The median with the spread: `52.3k/s (51.3–53.3)`."""  # noqa: RUF002 - as it is shown
+        return f"{self.median} ({self.spread})" if self.spread else self.median
+
+
+_DIGITS = "0123456789."
+
 
 def rows_of(result: Result) -> list[Row]:
     """Return one row for each threshold, after the headline metrics if all thresholds are on counts."""
-    rows = [row_of(check) for check in result.checks]
+    rows = [row_of(check, result) for check in result.checks]
     if all(CATALOGUE[check.metric].summed for check in result.checks):
-        rows = [_headline_row(name, values) for name, values in result.values().items() if name in HEADLINES] + rows
+        rows = [
+            _headline_row(name, values, result) for name, values in result.values().items() if name in HEADLINES
+        ] + rows
     return rows
 
 
@@ -75,14 +82,20 @@ def short(value: float, unit: Unit, digits: int = 3) -> str:
     return text.removesuffix(" records").replace(" records/s", "/s").replace("/M records", "/M")
 
 
-def row_of(check: Check) -> Row:
+def bounded(text: str, name: str, result: Result) -> str:
+    """Return the figure of a metric with a sign if it is a lower bound: `≥ 1560k/s`."""
+    return f"≥ {text}" if name in result.lower_bounds else text
+
+
+def row_of(check: Check, result: Result) -> Row:
     """Return the row of a threshold."""
     unit, digits = metric(check.metric).unit, digits_of(check)
     indirect = check.limit_value is not None and not check.limit[:1].isdigit()
+    median = "-" if check.observed is None else short(check.observed, unit, digits)
     return Row(
         metric=check.metric,
-        median="-" if check.observed is None else short(check.observed, unit, digits),
-        spread="" if metric(check.metric).summed else _spread(check.observed, check.spread),
+        median=bounded(median, check.metric, result),
+        spread="" if metric(check.metric).summed else _spread(median, check.spread, unit),
         baseline="" if check.baseline is None else short(check.baseline, unit),
         change="" if check.change is None else format_ratio(check.change),
         interval="" if check.interval is None else f"[{', '.join(map(_end, check.interval))}]",
@@ -91,22 +104,6 @@ def row_of(check: Check) -> Row:
         bound=short(check.limit_value, unit, digits) if indirect and check.limit_value is not None else "",
         outcome=check.outcome,
     )
-
-
-def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
-    """Return the noise of a metric, its false alarms and its minimum detectable change, by column title.
-
-    A text is empty if the value is unknown.
-    """
-    subject = metric(name)
-    return {
-        "within": format_percent(found.noise.within),
-        "between": format_percent(found.noise.between) + ("?" if found.noise.assumed else ""),
-        "limit": format_ratio(change_of(subject, found.tolerance)),
-        "suspect": f"{found.suspects} of {found.sessions}",
-        "false alarms": f"{found.alarms} of {found.splits}" if found.splits else "",
-        "finds": format_ratio(change_of(subject, found.detectable)) if math.isfinite(found.detectable) else "",
-    }
 
 
 def _detectable(check: Check, unit: Unit) -> str:
@@ -118,17 +115,22 @@ def _detectable(check: Check, unit: Unit) -> str:
     return short(check.limit_value * (1 + check.detectable), unit)
 
 
-def _headline_row(name: str, values: Sequence[float]) -> Row:
-    middle = statistics.median(values)
-    spread = _spread(middle, (min(values), max(values)))
-    return Row(metric=name, median=short(middle, metric(name).unit), spread=spread)
+def _headline_row(name: str, values: Sequence[float], result: Result) -> Row:
+    unit = metric(name).unit
+    median = short(statistics.median(values), unit)
+    spread = _spread(median, (min(values), max(values)), unit)
+    return Row(metric=name, median=bounded(median, name, result), spread=spread)
 
 
-def _spread(middle: float | None, ends: tuple[float, float] | None) -> str:
-    if ends is None or not middle or ends[0] == ends[1]:
+def _spread(median: str, ends: tuple[float, float] | None, unit: Unit) -> str:
+    """Return the least and the greatest value, without the unit if it is that of the median."""
+    if ends is None:
         return ""
-    percent = (ends[1] - ends[0]) / 2 / middle * 100
-    return f"±{percent:.0f} %" if percent >= 1 else f"±{percent:.1f} %"
+    least, most = (short(end, unit) for end in ends)
+    own = median.lstrip(_DIGITS)
+    if least.lstrip(_DIGITS) == most.lstrip(_DIGITS) == own:
+        least, most = least.removesuffix(own), most.removesuffix(own)
+    return f"{least}–{most}" if least != most else ""  # noqa: RUF001 - a dash between two figures
 
 
 def _end(change: float) -> str:

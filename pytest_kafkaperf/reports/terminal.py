@@ -17,10 +17,11 @@ from rich.text import Text
 
 from pytest_kafkaperf.core.text import ascii_of, printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.failure import wrap_text
 from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
-from pytest_kafkaperf.reports.table import Row, calibration_cells, names_of, remark_of, render_notes, rows_of
+from pytest_kafkaperf.reports.table import Row, names_of, remark_of, render_notes, rows_of
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _STYLES = {
     "PASSED": "green",
     "IMPROVED": "bold green",
+    "MEASURED": "cyan",
     "REGRESSED": "bold red",
     "VIOLATED": "bold red",
     "INVALID": "bold magenta",
@@ -104,15 +106,15 @@ _COLUMNS = (
     _Column(title="metric", text=lambda row: row.metric, left=True, gap=len(_INDENT)),
     _Column(title="median", text=lambda row: row.median, style=_broken),
     _Column(title="spread", text=lambda row: row.spread, gap=1),
-    _Column(title="baseline", text=lambda row: row.baseline),
+    _Column(title="baseline", text=lambda row: row.baseline, gap=1),
     _Column(title="change", text=lambda row: row.change, style=_broken),
     _Column(title="interval", text=lambda row: row.interval, left=True, gap=1),
-    _Column(title="finds", text=lambda row: row.detectable),
+    _Column(title="detects", text=lambda row: row.detectable, gap=1),
     _Column(title="limit", text=_limit, style=_broken, left=True),
     _Column(title="verdict", text=_outcome, style=lambda row: _STYLES.get(_outcome(row), ""), left=True),
 )
 
-_DROPPED_WHEN_NARROW = (("limit", "verdict"), ("finds",), ("interval",), ("spread",), ("baseline",))
+_DROPPED_WHEN_NARROW = (("limit", "verdict"), ("detects",), ("interval",), ("spread",), ("baseline",))
 """Titles of the columns that a narrow terminal lacks, in the order in which they are left out.
 
 Thresholds go first, because a failed one is shown below its row.
@@ -144,11 +146,12 @@ def _line(cells: Sequence[tuple[_Column, str, str]]) -> Text:
 
 
 def _failed_threshold(row: Row, plain: Callable[[str], str]) -> list[Text]:
-    """Return a line with the threshold of a row, if it failed or could not be decided."""
-    if row.outcome is None or not (row.outcome.fails or row.outcome is Verdict.INCONCLUSIVE):
+    """Return a line with the threshold of a row, unless it holds."""
+    if row.outcome in (None, Verdict.PASSED, Verdict.IMPROVED):
         return []
-    kind = "broken" if row.outcome.fails else "undecided"
-    return [Text(plain(f"{2 * _INDENT}{kind}: {_limit(row)}"), style=_STYLES[str(row.outcome)])]
+    fails, undecided = row.outcome.fails, row.outcome is Verdict.INCONCLUSIVE
+    kind = "broken" if fails else "undecided" if undecided else row.outcome
+    return [Text(plain(f"{2 * _INDENT}{kind}: {_limit(row)}"), style=_STYLES.get(row.outcome, ""))]
 
 
 def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
@@ -158,13 +161,19 @@ def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
 
 
 def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: bool) -> str:
-    """Render one row for each calibrated metric; the result must have at least one."""
+    """Render one row for each calibrated metric, then the remarks; the result must have at least one."""
     rows = {name: calibration_cells(name, found) for name, found in result.calibration.items()}
     table = new_table("metric", right=list(next(iter(rows.values()))))
     table.columns[0].min_width = 12
     for name, cells in rows.items():
         table.add_row(name, *(cell or "-" for cell in cells.values()))
-    return render(table, width=width, colour=colour, ascii_only=ascii_only)
+    remarks = [
+        f"{name}: {text}"
+        for name, found in result.calibration.items()
+        for text in calibration_remarks(name, found, result)
+    ]
+    lines = [Text(line, style="yellow") for line in wrapped(remarks, width=width, ascii_only=ascii_only)]
+    return render(Group(table, *lines), width=width, colour=colour, ascii_only=ascii_only)
 
 
 def render_latency_curve(curve: LatencyCurve, *, width: int, colour: bool, ascii_only: bool) -> str:
@@ -250,7 +259,8 @@ def summary_lines(
             table = render_latency_curve(curve, width=width, colour=colour, ascii_only=ascii_only)
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *table.splitlines()]
-    lines += wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
+    notes = wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
+    lines += ["", *notes] if "" in lines else notes  # apart from the tables of single tests
     if perf.settings.compat:
         for result in perf.results:
             lines += ["", *compat_lines(result)]

@@ -124,7 +124,9 @@ def accepted(
     """
     if verdict.fails or (mode == "new" and exists) or (mode == "improved" and verdict is not Verdict.IMPROVED):
         return Acceptance()
-    counting = judged(sessions)
+    beside = sessions[0].reference is not None
+    # Sessions beside the baseline's brokers have other, shorter rounds than the first one.
+    counting = [session for session in judged(sessions) if beside or session.reference is None]
     match mode:
         case "improved":
             fresh = counting[1:]

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import math
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
+from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.validity import clock_problems, uncertainty_s
-from pytest_kafkaperf.scenario.threshold import count_gated
+from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
+from pytest_kafkaperf.verdict.clear import is_clear
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
 from pytest_kafkaperf.verdict.dates import FEWEST_DATES
-from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from pytest_kafkaperf.verdict.verdict import judge
 
 _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
     "pass; accept the improvement with --kafka-update-baselines=improved"
 )
-_NOT_GATED = 0.1
-"""The tolerance that calibration assumes for metrics without a threshold."""
+_NOISY = 0.05
+"""Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""
+_CLEAR = (
+    "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
+    "no other program used much of this machine"
+)
 
 
 class CaseJudge:
@@ -35,6 +42,10 @@ class CaseJudge:
 
     def __init__(self, case: Case, baseline: BaselineRounds, settings: Settings) -> None:
         self.baseline = baseline
+        self.rebuilt: Rebuilt | None = None
+        """The baseline's brokers, once they run beside the test's own to confirm a suspect."""
+        self.way: str | None = None
+        """Way in which suspects were confirmed, with the reason; None if there were none."""
         self._case = case
         self._settings = settings
 
@@ -57,16 +68,63 @@ class CaseJudge:
         problems = (*judgement.problems, *uncertain)
         return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
 
+    def suffices(self, rounds: Sequence[Round]) -> bool:
+        """Return True if the first session can end after these rounds, because the others could not fail the test.
+
+        The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
+        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929).
+        Sums, such as `errors`, grow with each round. Tests that declare their rounds and figures that are kept in a
+        baseline need all rounds.
+        """
+        case, settings = self._case, self._settings
+        most = case.scenario.rounds // 2 + 1
+        if (
+            len(rounds) < most
+            or case.reference is not None
+            or case.plan is not None
+            or not case.thresholds
+            or "rounds" in case.sources
+            or settings.update is not None
+            or settings.calibrate is not None
+            or any(threshold.metric.summed for threshold in case.thresholds)
+            or any(one.problems for one in rounds)
+        ):
+            return False
+        judgement = self.judge([MeasuredSession(created="", rounds=tuple(rounds))])
+        return judgement.verdict is Verdict.PASSED and all(
+            sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
+            for threshold, check in zip(case.thresholds, judgement.checks, strict=True)
+        )
+
+    def judge_clear(self, sessions: Sequence[MeasuredSession]) -> Judgement:
+        """Judge suspects for whose confirmation there is no time: one that is clear fails (see `verdict.clear`).
+
+        Other programs on this machine are an explanation that only further sessions can exclude.
+        """
+        judgement, counted = self.judge(sessions), judged(sessions)
+        busy = any(one.busy_warning for session in sessions for one in session.all_rounds)
+        beside = any(session.reference is not None for session in sessions)
+        if not judgement.unsettled or busy or beside or self.baseline.imported or self.baseline.obstacle:
+            return judgement
+        thresholds, measured = self._case.thresholds, [session.measured for session in counted]
+        alpha = ALPHA / max(1, count_gated(thresholds))
+        checks = tuple(
+            dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}")
+            if check.outcome is Verdict.INCONCLUSIVE and is_clear(threshold, measured, self.baseline, alpha=alpha)
+            else check
+            for threshold, check in zip(thresholds, judgement.checks, strict=True)
+        )
+        if checks == judgement.checks:
+            return judgement
+        return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
+
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold."""
         gated = {threshold.metric.name for threshold in self._case.thresholds if threshold.needs_baseline}
         return advice([one.measured for one in judged(sessions)], self.baseline, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
-        """Return the noise between sessions by metric, and the reasons why it is unknown for some metrics.
-
-        The metrics are those with a threshold relative to the baseline, or else the headline metrics.
-        """
+        """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
         case = self._case
         if self._settings.calibrate is None or case.is_smoke_test or problems_of(sessions):
             return {}, []
@@ -78,7 +136,7 @@ class CaseJudge:
         measured = [session.measured.rounds for session in judged(sessions)]
         found: dict[str, Calibrated] = {}
         notes = []
-        for name, tolerance in (tolerances or dict.fromkeys(HEADLINES, math.log1p(_NOT_GATED))).items():
+        for name, tolerance in tolerances.items():
             flaw = no_ratio(CATALOGUE[name], measured)
             one = None
             if flaw is None:
@@ -87,22 +145,22 @@ class CaseJudge:
                 flaw = f"{name} has one round per session, so its noise is unknown"
             if one is not None:
                 found[name] = one
-            elif tolerances:
+            else:
                 notes.append(f"not calibrated: {flaw}")
         return found, notes
 
     def _judge_thresholds(self, sessions: Sequence[MeasuredSession]) -> Judgement:
         if self._settings.calibrate is not None:
-            return self._judged(sessions, "not judged: sessions are compared with each other", confirm=False)
+            return self._judged(sessions, Verdict.NOT_JUDGED, confirm=False)
         confirm = self._settings.confirm
         if self._settings.update == "all":
-            judgement = self._judged(sessions, "accepted as the new baseline", confirm=confirm)
+            judgement = self._judged(sessions, Verdict.ACCEPTED, confirm=confirm)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
         return self._judged(sessions, None, confirm=confirm)
 
-    def _judged(self, sessions: Sequence[MeasuredSession], ungated: str | None, *, confirm: bool) -> Judgement:
+    def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, confirm: bool) -> Judgement:
         return judge(
             thresholds=self._case.thresholds,
             sessions=[session.measured for session in judged(sessions)],
@@ -111,7 +169,14 @@ class CaseJudge:
             problems=problems_of(sessions),
             at_least=at_least(sessions),
             ungated=ungated,
+            rebuilt=self.rebuilt,
         )
+
+
+def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
+    """Return True if one round alone meets the threshold."""
+    value = one.metrics.get(threshold.metric.name)
+    return limit is not None and value is not None and holds(value, threshold.operator, limit)
 
 
 def stale_notes(result: Result) -> list[str]:
@@ -149,3 +214,14 @@ _OLD = (
 )
 _MACHINE = ("java", "kernel", "cpu", "cpu family")
 _MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
+
+
+def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:
+    """Return a note if a comparison with started brokers needed many sessions that low noise would save."""
+    deviations = [each.sessions[-1].deviation or 0.0 for each in checks if each.sessions]
+    started = case.reference is not None and case.settings.reference is not None and case.settings.reference.is_started
+    if not started or case.spec.low_noise or max(deviations, default=0.0) < _NOISY:
+        return []
+    noise = format_percent(max(deviations))
+    blind = "if neither the disk nor the JVM's second compiler is what you compare"
+    return [f"the noise between sessions was up to {noise}; --kafka-low-noise about halves it, {blind}"]

@@ -16,7 +16,7 @@ from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.load.timeseries import merged as merged_series
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import busy_warning, problems_of, warnings_of
+from pytest_kafkaperf.runner.validity import busy_warning, limited_by_generator, problems_of, warnings_of
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 
@@ -56,6 +56,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         brokers=curves,
         uses={str(broker): use for broker, use in readings.uses(start_ns, end_ns).items()},
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in found),
+        limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
     )

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.metrics import CATALOGUE, SEARCH_METRICS
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import describe_uncertainty, uncertainty_s
+from pytest_kafkaperf.runner.validity import describe_uncertainty, generator_warning, uncertainty_s
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -47,8 +47,8 @@ class MeasuredSession:
 
     @property
     def is_spoilt(self) -> bool:
-        """True if the session is INVALID only because this machine was too slow to make the load."""
-        return bool(self.problems) and all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in self.problems)
+        """True if the session is INVALID only because of this machine, which was too slow or ended a worker."""
+        return bool(self.problems) and all(problem.kind in MACHINE_MADE for problem in self.problems)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -58,8 +58,7 @@ class MeasuredSession:
 
 
 MOST_SPOILT = 2
-"""Maximum number of further sessions that are repeated because the machine was too slow; with one more, the test is
-INVALID."""
+"""Maximum number of further sessions that are repeated because of the machine; with one more, the test is INVALID."""
 
 
 def judged(sessions: Sequence[MeasuredSession]) -> list[MeasuredSession]:
@@ -82,6 +81,9 @@ def warnings_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
     """Return the warnings of all sessions, each once, and the reasons why sessions were repeated."""
     seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
     warnings = [] if seconds is None else [describe_uncertainty(seconds)]
+    rounds = [one for session in sessions for one in session.all_rounds]
+    if limited := sum(one.limited_by_generator for one in rounds):
+        warnings.append(generator_warning(limited, len(rounds)))
     warnings += [text for session in sessions for text in session.warnings]
     for number, session in _numbered(sessions, counting=False):
         warnings += [f"session {number} was measured again: {problem}" for problem in session.problems]
@@ -149,6 +151,13 @@ class Result:
     def metrics(self) -> Mapping[str, float]:
         """Each metric in base units: the median over the rounds, or the sum for counts such as `errors`."""
         return {name: summary(name, values) for name, values in self.values().items()}
+
+    @property
+    def lower_bounds(self) -> tuple[str, ...]:
+        """Metrics that are lower bounds: a search tried no higher rate, or the generator limited most rounds."""
+        limited = [one.limited_by_generator for session in judged(self.sessions) for one in session.rounds]
+        by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
+        return (*at_least(self.sessions), *by_generator)
 
     def values(self) -> dict[str, list[float]]:
         """Return the values of each metric, one for each round that has it, in the order of the catalogue."""

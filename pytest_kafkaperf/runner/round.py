@@ -36,6 +36,8 @@ class Round:
     """The rates that a search for the capacity tried; the round itself is the last step, at the rate that was found."""
     at_least: bool = False
     """True if the metric `capacity` is a lower bound: no higher rate was tried, or the generator could not make it."""
+    limited_by_generator: bool = False
+    """True if the load was as fast as its workers could make it, so that its throughput is a lower bound."""
     shares: tuple[WorkerShare, ...] = ()
     """The part of the load that each worker process ran."""
     e2e_uncertainty_s: float | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import importlib.metadata
@@ -13,10 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.shared import SharedClusters, Wanted
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import External, is_loopback
+from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.text import file_of
@@ -25,15 +21,19 @@ from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import update_baseline
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.case import Case
-from pytest_kafkaperf.runner.case_run import CaseRun, SessionPolicy, SessionRunner, not_run, now, run_case
-from pytest_kafkaperf.runner.judging import CaseJudge, stale_notes
+from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
+from pytest_kafkaperf.runner.common_shift import CommonShift
+from pytest_kafkaperf.runner.judging import CaseJudge, quieter_notes, stale_notes
+from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.runner.result import Result, warnings_of
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
+from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.time_budget import CaseBudget
+from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
 from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 _SMOKE_TEST = "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged"
 _CLOSING_S = 2.0
@@ -55,39 +55,17 @@ class Session:
         """Baselines whose tests no longer exist."""
         self.pruned = False
         """True if these baselines were deleted."""
+        self.clusters = SessionClusters(settings)
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
         self._began_s = began_s
-        self._shared = SharedClusters()
-        self._swept: set[str] = set()
-        """Servers of the external clusters on which the remains of crashed runs were removed."""
         self._store = BaselineStore(settings.baselines)
+        self._shift = CommonShift()
 
     def close(self) -> None:
         """Stop every cluster that this session started."""
-        self._shared.close()
-
-    def cluster(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
-        """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
-
-        A `lasting` cluster keeps its addresses: `restore_clusters` restarts its brokers instead.
-
-        Raises:
-            ClusterError: it did not start.
-            UsageError: the target cannot provide such a cluster.
-
-        """
-        return self._shared.get(self._wanted(spec), lasting=lasting)
-
-    def restore_clusters(self) -> None:
-        """Restart the brokers of each lasting cluster that a test has changed or that was lost.
-
-        Raises:
-            ClusterError: a broker did not start.
-
-        """
-        self._shared.restore()
+        self.clusters.close()
 
     def run(
         self,
@@ -97,10 +75,11 @@ class Session:
         actions: Sequence[Action] = (),
         *,
         later: Sequence[Case] = (),
+        on_session: OnSession = lambda _: None,
     ) -> Result:
         """Measure and judge one test, and keep the result; `actions` run in every round.
 
-        `later` are the tests after this one, which share the time budget.
+        `later` are the tests after this one, which share the time budget. `on_session` is called after each session.
 
         Raises:
             BaselineError: the baseline file is damaged or newer, or cannot be written.
@@ -109,32 +88,42 @@ class Session:
                 no limit and the settings do not allow that.
 
         """
-        self._refuse_unlimited(case, cluster)
+        self.clusters.refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
-        if case.reference is not None and case.plan is None and not actions:
-            case = case.in_short_rounds()
+        if not actions:
+            case = as_run(case)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
         judge = CaseJudge(case, self._baseline(case, key), self.settings)
-        reference = self._reference(case)
+        reference = self.clusters.reference(case)
         for each in (cluster, reference):
-            self._sweep(each)
+            self.clusters.sweep(each)
         runner = SessionRunner(
             self._sides(case, cluster, reference, actions, on_progress),
             warm_up_s=self.settings.preheat_s,
+            gap_s=self.settings.session_gap_s,
             allocation=self.settings.workers,
             on_progress=on_progress,
         )
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        unfit = unfit or _warmed_up(runner)
         budget = CaseBudget(case, later, left_s=self._left_s())
         if unfit is None and budget.obstacle is None:
             policy = SessionPolicy(
                 judge=judge.judge,
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
+                suffices=judge.suffices,
+                judge_clear=judge.judge_clear,
+                on_session=on_session,
             )
-            ran = run_case(runner, budget, policy)
+            ran = run_case(
+                runner,
+                budget,
+                policy,
+                lambda: self._confirming(
+                    case, cluster, judge, runner, on_progress=on_progress, has_actions=bool(actions)
+                ),
+            )
         else:
             sessions = (not_run(unfit),)
             notes = () if budget.obstacle is None or unfit else (budget.obstacle,)
@@ -142,11 +131,12 @@ class Session:
         result = self._result(
             case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
+        self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
-        obstacle = CaseBudget(case, later, left_s=self._left_s()).obstacle
+        obstacle = CaseBudget(as_run(case), later, left_s=self._left_s()).obstacle
         if obstacle is None:
             return None
         sessions = (not_run(),)
@@ -188,55 +178,45 @@ class Session:
         """Return the key of the environment, under which its baselines are stored."""
         return self.settings.environment or default_environment_key(provider)
 
-    def _refuse_unlimited(self, case: Case, cluster: Cluster) -> None:
-        """Refuse a load without a limit on a cluster that others may use, unless the settings allow it.
+    def _confirming(
+        self,
+        case: Case,
+        cluster: Cluster,
+        judge: CaseJudge,
+        runner: SessionRunner,
+        *,
+        on_progress: OnProgress,
+        has_actions: bool,
+    ) -> SessionRunner | str | None:
+        """Return what runs a suspect's further sessions: both the test's own and the baseline's brokers, if possible.
 
-        Raises:
-            UsageError: a cluster is named by an option, or is returned by the user's fixture and not on this machine.
-
+        Otherwise fresh sessions of the test's own brokers decide (None), unless the machine is known to be slower,
+        which such sessions cannot tell from a regression; then the reason is returned.
         """
-        if case.unlimited is None or self.settings.allow_unlimited:
-            return
-        reference = self.settings.reference
-        targets = (self.settings.cluster, reference.target if reference and case.reference else None)
-        named = [each.servers for each in targets if isinstance(each, External)]
-        # A fixture may have started its own broker here, or put a proxy in front of the session's.
-        given = tuple(cluster.bootstrap_servers.split(",")) if cluster.fleet is None else ()
-        if given and not all(map(is_loopback, given)):
-            named.insert(0, given)
-        if named:
-            raise UsageError(
-                f"{case.unlimited}, and this session did not start the cluster at {','.join(named[0])}, which others "
-                "may use; declare a rate, for example kafka_scenario(rate='5k records/s'), or allow it: "
-                "--kafka-allow-unlimited, or kafka_allow_unlimited = true in the ini file"
-            )
-
-    def _wanted(self, spec: ClusterSpec) -> Wanted:
-        settings = self.settings
-        return Wanted(
-            spec=spec,
-            target=settings.cluster,
-            client_properties=settings.client_config,
-            metrics_urls=settings.metrics_urls,
-            connect_timeout_s=settings.connect_timeout_s,
-        )
-
-    def _wanted_reference(self, spec: ClusterSpec | None) -> Wanted | None:
-        reference, settings = self.settings.reference, self.settings
-        if reference is None or spec is None:
+        baseline = judge.baseline
+        reason = obstacle(case, cluster, baseline, has_actions=has_actions)
+        if reason is None:
+            try:
+                reference = self.clusters.rebuilt(rebuilt_spec(case.spec, baseline.fingerprint))
+            except (ClusterError, UsageError) as error:
+                reason = str(error)
+        if reason is not None:
+            if self._shift.slower_machine is not None:
+                return f"{self._shift}; this test cannot be compared side by side, because {reason}"
+            judge.way = f"suspects ran again in fresh sessions, not beside the baseline's brokers: {reason}"
             return None
-        own = None if reference.is_started else settings.client_config
-        return Wanted(
-            spec=spec,
-            target=reference.target,
-            client_properties=settings.reference_client_config or own,
-            connect_timeout_s=settings.connect_timeout_s,
-            reference=reference,
+        changes = common_changes(baseline, reference, self.commit)
+        judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
+        judge.way = f"suspects ran again beside the baseline's brokers, started anew: Kafka {reference.version}"
+        if self._shift.is_common:
+            judge.way += f" ({self._shift})"
+        return SessionRunner(
+            self._sides(case.in_short_rounds(), cluster, reference, (), on_progress),
+            warm_up_s=self.settings.preheat_s,
+            gap_s=self.settings.session_gap_s,
+            allocation=runner.allocation,
+            on_progress=on_progress,
         )
-
-    def _reference(self, case: Case) -> Cluster | None:
-        wanted = self._wanted_reference(case.reference)
-        return None if wanted is None else self._shared.get(wanted)
 
     def _sides(
         self,
@@ -259,14 +239,6 @@ class Session:
         if reference is not None:
             sides.append(side(reference, actions=moved(actions, cluster, reference)))
         return sides
-
-    def _sweep(self, cluster: Cluster | None) -> None:
-        """Remove what crashed runs left on a cluster that others run; once in a session, before its first load."""
-        if cluster is None or cluster.fleet is not None or cluster.bootstrap_servers in self._swept:
-            return
-        self._swept.add(cluster.bootstrap_servers)
-        with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again
-            Admin(cluster.bootstrap_servers, cluster.access).sweep(self.settings.topic_prefix)
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:
@@ -303,9 +275,14 @@ class Session:
             calibration=calibration,
             verdict=judgement.verdict if sessions[0].rounds or judgement.problems else Verdict.INCONCLUSIVE,
             checks=judgement.checks,
-            warnings=warnings_of(sessions),
+            warnings=(*warnings_of(sessions), *judgement.warnings),
             problems=judgement.problems,
-            notes=(*ran.notes, *uncalibrated),
+            notes=(
+                *([] if judge.way is None else [judge.way]),
+                *ran.notes,
+                *quieter_notes(case, judgement.checks),
+                *uncalibrated,
+            ),
             allocation=allocation or self.settings.workers,
             partial=ran.partial,
         )
@@ -361,12 +338,3 @@ def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
         return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
     except ClusterError as error:
         return case, str(error)
-
-
-def _warmed_up(runner: SessionRunner) -> str | None:
-    """Warm up brokers that have just started; return the error if that failed."""
-    try:
-        runner.warm_up()
-    except ClusterError as error:
-        return str(error)
-    return None

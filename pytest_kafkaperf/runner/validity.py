@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.scenario.rate import peak_rate
 from pytest_kafkaperf.scenario.records import HEADER, described
 from pytest_kafkaperf.scenario.scenario import RECORDS_TIMEOUT_S, Scenario
@@ -57,6 +57,21 @@ def warnings_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, 
     if scenario.output_topic is not None and any(part.received for part in report.consumed):
         warnings += _application_warnings(integrity, scenario.output_topic)
     return [*warnings, *_integrity_warnings(report), *_produce_warnings(report, scenario)]
+
+
+def limited_by_generator(report: LoadReport, scenario: Scenario) -> bool:
+    """Return True if a worker of a closed loop had no idle time: the throughput is a lower bound for the cluster."""
+    busiest = max((worker.busy_ratio for worker in report.workers if worker.produced), default=0.0)
+    return scenario.rate is None and busiest > _SATURATED_RATIO
+
+
+def generator_warning(limited: int, rounds: int) -> str:
+    """Return the warning of a test about the number of its rounds that were limited by the generator."""
+    return (
+        f"the generator may be the limit: a worker had no idle time in {limited} of {counted(rounds, 'round')}, so "
+        "Kafka may take more than this throughput; declare a rate, or use more producers, larger records or another "
+        "machine for the load"
+    )
 
 
 def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
@@ -176,11 +191,6 @@ def _produce_warnings(report: LoadReport, scenario: Scenario) -> list[str]:
     failed = sum(part.failed for part in produced)
     if failed:
         warnings.append(f"{failed} records failed{_failures(produced)}")
-    busiest = max((worker.busy_ratio for worker in report.workers if worker.produced), default=0.0)
-    if scenario.rate is None and busiest > _SATURATED_RATIO:
-        warnings.append(
-            f"a worker had no idle time ({busiest:.0%} busy): the generator may be the bottleneck, not the cluster"
-        )
     return warnings
 
 

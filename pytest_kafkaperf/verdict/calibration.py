@@ -24,6 +24,9 @@ _MOST_SPLITS = 1000
 _SEED = 20_260_815
 """Seed for the choice of splits, so that the same sessions give the same result."""
 
+_DROWNED = 3
+"""Multiple of the tolerance that a threshold must detect to be of use: noise may add twice the tolerance."""
+
 _Session = Sequence[float]
 
 
@@ -42,6 +45,11 @@ class Calibrated:
     """Number of evaluated splits of the sessions into a first session, fresh sessions and a baseline."""
     detectable: float
     """Minimum detectable change against a baseline of the newest of these sessions."""
+
+    @property
+    def drowns(self) -> bool:
+        """True if the threshold misses changes of three times its tolerance, because the noise is so large."""
+        return self.detectable > _DROWNED * self.tolerance
 
 
 def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) -> Calibrated | None:

@@ -15,6 +15,12 @@ class Verdict(StrEnum):
     PASSED = "PASSED"
     IMPROVED = "IMPROVED"
     """Better than the baseline by more than the tolerance, beyond noise."""
+    NOT_JUDGED = "not judged"
+    """A threshold that calibration does not judge: it compares the sessions with each other."""
+    ACCEPTED = "accepted"
+    """A threshold that is not judged, because its figures become the new baseline."""
+    MEASURED = "MEASURED"
+    """A test with a threshold that is `not judged` or `accepted`, if no other threshold decides."""
     INCONCLUSIVE = "INCONCLUSIVE"
     """No comparison was possible, or the metric is worse, but noise may explain it: neither passed nor failed."""
     REGRESSED = "REGRESSED"
@@ -28,6 +34,13 @@ class Verdict(StrEnum):
     def fails(self) -> bool:
         """True if the test fails. INCONCLUSIVE fails only with `--kafka-strict`."""
         return self in (Verdict.REGRESSED, Verdict.VIOLATED, Verdict.INVALID)
+
+
+UNGATED = {
+    Verdict.NOT_JUDGED: "calibration compares the sessions with each other",
+    Verdict.ACCEPTED: "the figures become the new baseline",
+}
+"""The outcomes of a threshold relative to the baseline without a judgement, and their reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +107,5 @@ class Judgement:
     """Reasons for the verdict INVALID; empty otherwise."""
     unsettled: bool = False
     """True if another fresh session must run, because it can change the verdict."""
+    warnings: tuple[str, ...] = ()
+    """Texts for the user that are no reason to fail."""

@@ -31,10 +31,11 @@ from pytest_kafkaperf.scenario.threshold import (
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, flaw_of, no_ratio, value_of
 from pytest_kafkaperf.verdict.dates import Comparison, compare, level_of
-from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Verdict
+from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
 from pytest_kafkaperf.verdict.sequential import Look, detectable, differences_of, look
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt, cleared_early, judge_suspect, machine_change
 
 
 def judge(
@@ -45,20 +46,24 @@ def judge(
     confirm: bool,
     problems: Sequence[Problem] = (),
     at_least: Sequence[str] = (),
-    ungated: str | None = None,
+    ungated: Verdict | None = None,
+    rebuilt: Rebuilt | None = None,
 ) -> Judgement:
     """Evaluate the thresholds of a test.
 
     Args:
         thresholds: the thresholds of the test.
         sessions: all sessions so far. With a reference, all of them decide together. With a baseline, the first one
-            makes suspects, and the further ones, on fresh clusters, alone decide about these.
+            makes suspects, and the further ones, on fresh clusters, alone decide about these: beside the baseline's
+            brokers if these are `rebuilt`.
         baseline: the baseline, which counts only if the sessions have no reference.
         confirm: False if there will be no further sessions, so that the first session decides against the baseline.
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
             checks are for information only.
         at_least: metrics whose values are lower bounds. Such a value can meet a threshold, but cannot violate it.
-        ungated: reason for which thresholds relative to the baseline pass, or None to evaluate them.
+        ungated: NOT_JUDGED or ACCEPTED as the outcome of all thresholds relative to the baseline, or None to evaluate
+            them.
+        rebuilt: the baseline's brokers, if the further sessions ran beside them; None if they ran alone.
 
     """
     number = count_gated(thresholds)
@@ -72,15 +77,18 @@ def judge(
         ]
         if confirm and len(sessions) > 1 and not problems:
             found = [
-                _evaluate(one.threshold, sessions[1:], baseline, ungated=None, stage="fresh", gated=number)
-                if one.unsettled
-                else one
+                one
+                if not one.unsettled
+                else _evaluate(one.threshold, sessions[1:], baseline, ungated=None, stage="fresh", gated=number)
+                if rebuilt is None
+                else _beside(one, sessions[1:], baseline, rebuilt, gated=number)
                 for one in found
             ]
     checks = tuple(one.check for one in found)
     bounded = [_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails]
     problems = (*problems, *bounded)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
+    verdict = Verdict.MEASURED if verdict in UNGATED else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that it is met.
     final = [check.outcome.fails for check in checks if sessions[0].reference is None or check.is_relative]
     return Judgement(
@@ -88,6 +96,7 @@ def judge(
         checks=checks,
         problems=problems,
         unsettled=not problems and not any(final) and any(one.unsettled for one in found),
+        warnings=tuple(dict.fromkeys(one.warning for one in found if one.warning is not None)),
     )
 
 
@@ -103,6 +112,7 @@ class _Result:
     threshold: Threshold
     check: Check
     unsettled: bool
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +122,7 @@ class _Evidence:
     subject: Metric
     rounds: Rounds
     """Rounds of all sessions that count."""
-    ungated: str | None
+    ungated: Verdict | None
     comparison: Comparison | str = ""
     """Comparison with the baseline, or the reason why there is none."""
     obstacle: str | None = None
@@ -132,12 +142,35 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
     return max(outcomes, key=ranks.index, default=Verdict.PASSED)
 
 
+def _beside(
+    suspect: _Result, pairs: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int
+) -> _Result:
+    """Evaluate a suspect again, by the sessions beside the baseline's brokers alone."""
+    threshold = suspect.threshold
+    if threshold.relative is None:
+        return suspect
+    result = _evaluate_pairs(threshold, pairs, ungated=None, gated=gated)
+    before, check = suspect.check, result.check
+    early = result.unsettled and cleared_early(check.sessions[-1] if check.sessions else None, rebuilt)
+    references = [session.reference or () for session in pairs]
+    finding, warning = judge_suspect(
+        Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled),
+        threshold.metric,
+        before.change,
+        rebuilt,
+        early=early,
+        machine=machine_change(threshold.metric, references, baseline, threshold.relative.log_tolerance),
+    )
+    check = dataclasses.replace(check, outcome=finding.outcome, reason=finding.reason, rerun=True)
+    return dataclasses.replace(result, check=check, unsettled=finding.unsettled, warning=warning)
+
+
 def _evaluate(
     threshold: Threshold,
     sessions: Sequence[Measured],
     baseline: BaselineRounds,
     *,
-    ungated: str | None,
+    ungated: Verdict | None,
     stage: Stage,
     gated: int,
 ) -> _Result:
@@ -176,7 +209,9 @@ def _evaluate(
     return dataclasses.replace(result, check=check)
 
 
-def _evaluate_pairs(threshold: Threshold, sessions: Sequence[Measured], *, ungated: str | None, gated: int) -> _Result:
+def _evaluate_pairs(
+    threshold: Threshold, sessions: Sequence[Measured], *, ungated: Verdict | None, gated: int
+) -> _Result:
     """Evaluate a threshold of sessions with a reference."""
     subject, relative = threshold.metric, threshold.relative
     alpha = ALPHA / max(1, gated)
@@ -283,8 +318,9 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
     holding = [outcome for outcome in outcomes if outcome in (Verdict.PASSED, Verdict.IMPROVED)]
     if holding:
         return worst(holding)
+    undecided = [outcome for outcome in outcomes if outcome in UNGATED or outcome is Verdict.INCONCLUSIVE]
     # If both fail, the outcome is REGRESSED, because the absolute part alone would not have failed the test.
-    return Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in outcomes else Verdict.REGRESSED
+    return worst(undecided) if undecided else Verdict.REGRESSED
 
 
 def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) -> Finding:
@@ -312,8 +348,8 @@ def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:
     comparison = evidence.comparison
     if evidence.ungated:
         problem = flaw_of(evidence.subject, evidence.rounds, ratio=True)
-        outcome = Verdict.INCONCLUSIVE if problem else Verdict.PASSED
-        return Finding(outcome=outcome, reason=problem or evidence.ungated)
+        outcome = Verdict.INCONCLUSIVE if problem else evidence.ungated
+        return Finding(outcome=outcome, reason=problem or UNGATED[evidence.ungated])
     if evidence.look is not None:
         return judge_look(limit, evidence.subject, evidence.look)
     if evidence.obstacle or isinstance(comparison, str):

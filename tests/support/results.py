@@ -94,6 +94,7 @@ def result(
     measured: Sequence[Mapping[str, float]] | None = None,
     baseline: Sequence[Mapping[str, float]] | None = None,
     problems: Sequence[str] = (),
+    ungated: Verdict | None = None,
     file: str = FILE,
     **fields: Any,
 ) -> Result:
@@ -111,6 +112,7 @@ def result(
         baseline=known,
         confirm=False,
         problems=why,
+        ungated=ungated,
     )
     session = MeasuredSession(
         created="2026-01-31T12:00:00+00:00",

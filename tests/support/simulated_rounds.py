@@ -81,19 +81,13 @@ def drawn(setting: Setting, *, runs: int, worse: float | Floats = 0.0, seed: int
 def judged_by_rule(draw: Draw, setting: Setting, *, worse: float | Floats = 0.0, alpha: float = ALPHA) -> Outcomes:
     """Judge each test."""
     tolerance = setting.tolerance
-    level, of_dates, of_sessions, freedoms = _estimated(draw.baseline)
-    levels = np.median(draw.today, axis=2) - level[:, None]
+    known = _estimated(draw.baseline)
+    levels = np.median(draw.today, axis=2) - known.level[:, None]
     first, again = levels[:, 0], levels[:, 1:]
     shift, sessions = (np.median(again, axis=1), SESSIONS) if setting.confirmed else (first, 1)
-    dates = setting.dates
-    by_dates = of_dates * (1 + 1 / dates)
-    by_sessions = of_sessions * (median_variance_ratio(sessions) + 1 / setting.sessions / dates)
-    error = np.sqrt(by_dates + by_sessions)
-    ratio = by_dates / error**2
-    freedom = (1 / (ratio**2 / freedoms[0] + (1 - ratio) ** 2 / freedoms[1])).astype(int)
     suspect = first > tolerance
     beyond = suspect & (shift > tolerance)
-    failed = beyond & (shift > _quantiles(alpha, freedom) * error)
+    failed = beyond & (shift > known.most_by_noise(sessions, alpha))
     # The third session is left out where the first two clear the test.
     taken = np.where((again[:, : SESSIONS - 1] > tolerance).any(axis=1), SESSIONS, SESSIONS - 1)
     return Outcomes(
@@ -101,7 +95,7 @@ def judged_by_rule(draw: Draw, setting: Setting, *, worse: float | Floats = 0.0,
         suspect=suspect,
         unexplained=beyond & ~failed,
         fresh=suspect * taken.astype(float) * setting.confirmed,
-        covered=np.abs(shift - worse) <= _quantiles((1 - LEVEL) / 2, freedom) * error,
+        covered=np.abs(shift - worse) <= known.most_by_noise(sessions, (1 - LEVEL) / 2),
     )
 
 
@@ -121,8 +115,39 @@ def achieved_power(setting: Setting, *, baselines: int, runs: int, seed: int = 1
     return float(judged_by_rule(draw, setting).failed.mean())
 
 
-def _estimated(baseline: Floats) -> tuple[Floats, Floats, Floats, tuple[int, int]]:
-    """Level of each baseline, the variances of its dates and sessions, and their degrees of freedom."""
+def first_sessions(draw: Draw, setting: Setting) -> tuple[Floats, Flags]:
+    """Rounds that each first session takes if it may end early, and whether it is clear that it failed."""
+    known = _estimated(draw.baseline)
+    values = draw.today[:, 0] - known.level[:, None]
+    most = setting.rounds // 2 + 1
+    within = (values <= setting.tolerance).cumsum(axis=1) >= most
+    rounds = np.where(within.any(axis=1), within.argmax(axis=1) + 1, setting.rounds)
+    twice = 2 * setting.tolerance + values.std(axis=1, ddof=1)
+    return rounds.astype(float), values.min(axis=1) > np.maximum(twice, known.most_by_noise(1, ALPHA))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """Baselines, as arrays over the runs."""
+
+    level: Floats
+    of_dates: Floats
+    of_sessions: Floats
+    freedoms: tuple[int, int]
+    dates: int
+    sessions: int
+
+    def most_by_noise(self, sessions: int, alpha: float) -> Floats:
+        by_dates = self.of_dates * (1 + 1 / self.dates)
+        by_sessions = self.of_sessions * (median_variance_ratio(sessions) + 1 / self.sessions / self.dates)
+        error = np.sqrt(by_dates + by_sessions)
+        ratio = by_dates / error**2
+        freedom = (1 / (ratio**2 / self.freedoms[0] + (1 - ratio) ** 2 / self.freedoms[1])).astype(int)
+        return _quantiles(alpha, freedom) * error
+
+
+def _estimated(baseline: Floats) -> _Known:
+    """Estimate the level of each baseline, and the variances."""
     _, dates, sessions, rounds = baseline.shape
     medians = np.median(baseline, axis=3)
     prior = np.full(len(baseline), _PRIOR**2)
@@ -137,7 +162,14 @@ def _estimated(baseline: Floats) -> tuple[Floats, Floats, Floats, tuple[int, int
         between = np.maximum(0, levels.var(axis=1, ddof=1) - of_sessions / sessions)
     prior = np.minimum(np.maximum(_PRIOR**2, of_sessions), _MOST_RATIO**2 * of_sessions)
     of_dates = (_PRIOR_FREEDOM * prior + (dates - 1) * between) / (_PRIOR_FREEDOM + dates - 1)
-    return levels.mean(axis=1), of_dates, of_sessions, (_PRIOR_FREEDOM + dates - 1, _PRIOR_FREEDOM + freedom)
+    return _Known(
+        level=levels.mean(axis=1),
+        of_dates=of_dates,
+        of_sessions=of_sessions,
+        freedoms=(_PRIOR_FREEDOM + dates - 1, _PRIOR_FREEDOM + freedom),
+        dates=dates,
+        sessions=sessions,
+    )
 
 
 def _quantiles(p: float, freedom: npt.NDArray[np.int64]) -> Floats:

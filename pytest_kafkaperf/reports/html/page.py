@@ -20,6 +20,7 @@ import plotly.offline
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import discreet, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
+from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, standard
@@ -29,7 +30,7 @@ from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
-from pytest_kafkaperf.reports.table import calibration_cells, names_of, row_of, short
+from pytest_kafkaperf.reports.table import bounded, names_of, row_of, short
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.scenario.scenario import Scenario
@@ -162,9 +163,9 @@ def _test(result: Result, run: RunFacts) -> dict[str, Any]:
         "figures": _headlines(result),
         "change": change,
         "direction": direction,
-        "checks": [_check(check) for check in result.checks],
+        "checks": [_check(check, result) for check in result.checks],
         "why": list(_why(result)),
-        "calibration": [_calibrated(name, found) for name, found in result.calibration.items()],
+        "calibration": [_calibrated(name, found, result) for name, found in result.calibration.items()],
         "charts": charts,
         "broker_charts": brokers,
         "json": [chart.figure for chart in (*charts, *brokers)],
@@ -181,8 +182,9 @@ def _headlines(result: Result) -> list[str]:
     """Return throughput, and p50 and p99 of end-to-end latency if it was measured, else of produce latency."""
     family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
     names = ("produce.throughput", f"{family}.p50", f"{family}.p99")
-    values = [(result.metrics.get(name), CATALOGUE[name].unit) for name in names]
-    return [_DASH if value is None else short(value, unit).removesuffix("/s") for value, unit in values]
+    values = [(name, result.metrics.get(name), CATALOGUE[name].unit) for name in names]
+    texts = [(name, _DASH if value is None else short(value, unit).removesuffix("/s")) for name, value, unit in values]
+    return [bounded(text, name, result) for name, text in texts]
 
 
 def _change(result: Result) -> tuple[str, str]:
@@ -200,13 +202,13 @@ def _badness(check: Check) -> float:
     return change if CATALOGUE[check.metric].better == "lower" else -change
 
 
-def _check(check: Check) -> dict[str, Any]:
-    row = row_of(check)
+def _check(check: Check, result: Result) -> dict[str, Any]:
+    row = row_of(check, result)
     limit = _DASH if check.limit_value is None else format_quantity(check.limit_value, CATALOGUE[check.metric].unit)
     return {
         "expression": check.expression,
         "cells": [
-            ("observed", f"{row.median} {row.spread}".rstrip()),
+            ("observed", row.observed),
             ("limit", row.bound or limit),
             ("baseline", row.baseline or _DASH),
             ("change", f"{row.change} {row.interval}".strip() or _DASH),
@@ -218,9 +220,9 @@ def _check(check: Check) -> dict[str, Any]:
     }
 
 
-def _calibrated(name: str, found: Calibrated) -> tuple[str, list[tuple[str, str]]]:
-    titles = {"finds": "detects", "limit": "tolerance"}
-    return name, [(titles.get(title, title), cell or _DASH) for title, cell in calibration_cells(name, found).items()]
+def _calibrated(name: str, found: Calibrated, result: Result) -> tuple[str, list[tuple[str, str]], list[str]]:
+    cells = [(title, cell or _DASH) for title, cell in calibration_cells(name, found).items()]
+    return name, cells, calibration_remarks(name, found, result)
 
 
 def _why(result: Result) -> Iterator[tuple[str, str]]:

@@ -201,6 +201,8 @@ class BaselineRounds:
     """Date of each session, in ISO 8601; empty if all have the same."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest session; empty if unknown."""
+    commit: str | None = None
+    """Commit of the newest session, if known."""
     obstacle: str | None = None
     """Reason why the comparison does not count; None if it counts."""
     imported: str | None = None
@@ -227,6 +229,7 @@ def comparable_rounds(record: BaselineRecord, scenario: Mapping[str, Any]) -> Ba
         sessions=sessions,
         dates=tuple(session.date for session in record.sessions),
         fingerprint=record.sessions[-1].fingerprint,
+        commit=record.sessions[-1].commit,
         imported=record.imported.tool if record.imported else None,
     )
 

@@ -25,13 +25,20 @@ def test_sessions_are_collected_added_and_left_alone(project: Project, on_broker
     project.test(guard())
     first = project.run_steadily(on_broker, "--kafka-calibrate=3", "--kafka-update-baselines")
     assert (first.status, sessions_of(project)) == (pytest.ExitCode.OK, [3]), first.out
-    found = first.report["tests"][0]["calibration"]["produce.throughput"]
+    (test,) = first.report["tests"]
+    found = test["calibration"]["produce.throughput"]
     assert (found["sessions"], found["tolerance"], found["splits"]) == (3, pytest.approx(-0.3), 0)
     assert 0 <= found["noise_within"] < 0.3
     assert -1 < found["detectable"] <= -0.3
-    assert sum(not session["problems"] for session in first.report["tests"][0]["further_sessions"]) == 2
+    assert "kafkaperf: calibration: 1 test, 3 sessions each, about " in first.out
+    lines = re.findall(r"^test_guard: session (\d of 3), produce\.throughput .*/s", first.out, re.MULTILINE)
+    assert lines == ["1 of 3", "2 of 3", "3 of 3"], first.out
+    properties = {each.attrib["name"]: each.attrib["value"] for each in first.junit.iter("property")}
+    assert (test["verdict"], test["checks"][0]["outcome"]) == ("MEASURED", "not judged")
+    assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", "not judged")
+    assert sum(not session["problems"] for session in test["further_sessions"]) == 2
     head = next(line.split() for line in first.out.splitlines() if line.startswith("metric"))
-    assert head == ["metric", "within", "between", "limit", "suspect", "false", "alarms", "finds"]
+    assert head == ["metric", "within", "between", "tolerance", "suspect", "false", "alarms", "detects"]
 
     again = project.run_steadily(on_broker, "--kafka-update-baselines=append")
     assert (again.status, sessions_of(project)) == (pytest.ExitCode.OK, [4]), again.out
@@ -40,7 +47,7 @@ def test_sessions_are_collected_added_and_left_alone(project: Project, on_broker
     check = again.report["tests"][0]["checks"][0]
     assert -1 < check["detectable"] <= -0.3
     (head,) = [line.split() for line in again.out.splitlines() if line.startswith("  metric")]
-    assert head == ["metric", "median", "spread", "baseline", "change", "interval", "finds", "limit", "verdict"]
+    assert head == ["metric", "median", "spread", "baseline", "change", "interval", "detects", "limit", "verdict"]
 
     for mode in ("new", "improved"):
         project.run_steadily(on_broker, f"--kafka-update-baselines={mode}", "--kafka-rounds=1")

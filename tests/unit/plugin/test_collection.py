@@ -26,6 +26,12 @@ REFUSED = [
     ("kafka_threshold(p99='25 ms')", "kafka_threshold takes expressions"),
     ("kafka_threshold('e2e.latency.p99 <= 5 ms')", "e2e.latency.p99 is not measured here"),
     ("kafka_threshold('lost == baseline')", "lost can be zero"),
+    (
+        "kafka_threshold('produce.throughput >= baseline')",
+        "invalid threshold 'produce.throughput >= baseline': a tolerance of 0 % fails unchanged software by noise "
+        "alone; allow at least 1 %, and about 10 % with stored baselines: 'produce.throughput >= baseline - 10%'",
+    ),
+    ("kafka_threshold('produce.latency.p99 <= max(baseline + 0.9%, 5 ms)')", "a tolerance of 0.9 % fails unchanged"),
     ("kafka_cluster(broker=3)", "kafka_cluster: unknown field 'broker': did you mean 'brokers'?"),
     ("kafka_cluster(brokers=0)", "brokers=0: must be greater than or equal to 1"),
     ("kafka_cluster(security='ssl')", "security='ssl': must be 'sasl_scram'"),
@@ -51,6 +57,26 @@ def test_a_marker_that_cannot_be_is_refused(run_pytest: RunPytest) -> None:
     assert [
         (marker, text) for number, (marker, text) in enumerate(REFUSED) if text not in said.get(f"test_{number}", "")
     ] == []
+
+
+def test_a_misspelt_marker_is_refused(run_pytest: RunPytest) -> None:
+    """The test would pass for ever: its threshold is in no marker that the plugin reads."""
+    test = "@pytest.mark.kafka_treshold('errors == 0')\ndef test_one(kafka_perf):\n    kafka_perf()\n"
+    without_load = "@pytest.mark.kafka_scenarios(rate=5)\ndef test_two():\n    pass\n"
+    status, out = run_pytest(test + without_load, "-W", "ignore")
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "test_perf.py::test_one: unknown marker 'kafka_treshold': did you mean 'kafka_threshold'?" in out
+    assert "test_perf.py::test_two: unknown marker 'kafka_scenarios': did you mean 'kafka_scenario'?" in out
+
+
+def test_markers_of_others_are_never_questioned(run_pytest: RunPytest) -> None:
+    """Whoever registered a name means it; and what resembles none of ours is not ours."""
+    test = (
+        "@pytest.mark.kafka_thresholds('mine')\n@pytest.mark.kafka_slow\n@pytest.mark.kafka_scenario(acs=1)\n"
+        "def test_one(kafka_perf):\n    kafka_perf()\n"
+    )
+    _, out = run_pytest(test, "-W", "ignore", "-o", "markers=kafka_thresholds(text): of this project")
+    assert ("unknown marker" in out, "unknown field 'acs'" in out) == (False, True)
 
 
 def test_all_problems_of_a_file_are_told_at_once(run_pytest: RunPytest) -> None:
@@ -142,3 +168,19 @@ def test_only_perf_tests_fail_under_xdist(project: Project) -> None:
     assert run.status == pytest.ExitCode.TESTS_FAILED
     assert "Run them with -n0" in run.out
     assert "1 passed, 1 error" in run.out
+
+
+def test_a_calibration_skips_tests_without_a_threshold_on_the_baseline(run_pytest: RunPytest) -> None:
+    """Their figures have no tolerance to compare with the noise, and each session takes most of a minute."""
+    status, out = run_pytest(
+        "@pytest.mark.kafka_threshold('produce.latency.p99 <= 25 ms')\ndef test_sla(kafka_perf):\n    kafka_perf()\n",
+        "--kafka-cluster=local",
+        "--kafka-calibrate=3",
+        "-rs",
+    )
+    assert (status, "1 skipped" in out) == (pytest.ExitCode.OK, True)
+    assert (
+        "kafkaperf: calibration: no perf test has a threshold on the baseline, so all are skipped; add one, for "
+        "example kafka_threshold('produce.throughput >= baseline - 20%')\n"
+    ) in out
+    assert "--kafka-calibrate: no threshold on the baseline, so there is nothing to calibrate" in out

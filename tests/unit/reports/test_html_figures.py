@@ -100,6 +100,8 @@ def test_a_reference_takes_the_place_of_the_baseline() -> None:
         "produce.throughput, session by session",
         "produce.latency.p99, session by session",
     ]
+    sequence = by_title["produce.throughput, session by session"]
+    assert len(_named(sequence, "pair of rounds")["x"]) == 5 * len(_named(sequence, "single session")["x"])
     rounds = by_title["Rounds"]
     names = {trace.get("name") for trace in _traces(rounds)}
     assert names == {"reference", "this run", "further sessions", "threshold"}

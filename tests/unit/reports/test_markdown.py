@@ -1,6 +1,6 @@
 """The summary in Markdown: whole texts, what is escaped, and what is left out of a long one."""
 
-# ruff: noqa: E501 - lines as they are shown
+# ruff: noqa: E501, RUF001 - lines as they are shown
 from __future__ import annotations
 
 from pathlib import Path
@@ -17,13 +17,13 @@ RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
 EXPECTED = """\
 ### ❌ Kafka performance: 1 REGRESSED, 1 PASSED
 
-|  | test | metric | median | baseline | change | finds | limit |
+|  | test | metric | median | baseline | change | detects | limit |
 | --- | --- | --- | --: | --: | --: | --: | --- |
-| ❌ REGRESSED | <code>test_slow&#91;1 KiB-acks=all&#93;</code> | <code>produce.latency.p99</code> | 18.1 ms ±2 % | 12.1 ms | +50.0 % &#91;+38, +63&#93; | +24.2 % | ❌ <code>&#60;= baseline + 20%</code> (14.5 ms) |
-|  |  | <code>e2e.latency.p99</code> | 18.9 ms ±2 % | 17.2 ms | +10.0 % &#91;+1.2, +20&#93; | +24.2 % | <code>&#60;= max(baseline + 20%, 5 ms)</code> (20.6 ms) |
-|  |  | <code>produce.throughput</code> | 52.3k/s ±2 % | 52.3k/s | 0.0 % &#91;-8.0, +8.7&#93; | -13.4 % | <code>&#62;= baseline - 10%</code> (47.1k/s) |
-| ✅ PASSED | <code>test_ingest</code> | <code>produce.latency.p99</code> | 12.1 ms ±2 % | 12.1 ms | 0.0 % &#91;-8.0, +8.7&#93; | +24.2 % | <code>&#60;= baseline + 20%</code> (14.5 ms) |
-|  |  | <code>produce.throughput</code> | 52.3k/s ±2 % | 52.3k/s | 0.0 % &#91;-8.0, +8.7&#93; | -13.0 % | <code>&#62;= baseline - 10%</code> (47.1k/s) |
+| ❌ REGRESSED | <code>test_slow&#91;1 KiB-acks=all&#93;</code> | <code>produce.latency.p99</code> | 18.1 ms (17.8–18.5) | 12.1 ms | +50.0 % &#91;+38, +63&#93; | +24.2 % | ❌ <code>&#60;= baseline + 20%</code> (14.5 ms) |
+|  |  | <code>e2e.latency.p99</code> | 18.9 ms (18.5–19.3) | 17.2 ms | +10.0 % &#91;+1.2, +20&#93; | +24.2 % | <code>&#60;= max(baseline + 20%, 5 ms)</code> (20.6 ms) |
+|  |  | <code>produce.throughput</code> | 52.3k/s (51.3–53.3) | 52.3k/s | 0.0 % &#91;-8.0, +8.7&#93; | -13.4 % | <code>&#62;= baseline - 10%</code> (47.1k/s) |
+| ✅ PASSED | <code>test_ingest</code> | <code>produce.latency.p99</code> | 12.1 ms (11.9–12.3) | 12.1 ms | 0.0 % &#91;-8.0, +8.7&#93; | +24.2 % | <code>&#60;= baseline + 20%</code> (14.5 ms) |
+|  |  | <code>produce.throughput</code> | 52.3k/s (51.3–53.3) | 52.3k/s | 0.0 % &#91;-8.0, +8.7&#93; | -13.0 % | <code>&#62;= baseline - 10%</code> (47.1k/s) |
 |  |  | <code>errors</code> | 0 |  |  |  | <code>== 0</code> |
 
 #### ❌ REGRESSED: <code>tests/perf/test_orders.py::test_slow&#91;1 KiB-acks=all&#93;</code>
@@ -116,9 +116,9 @@ def test_a_name_is_shown_as_it_is_whatever_it_holds() -> None:
 @pytest.mark.parametrize(
     ("limit_bytes", "missing"),
     [
-        (24_000, "25 of 40 tests' figures"),
-        (12_000, "13 of 40 tests' reasons, 40 of 40 tests' figures"),
-        (5_000, "14 of 40 rows of the table, 40 of 40 tests' reasons, 40 of 40 tests' figures"),
+        (24_000, "26 of 40 tests' figures"),
+        (12_000, "15 of 40 tests' reasons, 40 of 40 tests' figures"),
+        (5_000, "15 of 40 rows of the table, 40 of 40 tests' reasons, 40 of 40 tests' figures"),
         (1_000, "40 of 40 rows of the table, 40 of 40 tests' reasons, 40 of 40 tests' figures"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,17 @@ import pytest
 
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.ci import junit_properties
+from pytest_kafkaperf.reports.html import write_html
 from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.reports.markdown import markdown
+from pytest_kafkaperf.reports.terminal import render_table
 from pytest_kafkaperf.reports.writing import write_reports
 from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support import results
 from tests.support.results import CREATED, calibration, ending, endings, result, rounds, session, sizes
+
+WIDE: dict[str, Any] = {"width": 140, "colour": False, "ascii_only": False}
 
 
 def report(folder: Path, results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
@@ -80,6 +88,25 @@ def test_the_report_says_how_tests_ended_and_what_the_exit_status_is(tmp_path: P
         {"nodeid": "a.py::test_down", "outcome": "error", "reason": "127.0.0.1:1 is not ready"}
     ]
     assert (document["exit_status"], document["errors"]) == (1, ["--kafka-markdown=x: cannot write"])
+
+
+@pytest.mark.parametrize("ungated", [Verdict.NOT_JUDGED, Verdict.ACCEPTED])
+def test_a_threshold_that_was_not_judged_has_passed_in_no_report(tmp_path: Path, ungated: Verdict) -> None:
+    """A calibration proves nothing about a threshold, and neither does the run that makes its baseline."""
+    limits = "produce.throughput >= baseline - 10%", "errors == 0"
+    one = result("test_new", *limits, baseline=rounds(produce__throughput=3), ungated=ungated)
+    assert (one.verdict, [check.outcome for check in one.checks]) == ("MEASURED", [ungated, "PASSED"])
+    test = report(tmp_path, [one], endings([one]))["tests"][0]
+    assert (test["verdict"], test["checks"][0]["outcome"]) == ("MEASURED", ungated)
+    properties = dict(junit_properties(one))
+    assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", ungated)
+    narrow = render_table([one], {}, width=80, colour=False, ascii_only=False)
+    assert f"    {ungated}: >= baseline - 10%" in narrow
+    assert re.search(rf">= baseline - 10% .* +{ungated}$", render_table([one], {}, **WIDE), re.MULTILINE)
+    assert f"baseline - 10%</code> (141k/s) {ungated} |" in markdown([one], endings([one]))
+    write_html(tmp_path / "report.html", **results.report([one]))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert re.findall(r'<span class="verdict[^>]*>(.*?)</span></td>', page)[-2:] == [ungated, "PASSED"]
 
 
 def test_an_end_that_was_not_seen_is_null(tmp_path: Path) -> None:

@@ -106,6 +106,13 @@ def test_a_session_with_a_gap_is_not_taken() -> None:
     assert chosen("all", holed)[0] == 0
 
 
+def test_sessions_beside_other_brokers_are_no_baseline() -> None:
+    """They confirm a suspect; their rounds are shorter, and another broker worked beside them."""
+    pair = session()
+    beside = MeasuredSession(created=pair.created, rounds=pair.rounds, reference=pair.rounds)
+    assert chosen("append", session(), beside, beside) == (1, ())
+
+
 # An improvement on two dates
 
 

@@ -337,14 +337,15 @@ def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
     )
 
 
-def test_a_generator_at_its_limit_is_a_warning_in_closed_loop() -> None:
-    """The figure is a lower bound of what the cluster can take."""
-    done = fold(report(produced(), busy_ratio=0.99), UNPACED)
-
-    assert done.problems == ()
-    assert done.warnings == (
-        "a worker had no idle time (99% busy): the generator may be the bottleneck, not the cluster",
-    )
+@pytest.mark.parametrize(
+    ("scenario", "busy_ratio", "limited"), [(UNPACED, 0.99, True), (UNPACED, 0.94, False), (PACED, 0.99, False)]
+)
+def test_a_closed_loop_without_idle_time_shows_what_the_generator_can_do(
+    scenario: Scenario, busy_ratio: float, *, limited: bool
+) -> None:
+    """The figure is a lower bound of what the cluster can take; a paced load leaves the worker idle or is late."""
+    done = fold(report(produced(), busy_ratio=busy_ratio), scenario)
+    assert (done.problems, done.warnings, done.limited_by_generator) == ((), (), limited)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.result import MOST_SPOILT, MeasuredSession, judged, problems_of, warnings_of
+from pytest_kafkaperf.runner.round import Round
 
 
 def session(*problems: Problem) -> MeasuredSession:
@@ -23,6 +26,16 @@ def test_a_further_session_that_the_machine_has_spoilt_does_not_count_and_is_tol
     assert problems_of(sessions) == ()
     assert warnings_of(sessions) == (
         "session 2 was measured again: round 2: generator too slow: 296 of 6000 records were sent late",
+    )
+
+
+def test_a_generator_at_its_limit_is_one_warning_of_a_test() -> None:
+    """One for each round, with other figures, hid the other warnings."""
+    limited, free = Round(metrics={}, limited_by_generator=True), Round(metrics={})
+    sessions = [dataclasses.replace(SOUND, rounds=(limited, free)), dataclasses.replace(SOUND, rounds=(limited,))]
+    assert warnings_of(sessions) == (
+        "the generator may be the limit: a worker had no idle time in 2 of 3 rounds, so Kafka may take more than this "
+        "throughput; declare a rate, or use more producers, larger records or another machine for the load",
     )
 
 

@@ -57,10 +57,10 @@ def _judge(
         sessions=[Measured(rounds=_rounds(threshold.metric.name, current))],
         confirm=False,
         baseline=baseline,
-        ungated=None if gate_baseline else "accepted as the new baseline",
+        ungated=None if gate_baseline else Verdict.ACCEPTED,
     )
     (check,) = judgement.checks
-    assert judgement.verdict is check.outcome
+    assert judgement.verdict is (Verdict.MEASURED if check.outcome is Verdict.ACCEPTED else check.outcome)
     return check
 
 
@@ -417,7 +417,7 @@ def _judge_all(*outcomes: Verdict, problems: Sequence[Problem] = (), gate_baseli
         confirm=False,
         baseline=BaselineRounds(sessions=(({_P99: 10.0, _RATE: 10.0},) * 5,)),
         problems=problems,
-        ungated=None if gate_baseline else "accepted as the new baseline",
+        ungated=None if gate_baseline else Verdict.ACCEPTED,
     )
 
 
@@ -489,18 +489,32 @@ def test_a_sum_that_is_beyond_its_limit_is_broken_whatever_a_gap_would_add(
     assert judgement.verdict is verdict
 
 
-def test_an_accepted_run_passes_its_baseline_limits() -> None:
-    """`--kafka-update-baselines` says: this is the new normal."""
+def test_thresholds_of_an_accepted_run_are_accepted_and_not_passed() -> None:
+    """`--kafka-update-baselines` says: this is the new normal. Nobody compared it, so nothing has passed."""
     check = _judge(f"{_P99} <= baseline", _WORSE, _TEN_MS, gate_baseline=False)
-    assert (check.outcome, check.reason) == (Verdict.PASSED, "accepted as the new baseline")
+    assert (check.outcome, check.reason) == (Verdict.ACCEPTED, "the figures become the new baseline")
     assert check.change == approx(1.0)
-    assert _judge(f"{_P99} <= baseline", _WORSE, gate_baseline=False).outcome is Verdict.PASSED
+    assert _judge(f"{_P99} <= baseline", _WORSE, gate_baseline=False).outcome is Verdict.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("combined", "absolute_ms", "outcome"),
+    [
+        ("max", 25, Verdict.PASSED),  # one part is enough, and it holds
+        ("max", 1, Verdict.ACCEPTED),  # the other part could hold
+        ("min", 25, Verdict.ACCEPTED),  # the other part could be broken
+        ("min", 1, Verdict.VIOLATED),
+    ],
+)
+def test_a_part_that_is_not_judged_decides_nothing(combined: str, absolute_ms: int, outcome: Verdict) -> None:
+    """What the absolute part decides alone is decided."""
+    assert _judge(f"{_P99} <= {combined}(baseline, {absolute_ms} ms)", _TEN_MS, gate_baseline=False).outcome is outcome
 
 
 def test_an_accepted_run_still_holds_its_absolute_limits() -> None:
     """What breaks an SLA never becomes the baseline."""
     judgement = _judge_all(Verdict.REGRESSED, Verdict.VIOLATED, gate_baseline=False)
-    assert [check.outcome for check in judgement.checks] == [Verdict.PASSED, Verdict.VIOLATED]
+    assert [check.outcome for check in judgement.checks] == [Verdict.ACCEPTED, Verdict.VIOLATED]
 
 
 def test_a_value_that_cannot_be_is_not_accepted() -> None:

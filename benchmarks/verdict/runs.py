@@ -1,0 +1,147 @@
+"""Verdicts of whole runs of pytest on local brokers: `python benchmarks/verdict/runs.py`.
+
+Each run has the two tests of `project/`, a closed loop and a load at a rate. The phases:
+
+- `equal`, `slower`: against a reference, with `--kafka-low-noise` and a tolerance of 3 %. Nothing differs in `equal`.
+- `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one: three sessions, each
+  time that it is named. A run takes one of them in turns; their boots of the machine differ.
+
+In `slower` and `worse`, each produce request takes CPU time (`Burn.java`): about 10 and 25 % of the throughput. With
+`+neighbour` behind a phase, another program burns one core meanwhile.
+
+Each run is appended to `runs.jsonl` at once. Without a phase, only the table is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from starts import boot, burn_jar, neighbour
+
+from pytest_kafkaperf.core.units import format_ratio
+
+HERE = Path(__file__).resolve().parent
+PROJECT, BASELINES, RUNS = HERE / "project", HERE / "baselines", HERE / "runs.jsonl"
+_BUILD = Path(tempfile.gettempdir(), "kafkaperf-burn")
+"""Always the same: the options of Java are part of the fingerprint."""
+_TIMEOUT_S = 1800
+_REFERENCE = ["--kafka-reference=local", "--kafka-reference-config=burn.us=0", "--kafka-low-noise"]
+_BURN_US = {"slower": "50", "worse": "130"}
+PHASES = ("equal", "slower", "unchanged", "worse", "baseline")
+
+
+def main() -> None:
+    """Run the phases, and print the table of all runs."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("phases", nargs="*", metavar="PHASE", help=f"of {', '.join(PHASES)}")
+    options.add_argument("--runs", type=int, default=1, help="of each phase (default: 1)")
+    given = options.parse_args()
+    for number in range(given.runs):
+        for phase in given.phases:
+            _run(phase, number)
+    print(_table())
+
+
+def _run(phase: str, number: int) -> None:
+    name, _, beside = phase.partition("+")
+    if name not in PHASES:
+        raise SystemExit(f"{phase!r} is not one of {', '.join(PHASES)}, perhaps with +neighbour")
+    environment = {"KAFKAPERF_BURN_US": _BURN_US.get(name, "0")}
+    if name == "baseline":
+        folder = BASELINES / f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M}-{boot()}"
+        arguments = [f"--kafka-baselines={folder}", "--kafka-calibrate=3", "--kafka-update-baselines"]
+    elif name in ("equal", "slower"):
+        arguments, environment["KAFKAPERF_TOLERANCE"] = _REFERENCE, "3%"
+    else:
+        known = sorted(BASELINES.iterdir())
+        arguments = [f"--kafka-baselines={known[number % len(known)]}"]
+    began_s = time.monotonic()
+    with neighbour() if beside else contextlib.nullcontext():
+        report = _pytest(*arguments, **environment)
+    tests = [_kept(test) for test in report["tests"]]
+    line = {"phase": phase, "boot": boot(), "seconds": round(time.monotonic() - began_s), "tests": tests}
+    if name in ("unchanged", "worse"):
+        line["baseline"] = known[number % len(known)].name
+    with RUNS.open("a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(line)}\n")
+    print(phase, line["seconds"], "s", *(f"{test['name']}: {test['verdict']}" for test in tests), flush=True)
+
+
+def _pytest(*arguments: str, **environment: str) -> dict[str, Any]:
+    """Run pytest and return its JSON report."""
+    _BUILD.mkdir(exist_ok=True)
+    agent = f"-javaagent:{burn_jar(_BUILD)}"
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kafka-cluster=local"]
+        done = subprocess.run(  # noqa: S603 - pytest, on this project's own tests
+            [*command, f"--rootdir={PROJECT}", f"--kafka-json={report}", *arguments],
+            cwd=PROJECT,
+            env={**os.environ, "JDK_JAVA_OPTIONS": agent, **environment},
+            timeout=_TIMEOUT_S,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if not report.exists():
+            raise SystemExit(done.stdout + done.stderr)
+        found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+        return found
+
+
+def _kept(test: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": test["nodeid"].rpartition("::")[2],
+        "verdict": test["verdict"],
+        "sessions": 1 + len(test["further_sessions"]),
+        "problems": test["problems"],
+        "checks": [
+            {name: check[name] for name in ("metric", "outcome", "change", "detectable", "reason")}
+            for check in test["checks"]
+        ],
+    }
+
+
+def _table() -> str:
+    """Return one row for each phase and threshold, as Markdown."""
+    outcomes = ("PASSED", "IMPROVED", "REGRESSED", "INCONCLUSIVE")
+    groups: dict[tuple[str, str, str], list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = {}
+    for text in RUNS.read_text(encoding="utf-8").splitlines() if RUNS.exists() else ():
+        run = json.loads(text)
+        for test in run["tests"]:
+            for check in test["checks"]:
+                groups.setdefault((run["phase"], test["name"], check["metric"]), []).append((run, test, check))
+    rows = [
+        f"| runs of | metric | runs | {' | '.join(map(str.lower, outcomes))} | invalid | change | sessions | run |",
+        f"|---|---|{'--:|' * (5 + len(outcomes))}",
+    ]
+    for (phase, name, metric), found in sorted(groups.items()):
+        counts = Counter("INVALID" if test["verdict"] == "INVALID" else check["outcome"] for _, test, check in found)
+        changes = [check["change"] for *_, check in found if check["change"] is not None]
+        cells = (
+            f"{phase}, {name}",
+            metric,
+            len(found),
+            *(counts[outcome] for outcome in (*outcomes, "INVALID")),
+            format_ratio(statistics.median(changes)) if changes else "-",
+            f"{statistics.median(test['sessions'] for _, test, _ in found):.0f}",
+            f"{statistics.median(run['seconds'] for run, *_ in found):.0f} s",
+        )
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The texts of `--kafka-calibrate`: its plan, a line for each session, and the noise of each metric."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.text import printable, without_folders
+from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.reports.table import short
+from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
+from pytest_kafkaperf.runner.time_budget import estimated_s
+from pytest_kafkaperf.scenario.threshold import count_gated
+from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
+from pytest_kafkaperf.verdict.calibration import Calibrated
+from pytest_kafkaperf.verdict.comparison import change_of
+
+NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so there is nothing to calibrate"
+"""The reason why a test is skipped."""
+_EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
+_MOST_NAMED = 5
+"""Maximum number of skipped tests that are listed by name."""
+_MINUTE_S = 60
+_WHOLE_PERCENT = 10
+"""Percentages from this one on are shown without decimals."""
+
+
+def describe_plan(cases: Sequence[Case], sessions: int) -> list[str]:
+    """Return the number of tests and sessions and the expected time, then the tests that will be skipped."""
+    gated = [case for case in cases if count_gated(case.thresholds)]
+    skipped = [without_folders(case.nodeid) for case in cases if case not in gated]
+    if not gated:
+        problem = "no perf test has a threshold on the baseline, so all are skipped"
+        return [f"calibration: {problem}; add one, for example {_EXAMPLE}"]
+    expected = _about(math.fsum(map(estimated_s, gated)))
+    lines = [f"calibration: {counted(len(gated), 'test')}, {counted(sessions, 'session')} each, {expected} in total"]
+    if skipped:
+        more = f" and {len(skipped) - _MOST_NAMED} more" if len(skipped) > _MOST_NAMED else ""
+        names = printable(", ".join(skipped[:_MOST_NAMED]))
+        lines.append(f"calibration: tests without a threshold on the baseline are skipped: {names}{more}")
+    return lines
+
+
+def describe_session(case: Case, measured: Sequence[MeasuredSession], sessions: int, *, left_s: float) -> str:
+    """Return a line about the session that has just ended, the last one of `measured`, and the time to the end."""
+    name, last = printable(case.nodeid.partition("::")[2]), measured[-1]
+    if last.is_spoilt and last not in judged(measured):
+        return f"{name}: a session is measured again: {last.problems[0]}"
+    left = f", {_about(left_s)} left" if left_s > 0 else ""
+    number = f"{name}: session {len(judged(measured))} of {sessions}"
+    if last.problems:
+        return f"{number}: INVALID: {last.problems[0]}"
+    figures = []
+    for metric in dict.fromkeys(one.metric for one in case.thresholds if one.needs_baseline):
+        values = [one.metrics[metric.name] for one in last.rounds if metric.name in one.metrics]
+        if values:
+            figures.append(f", {metric.name} {short(statistics.median(values), metric.unit)}")
+    return f"{number}{''.join(figures)}{left}"
+
+
+def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
+    """Return the noise of a metric, its false alarms and its minimum detectable change, by column title.
+
+    A text is empty if the value is unknown.
+    """
+    return {
+        "within": _percent(found.noise.within),
+        "between": _percent(found.noise.between) + ("?" if found.noise.assumed else ""),
+        "tolerance": _change(name, found.tolerance),
+        "suspect": f"{found.suspects} of {found.sessions}",
+        "false alarms": f"{found.alarms} of {found.splits}" if found.splits else "",
+        "detects": _change(name, found.detectable),
+    }
+
+
+def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[str]:
+    """Return how much of a throughput is about Kafka at all, and that a tolerance is useless beside the noise.
+
+    While brokers and generator share all cores, the throughput is the number of cores by the CPU time of a record, the
+    sum of theirs (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
+    (1978)). So brokers that need 10 % more lower it by 10 % of their share; by less if cores are idle.
+    """
+    remarks = [_drowned(name, found, result)] if found.drowns else []
+    costs = [result.metrics.get(each) for each in ("broker.cost", "client.cpu")]
+    if name in result.lower_bounds and name.startswith("produce.") and None not in costs:
+        brokers, clients = (each or 0.0 for each in costs)
+        share = _percent(brokers / (brokers + clients))
+        cause = "the brokers' share of the CPU time of a record"
+        remarks.append(f"the generator may be the limit: at most {share} of this figure is about Kafka ({cause})")
+    return remarks
+
+
+def _drowned(name: str, found: Calibrated, result: Result) -> str:
+    """Return why the tolerance is useless, and the cures."""
+    tolerance = abs(change_of(CATALOGUE[name], found.tolerance))
+    cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
+    cures += ["more sessions"] if found.sessions < MAX_SESSIONS else ["a quieter machine"]
+    detects = _change(name, found.detectable)
+    if math.isfinite(found.detectable):
+        percent = 100 * abs(change_of(CATALOGUE[name], found.detectable))
+        wider = math.floor(percent / 5) * 5 if percent > _WHOLE_PERCENT else math.floor(percent)
+        cures += [f"{wider} %"] if 100 * tolerance < wider <= 100 else []  # noqa: PLR2004 - a change of 100 %
+    *first, last = cures
+    tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
+    return f"detects {detects or 'no change'}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
+
+
+def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int, *, took_s: float) -> float:
+    """Return the time to the end of a calibration.
+
+    The sessions of this test, `finished` so far in `took_s`, show how much faster or slower than expected this machine
+    is; the `later` tests are those after this one.
+    """
+    later_s = math.fsum(estimated_s(each) for each in later if count_gated(each.thresholds))
+    left_s = max(0, 1 - finished / sessions) * estimated_s(case) + later_s
+    return left_s * took_s * sessions / (finished * estimated_s(case))
+
+
+def _about(seconds: float) -> str:
+    if seconds <= 1.5 * _MINUTE_S:
+        return f"about {math.ceil(seconds / 10) * 10} s"
+    return f"about {seconds / _MINUTE_S:.0f} min"
+
+
+def _percent(ratio: float) -> str:
+    percent = 100 * ratio
+    return f"{percent:.0f} %" if percent >= _WHOLE_PERCENT else f"{percent:.2g} %"
+
+
+def _change(name: str, log_change: float) -> str:
+    """Format a change for the worse, on the log scale, with its sign; an empty text if it is infinite."""
+    if not math.isfinite(log_change):
+        return ""
+    change = change_of(CATALOGUE[name], log_change)
+    return f"{'-' if change < 0 else '+'}{_percent(abs(change))}"

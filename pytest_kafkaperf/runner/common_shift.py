@@ -1,0 +1,56 @@
+"""Many suspects in one run: the machine, or all of Kafka, is slower than when the baselines were measured."""
+
+from __future__ import annotations
+
+from pytest_kafkaperf.core.text import file_of
+from pytest_kafkaperf.runner.result import Result
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+_FEWEST = 6
+"""Tests compared with a baseline before which nothing is said."""
+_SHARE = 1 / 3
+"""Share of suspects among them beyond which they have a common cause. Of independent false suspicions, at most a tenth
+each, more than a third of six or more tests are suspect by chance in at most 4 of 100 runs."""
+
+
+class CommonShift:
+    """Counts the suspects of a run, and knows what a comparison side by side has shown about them."""
+
+    def __init__(self) -> None:
+        self._tests = self._suspects = 0
+        self._machine: str | None = None
+        """The last suspect that was equal side by side, while both sides were slower than the baseline."""
+
+    def add(self, result: Result, *, both_slower: bool) -> None:
+        """Count a test that has ended; `both_slower`: side by side, both sides were slower than the baseline."""
+        checks = [check for check in result.checks if check.is_relative and check.change is not None]
+        if result.baseline_sessions is None or not checks or result.verdict is Verdict.INVALID:
+            return
+        self._tests += 1
+        suspect = [check for check in checks if check.rerun or check.outcome is Verdict.REGRESSED]
+        if not suspect:
+            return
+        self._suspects += 1
+        beside = [check for check in suspect if check.sessions]
+        if any(check.outcome is Verdict.REGRESSED for check in beside):
+            self._machine = None  # all of Kafka, perhaps: each suspect must be confirmed
+        elif both_slower:
+            self._machine = result.nodeid
+
+    @property
+    def is_common(self) -> bool:
+        """True if the suspects of this run have a common cause."""
+        return self._tests >= _FEWEST and self._suspects > _SHARE * self._tests
+
+    @property
+    def slower_machine(self) -> str | None:
+        """The test that has shown, side by side, that the common cause is the machine; None if none has."""
+        return self._machine if self.is_common else None
+
+    def __str__(self) -> str:
+        """Describe the shift."""
+        found = f"{self._suspects} of {self._tests} tests are suspect: the machine or all of Kafka is slower"
+        if self._machine is None:
+            return found
+        name = self._machine.removeprefix(f"{file_of(self._machine)}::")
+        return f"{found}; side by side, {name} has shown that it is the machine"

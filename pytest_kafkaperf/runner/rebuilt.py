@@ -1,0 +1,68 @@
+"""The brokers of a stored baseline, started again: the reference that confirms a suspect side by side.
+
+Stored figures and today's figures differ by what the machine did on the two dates. Brokers of the baseline's software
+that run beside the test's own see the same machine, so that only a difference of the software remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
+from pytest_kafkaperf.core.environment import differences
+from pytest_kafkaperf.core.text import may_be_secret
+from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+
+
+def obstacle(case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool) -> str | None:
+    """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
+    before = baseline.fingerprint.get("provider", "an unknown provider")
+    reasons = {
+        f"this session did not start the brokers at {cluster.bootstrap_servers}": cluster.fleet is None,
+        f"the baseline was imported from {baseline.imported}": baseline.imported is not None,
+        f"the baseline was measured with {before}, not with {cluster.provider}": before != cluster.provider,
+        f"{case.taken_by}, and may have changed it": case.taken_by is not None,
+        "the test has actions (kafka_perf.at)": has_actions,
+        "each round is a search for the capacity": case.plan is not None,
+        "the test has an application (output_topic)": case.scenario.output_topic is not None,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpec:
+    """Return the spec of the baseline's brokers.
+
+    What the fingerprint does not tell, such as properties that may be secret, is as in the test's own spec.
+
+    Raises:
+        ScenarioError: the fingerprint has values that no cluster can have.
+
+    """
+    config = {name: value for name, value in own.config.items() if may_be_secret(name)}
+    for fact, value in fingerprint.items():
+        name = fact.removeprefix(CONFIG)
+        if name != fact and not any(fnmatchcase(name, pattern) for pattern in OWN_PROPERTIES):
+            config[name] = value
+    version, image = fingerprint.get("kafka"), fingerprint.get("image")
+    fields = {
+        **{name: getattr(own, name) for name in own.model_fields_set},
+        "brokers": fingerprint.get("brokers", own.brokers),
+        "heap": fingerprint.get("heap", own.heap),
+        "security": fingerprint.get("security"),
+        "jmx": "jmx" in fingerprint,
+        "low_noise": "low noise" in fingerprint,
+        "config": config,
+        "version": own.version if version in (None, "unknown") else version,
+        "image": image,
+    }
+    return ClusterSpec.of(fields, where="the baseline's fingerprint: ")
+
+
+def common_changes(baseline: BaselineRounds, reference: Cluster, commit: str | None) -> tuple[str, ...]:
+    """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect."""
+    changes = differences(baseline.fingerprint, reference.fingerprint)
+    if commit is None or baseline.commit in (None, commit):
+        return changes
+    return (*changes, f"commit: {baseline.commit} -> {commit}")

@@ -1,0 +1,110 @@
+"""The clusters of one pytest session: those of the tests, the reference, and the brokers of baselines, rebuilt."""
+
+from __future__ import annotations
+
+import contextlib
+
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.shared import SharedClusters, Wanted
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.clusters.target import External, is_loopback
+from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.settings import Settings
+
+
+class SessionClusters:
+    """Provides clusters as the settings ask for, and owns those that it starts."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._shared = SharedClusters()
+        self._swept: set[str] = set()
+        """Servers of the external clusters on which the remains of crashed runs were removed."""
+
+    def close(self) -> None:
+        """Stop every cluster that this session started."""
+        self._shared.close()
+
+    def restore(self) -> None:
+        """Restart the brokers of each lasting cluster that a test has changed or that was lost.
+
+        Raises:
+            ClusterError: a broker did not start.
+
+        """
+        self._shared.restore()
+
+    def own(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
+        """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
+
+        A `lasting` cluster keeps its addresses: `restore` restarts its brokers instead.
+
+        Raises:
+            ClusterError: it did not start.
+            UsageError: the target cannot provide such a cluster.
+
+        """
+        settings = self._settings
+        wanted = Wanted(
+            spec=spec,
+            target=settings.cluster,
+            client_properties=settings.client_config,
+            metrics_urls=settings.metrics_urls,
+            connect_timeout_s=settings.connect_timeout_s,
+        )
+        return self._shared.get(wanted, lasting=lasting)
+
+    def reference(self, case: Case) -> Cluster | None:
+        """Return the cluster that the options compare a test with, if any; raises as `own` does."""
+        reference, settings = self._settings.reference, self._settings
+        if reference is None or case.reference is None:
+            return None
+        own = None if reference.is_started else settings.client_config
+        wanted = Wanted(
+            spec=case.reference,
+            target=reference.target,
+            client_properties=settings.reference_client_config or own,
+            connect_timeout_s=settings.connect_timeout_s,
+            role=f"the reference, --kafka-reference={reference}",
+        )
+        return self._shared.get(wanted)
+
+    def rebuilt(self, spec: ClusterSpec) -> Cluster:
+        """Return the brokers of a baseline, which run beside the test's own; raises as `own` does."""
+        settings = self._settings
+        timeout_s = settings.connect_timeout_s
+        return self._shared.get(
+            Wanted(spec=spec, target=settings.cluster, connect_timeout_s=timeout_s, role="the baseline's brokers")
+        )
+
+    def refuse_unlimited(self, case: Case, cluster: Cluster) -> None:
+        """Refuse a load without a limit on a cluster that others may use, unless the settings allow it.
+
+        Raises:
+            UsageError: a cluster is named by an option, or is returned by the user's fixture and not on this machine.
+
+        """
+        if case.unlimited is None or self._settings.allow_unlimited:
+            return
+        reference = self._settings.reference
+        targets = (self._settings.cluster, reference.target if reference and case.reference else None)
+        named = [each.servers for each in targets if isinstance(each, External)]
+        # A fixture may have started its own broker here, or put a proxy in front of the session's.
+        given = tuple(cluster.bootstrap_servers.split(",")) if cluster.fleet is None else ()
+        if given and not all(map(is_loopback, given)):
+            named.insert(0, given)
+        if named:
+            raise UsageError(
+                f"{case.unlimited}, and this session did not start the cluster at {','.join(named[0])}, which others "
+                "may use; declare a rate, for example kafka_scenario(rate='5k records/s'), or allow it: "
+                "--kafka-allow-unlimited, or kafka_allow_unlimited = true in the ini file"
+            )
+
+    def sweep(self, cluster: Cluster | None) -> None:
+        """Remove what crashed runs left on a cluster that others run; once in a session, before its first load."""
+        if cluster is None or cluster.fleet is not None or cluster.bootstrap_servers in self._swept:
+            return
+        self._swept.add(cluster.bootstrap_servers)
+        with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again
+            Admin(cluster.bootstrap_servers, cluster.access).sweep(self._settings.topic_prefix)

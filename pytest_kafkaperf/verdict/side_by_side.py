@@ -1,0 +1,77 @@
+"""Confirmation of a suspect beside the baseline's brokers, rebuilt.
+
+The sessions beside them decide as those beside any reference do (see `sequential`). If they find both sides equal, the
+stored figures differ because the machine does, or because of something that differs from the baseline on both sides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.core.units import format_ratio
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, exceeds
+from pytest_kafkaperf.verdict.dates import compare
+from pytest_kafkaperf.verdict.outcome import Finding, Verdict
+from pytest_kafkaperf.verdict.sequential import Look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """The baseline's brokers, started again."""
+
+    common_changes: tuple[str, ...] = ()
+    """Differences from the baseline on both sides, such as the version of Python."""
+    slower_machine: str | None = None
+    """A test that has shown, side by side, that the machine is slower today: then one equal session clears a suspect.
+    None if no test has."""
+
+
+def cleared_early(look: Look | None, rebuilt: Rebuilt) -> bool:
+    """Return True if the last session clears a suspect of which the reason is known to be the machine."""
+    return rebuilt.slower_machine is not None and look is not None and not exceeds(look.last, look.tolerance)
+
+
+def judge_suspect(
+    finding: Finding, subject: Metric, stored: float | None, rebuilt: Rebuilt, *, early: bool, machine: float | None
+) -> tuple[Finding, str | None]:
+    """Turn the finding of the sessions beside the rebuilt brokers into that of the suspect, perhaps with a warning.
+
+    Args:
+        finding: of the sessions beside the rebuilt brokers.
+        subject: the metric.
+        stored: change against the stored figures that made the suspect.
+        rebuilt: the baseline's brokers.
+        early: True if one session was enough, because the machine is known to be slower.
+        machine: change of the rebuilt brokers against the stored figures, if it is beyond the tolerance; else None.
+
+    """
+    suspicion = "" if stored is None else f" ({format_ratio(stored)} against the baseline)"
+    if early:
+        reason = f"equal in one session, which is enough because {rebuilt.slower_machine} has shown a slower machine"
+        finding = Finding(outcome=Verdict.PASSED, reason=f"{finding.reason}; {reason}")
+    beside = f"beside the baseline's brokers, rebuilt: {finding.reason}"
+    if finding.unsettled or finding.outcome is Verdict.INCONCLUSIVE:
+        return dataclasses.replace(finding, reason=f"suspected regression{suspicion}, undecided {beside}"), None
+    if finding.outcome is Verdict.REGRESSED:
+        return dataclasses.replace(finding, reason=f"confirmed {beside}"), None
+    reason = f"suspected regression{suspicion}, not confirmed {beside}"
+    if machine is None:
+        return Finding(outcome=Verdict.PASSED, reason=reason), None
+    shift = f"{subject.name} is {format_ratio(machine)} against the baseline on both sides today"
+    if not rebuilt.common_changes:
+        return Finding(outcome=Verdict.PASSED, reason=reason), f"the machine differs: {shift}; Kafka is unchanged"
+    changes = "; ".join(rebuilt.common_changes)
+    text = f"{shift}: by the machine, or by what the rebuilt brokers cannot undo: {changes}"
+    return Finding(outcome=Verdict.INCONCLUSIVE, reason=f"{reason}; {text}"), shift
+
+
+def machine_change(
+    subject: Metric, reference: Sequence[Rounds], baseline: BaselineRounds, tolerance: float
+) -> float | None:
+    """Return the change of the rebuilt brokers against the stored figures, if it is worse than the tolerance."""
+    found = compare(subject, [Measured(rounds=rounds) for rounds in reference], baseline)
+    return None if isinstance(found, str) or not exceeds(found.shift, tolerance) else change_of(subject, found.shift)

@@ -1,0 +1,65 @@
+"""Suspects that are measured again beside the baseline's brokers, on real brokers of both."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.project import Project
+
+GUARD = """
+@pytest.mark.kafka_cluster(config={config})
+@pytest.mark.kafka_scenario(duration="500 ms", warmup="200 ms", record_size=100, rounds=5)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 50%")
+def test_guard({arguments}):
+    kafka_perf()
+"""
+FLUSHES = {"log.flush.interval.messages": "1"}
+
+
+def guard(config: dict[str, str], *arguments: str) -> str:
+    return GUARD.format(config=config, arguments=", ".join(["kafka_perf", *arguments]))
+
+
+def faster(project: Project, factor: float) -> None:
+    """Let the baseline be of a machine that was faster."""
+    (file,) = (project.folder / "kafka-baselines").rglob("*.json")
+    record = json.loads(file.read_text(encoding="utf-8"))
+    for session in record["sessions"]:
+        for one in session["rounds"]:
+            one["produce.throughput"] *= factor
+    file.write_text(json.dumps(record), encoding="utf-8")
+
+
+def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> None:
+    """The stored figures alone cannot tell the two apart."""
+    project.test(guard({}))
+    project.run_steadily("--kafka-update-baselines")
+    faster(project, 6)
+    same = project.run_steadily()
+    assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
+    assert "against the baseline on both sides today; Kafka is unchanged" in same.out, same.out
+    assert "suspects ran again beside the baseline's brokers, started anew: Kafka 4." in same.out
+    (test,) = same.report["tests"]
+    assert len(test["checks"][0]["sessions"]) == len(test["further_sessions"]) >= 4
+    assert all(len(session["reference_rounds"]) == 4 for session in test["further_sessions"])
+
+    faster(project, 1 / 6)
+    project.test(guard(FLUSHES))
+    slower = project.run_steadily()
+    assert (slower.status, slower.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slower.out
+    assert "confirmed beside the baseline's brokers, rebuilt: -" in slower.out
+    assert "config.log.flush.interval.messages: not set -> 1" in slower.out
+
+
+def test_what_takes_the_cluster_is_not_compared_side_by_side(project: Project) -> None:
+    """Its brokers may be slower by what the test did to them, and the rebuilt ones would not be."""
+    project.test(guard({}, "kafka_cluster"))
+    project.run_steadily("--kafka-update-baselines")
+    faster(project, 6)
+    run = project.run_steadily()
+    assert "not beside the baseline's brokers: the test takes kafka_cluster, and may have changed it" in run.out, (
+        run.out
+    )
+    assert all(session["reference_rounds"] == [] for session in run.report["tests"][0]["further_sessions"])

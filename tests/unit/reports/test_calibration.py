@@ -1,0 +1,171 @@
+"""The texts of `--kafka-calibrate`: what will happen, what has happened, and what a tolerance is worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.reports.calibration import (
+    calibration_cells,
+    calibration_remarks,
+    describe_plan,
+    describe_session,
+    remaining_s,
+)
+from pytest_kafkaperf.reports.terminal import render_calibration
+from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.calibration import Calibrated
+from tests.support import results
+
+RATE = "produce.throughput"
+SESSION_S = 2 + 5 * (0.8 + 2 + 5) + 3 + 6
+"""Set-up, five rounds with their own set-up, warm-up and window, a restart, and the broker warm-up."""
+
+
+def case(name: str, *thresholds: str, cluster: str = "local", sessions: int = 3) -> Case:
+    given = {"cluster": cluster, "calibrate": str(sessions)}
+    settings = read_settings(given, {}, [], invocation_folder=Path(), root=Path())
+    marks = [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
+    return read_case(f"perf/test_orders.py::{name}", marks, {}, settings, folder=Path())
+
+
+GATED = case("test_flood", f"{RATE} >= baseline - 10%", "errors == 0")
+BOUND = case("test_sla", "produce.latency.p99 <= 20 ms")
+
+
+def session(*problems: Problem, value: float = 1_310_000.0) -> MeasuredSession:
+    return MeasuredSession(created=results.CREATED, rounds=(Round(metrics={RATE: value}),), problems=problems)
+
+
+def calibrated(detectable: float, *, tolerance: float = math.log(1 / 0.9), sessions: int = 3) -> Calibrated:
+    (found,) = results.calibration().calibration.values()
+    return dataclasses.replace(found, tolerance=tolerance, detectable=detectable, sessions=sessions)
+
+
+def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]:
+    return calibration_remarks(metric, found, results.bare_result(session(), scenario=Scenario(**scenario)))
+
+
+def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
+    """Seven minutes without a word look like a hang."""
+    assert describe_plan([GATED, BOUND, GATED], 3) == [
+        "calibration: 2 tests, 3 sessions each, about 5 min in total",
+        "calibration: tests without a threshold on the baseline are skipped: test_orders.py::test_sla",
+    ]
+
+
+def test_nobody_else_s_cluster_is_restarted_or_warmed_up() -> None:
+    """It takes less time."""
+    theirs = case("test_flood", f"{RATE} >= baseline - 10%", cluster="kafka:9092", sessions=2)
+    assert describe_plan([theirs], 2) == ["calibration: 1 test, 2 sessions each, about 90 s in total"]
+
+
+def test_a_run_with_nothing_to_calibrate_says_so() -> None:
+    """A run of skipped tests is green, and its user would wait for figures."""
+    assert describe_plan([BOUND, BOUND], 3) == [
+        "calibration: no perf test has a threshold on the baseline, so all are skipped; add one, for example "
+        "kafka_threshold('produce.throughput >= baseline - 20%')"
+    ]
+
+
+def test_each_session_has_a_line() -> None:
+    """Its number, its figures, and the time that is left."""
+    late = Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")
+    lost = Problem(ProblemKind.RECORDS_LOST, "records lost")
+    assert [
+        describe_session(GATED, [session(), session()], 3, left_s=200),
+        describe_session(GATED, [session()] * 3, 3, left_s=0),
+        describe_session(GATED, [session(), session(late)], 3, left_s=50),
+        describe_session(GATED, [session(lost)], 3, left_s=50),
+    ] == [
+        f"test_flood: session 2 of 3, {RATE} 1310k/s, about 3 min left",
+        f"test_flood: session 3 of 3, {RATE} 1310k/s",
+        "test_flood: a session is measured again: late",
+        "test_flood: session 1 of 3: INVALID: records lost",
+    ]
+
+
+def test_the_time_left_follows_the_speed_of_this_machine() -> None:
+    """Sessions that took twice as long as expected will do so again, and tests that are skipped take no time."""
+    left_s = remaining_s(GATED, [BOUND, GATED], 2, 3, took_s=2 * 2 * SESSION_S)
+    assert left_s == pytest.approx(2 * (1 + 3) * SESSION_S)
+
+
+@pytest.mark.parametrize(
+    ("found", "scenario", "text"),
+    [
+        (
+            calibrated(-math.log(0.67)),
+            {},
+            "detects -33 %: a tolerance of 10 % gates nothing here; try paced load, more sessions, or 30 %",
+        ),
+        (
+            calibrated(-math.log(0.67), sessions=10),
+            {"rate": 5000.0},
+            "detects -33 %: a tolerance of 10 % gates nothing here; try a quieter machine or 30 %",
+        ),
+        (
+            calibrated(math.inf),
+            {"rate": 5000.0},
+            "detects no change: a tolerance of 10 % gates nothing here; try more sessions",
+        ),
+        (calibrated(-math.log(0.75)), {}, ""),
+    ],
+)
+def test_a_tolerance_that_the_noise_drowns_is_told(found: Calibrated, scenario: dict[str, Any], text: str) -> None:
+    """A green test of 10 % that misses 30 % is worse than none."""
+    assert "".join(remarks(found, **scenario)) == text
+
+
+def test_a_tolerance_above_100_percent_is_no_cure() -> None:
+    """A latency may rise thirtyfold before a threshold on it detects that."""
+    assert remarks(calibrated(math.log(14), tolerance=math.log(1.2)), "produce.latency.p99", rate=5000.0) == [
+        "detects +1300 %: a tolerance of 20 % gates nothing here; try more sessions"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limited", "cost", "metric", "shares"),
+    [
+        (True, {"broker.cost": 0.42, "client.cpu": 0.58}, RATE, ["42 %"]),
+        (True, {"broker.cost": 0.42, "client.cpu": 0.58}, "produce.latency.p99", []),
+        (True, {"client.cpu": 0.58}, RATE, []),  # the brokers run elsewhere
+        (False, {"broker.cost": 0.42, "client.cpu": 0.58}, RATE, []),
+    ],
+)
+def test_a_calibration_says_how_much_of_a_throughput_is_about_kafka(
+    cost: dict[str, float], metric: str, shares: list[str], *, limited: bool
+) -> None:
+    """Where the generator is the limit, a threshold guards the generator, too."""
+    one = MeasuredSession(
+        created=results.CREATED, rounds=(Round(metrics={RATE: 1e6, **cost}, limited_by_generator=limited),)
+    )
+    whole = results.bare_result(one)
+    assert calibration_remarks(metric, calibrated(math.log(1.01)), whole) == [
+        f"the generator may be the limit: at most {share} of this figure is about Kafka (the brokers' share of the CPU "
+        "time of a record)"
+        for share in shares
+    ]
+
+
+def test_the_noise_fits_into_80_columns() -> None:
+    """The width that terminals open with, and that CI logs have; the remark is below the rows."""
+    noisy = calibrated(math.log(31.3), tolerance=math.log(1.2))
+    noisy = dataclasses.replace(noisy, noise=dataclasses.replace(noisy.noise, within=1.1034, assumed=True))
+    assert list(calibration_cells("produce.latency.p99", noisy).values())[:2] == ["110 %", "4.1 %?"]
+    whole = results.bare_result(session(), calibration={"produce.latency.p99": noisy})
+    assert render_calibration(whole, width=80, colour=False, ascii_only=True).splitlines() == [
+        "metric               within  between  tolerance  suspect  false alarms  detects",
+        "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 3       0 of 20  +3030 %",
+        "produce.latency.p99: detects +3030 %: a tolerance of 20 % gates nothing here;",
+        "    try paced load or more sessions",
+    ]

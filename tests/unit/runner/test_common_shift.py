@@ -1,0 +1,70 @@
+"""Many suspects in one run have one reason, and one comparison side by side finds out which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_kafkaperf.runner.common_shift import CommonShift
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.sequential import look
+from tests.support.results import bare_result
+
+BESIDE = (look([0.0, 0.01, 0.0, -0.01], tolerance=0.1, alpha=0.01),)
+
+
+def add(shift: CommonShift, name: str, outcome: Verdict, *, suspect: bool, beside: bool = False) -> None:
+    check = Check(
+        expression="produce.throughput >= baseline - 10%",
+        metric="produce.throughput",
+        observed=1.0,
+        limit="baseline - 10 %",
+        limit_value=0.9,
+        baseline=1.0,
+        change=-0.3 if suspect else 0.0,
+        detectable=None,
+        outcome=outcome,
+        reason="",
+        rerun=suspect,
+        sessions=BESIDE if beside else (),
+    )
+    fields: dict[str, Any] = {"nodeid": f"test_a.py::{name}", "baseline_sessions": 3}
+    result = bare_result(checks=(check,), verdict=outcome, **fields)
+    shift.add(result, both_slower=beside and outcome is Verdict.PASSED)
+
+
+def test_a_few_suspects_are_no_common_shift() -> None:
+    shift = CommonShift()
+    for number in range(8):
+        add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 2, beside=True)
+    assert (shift.is_common, shift.slower_machine) == (False, None)
+
+
+def test_five_tests_say_nothing_yet() -> None:
+    shift = CommonShift()
+    for number in range(5):
+        add(shift, f"test_{number}", Verdict.PASSED, suspect=True, beside=True)
+    assert not shift.is_common
+    add(shift, "test_5", Verdict.PASSED, suspect=False)
+    assert shift.is_common
+
+
+def test_one_comparison_side_by_side_names_the_machine() -> None:
+    shift = CommonShift()
+    for number in range(6):
+        add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 3, beside=number == 2)
+    assert shift.slower_machine == "test_a.py::test_2"
+    assert str(shift) == (
+        "3 of 6 tests are suspect: the machine or all of Kafka is slower; side by side, test_2 has shown that it is "
+        "the machine"
+    )
+
+
+def test_a_regression_side_by_side_takes_that_back() -> None:
+    """Then the suspects after it have to be confirmed one by one."""
+    shift = CommonShift()
+    for number in range(6):
+        add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 3, beside=True)
+    assert shift.slower_machine is not None
+    add(shift, "test_6", Verdict.REGRESSED, suspect=True, beside=True)
+    assert shift.is_common
+    assert str(shift) == "4 of 7 tests are suspect: the machine or all of Kafka is slower"

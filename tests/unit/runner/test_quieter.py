@@ -1,0 +1,41 @@
+"""Advice on brokers with low noise, where a comparison was noisy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.judging import quieter_notes
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.verdict import judge
+
+LIMIT = "produce.throughput >= baseline - 5%"
+
+
+@pytest.mark.parametrize(
+    ("options", "spread", "advised"),
+    [
+        ({"reference": "local"}, 0.1, True),
+        ({"reference": "local"}, 0.01, False),
+        ({"reference": "local", "low-noise": "true"}, 0.1, False),
+        ({"reference": "127.0.0.1:1", "allow-unlimited": "true"}, 0.1, False),
+    ],
+)
+def test_noisy_sessions_of_started_brokers_get_an_advice(
+    options: dict[str, str], spread: float, *, advised: bool
+) -> None:
+    settings = read_settings({"cluster": "local", **options}, {}, [], invocation_folder=Path(), root=Path())
+    case = read_case(
+        "a.py::test", [Mark(name="kafka_threshold", args=(LIMIT,), kwargs={})], {}, settings, folder=Path()
+    )
+    sessions = [
+        Measured(rounds=[{"produce.throughput": 1e6 * (1 + sign * spread)}], reference=[{"produce.throughput": 1e6}])
+        for sign in (1, -1, 1, -1)
+    ]
+    checks = judge(thresholds=case.thresholds, sessions=sessions, baseline=BaselineRounds(), confirm=True).checks
+    (note,) = quieter_notes(case, checks) or [""]
+    assert note.startswith("the noise between sessions was up to 11") == advised

@@ -1,0 +1,100 @@
+"""Brokers of a baseline that start again: when they can, with which properties, and what they cannot show."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+
+FACTS = {"provider": "local", "kafka": "4.1.0", "brokers": "3", "heap": "1g", "config.num.io.threads": "4"}
+FLEET: Any = SimpleNamespace(servers={}, events=[])
+"""Stands for brokers that the session has started."""
+OURS = Cluster(bootstrap_servers="127.0.0.1:1", brokers=3, provider="local", version="4.1.0", fleet=FLEET)
+
+
+def case(**scenario: Any) -> Case:
+    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
+    marks = [Mark(name="kafka_scenario", args=(), kwargs=scenario)]
+    return read_case("a.py::test", marks, {}, settings, folder=Path())
+
+
+def baseline(facts: Mapping[str, str] = FACTS, **fields: Any) -> BaselineRounds:
+    return BaselineRounds(fingerprint=facts, **fields)
+
+
+def test_what_the_session_started_can_be_compared() -> None:
+    assert obstacle(case(), OURS, baseline(), has_actions=False) is None
+
+
+@pytest.mark.parametrize(
+    ("tested", "cluster", "known", "reason"),
+    [
+        (case(), dataclasses.replace(OURS, fleet=None), baseline(), "did not start the brokers at 127.0.0.1:1"),
+        (case(), OURS, baseline(imported="perf-test"), "the baseline was imported from perf-test"),
+        (case(), OURS, baseline({**FACTS, "provider": "docker"}), "measured with docker, not with local"),
+        (case(), OURS, baseline({}), "measured with an unknown provider, not with local"),
+        (
+            dataclasses.replace(case(), taken_by="the fixture quota takes the cluster"),
+            OURS,
+            baseline(),
+            "the fixture quota takes the cluster, and may have changed it",
+        ),
+        (case(topic="orders", output_topic="billed", consumers=1), OURS, baseline(), "the test has an application"),
+    ],
+)
+def test_what_may_have_another_reason_is_not_compared(
+    tested: Case, cluster: Cluster, known: BaselineRounds, reason: str
+) -> None:
+    """A fixture or an application can be the regression, and the rebuilt brokers would not have it."""
+    assert reason in str(obstacle(tested, cluster, known, has_actions=False))
+
+
+def test_actions_are_not_repeated() -> None:
+    assert "actions" in str(obstacle(case(), OURS, baseline(), has_actions=True))
+
+
+def test_the_spec_is_the_baselines() -> None:
+    own = ClusterSpec.of({"version": "4.3.1", "config": {"num.io.threads": 8, "quota.window.num": 5}})
+    spec = rebuilt_spec(own, FACTS)
+    assert (spec.version, spec.brokers, spec.heap, dict(spec.config)) == ("4.1.0", 3, "1g", {"num.io.threads": "4"})
+
+
+def test_what_a_fingerprint_leaves_out_is_as_in_the_test() -> None:
+    """Values that may be secret are in no baseline; a version that is not known is not guessed."""
+    own = ClusterSpec.of({"version": "4.3.1", "config": {"my.plugin.password": "s3cret"}})
+    spec = rebuilt_spec(own, {"provider": "local", "kafka": "unknown"})
+    assert (spec.version, dict(spec.config), spec.brokers) == ("4.3.1", {"my.plugin.password": "s3cret"}, 1)
+
+
+def test_an_image_comes_back() -> None:
+    spec = rebuilt_spec(
+        ClusterSpec(), {"provider": "docker", "kafka": "unknown", "image": "confluentinc/cp-kafka:8.0.0"}
+    )
+    assert (spec.image, spec.version) == ("confluentinc/cp-kafka:8.0.0", None)
+
+
+def test_a_fingerprint_that_no_cluster_can_have_is_an_error() -> None:
+    """Baselines are files, and files are edited."""
+    with pytest.raises(ScenarioError, match="the baseline's fingerprint: "):
+        rebuilt_spec(ClusterSpec(), {"heap": "a lot"})
+    with pytest.raises(ScenarioError, match="the baseline's fingerprint: brokers"):
+        rebuilt_spec(ClusterSpec(), {"brokers": "three"})
+
+
+def test_what_differs_on_both_sides_is_told() -> None:
+    known = baseline({**OURS.fingerprint, "aiokafka": "0.1"}, commit="a" * 40)
+    changes = common_changes(known, OURS, "b" * 40)
+    assert changes[0].startswith("aiokafka: 0.1 -> ")
+    assert changes[1:] == (f"commit: {'a' * 40} -> {'b' * 40}",)
+    assert common_changes(baseline(OURS.fingerprint), OURS, "b" * 40) == ()

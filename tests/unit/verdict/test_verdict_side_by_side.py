@@ -1,0 +1,114 @@
+"""Suspects that were measured again beside the baseline's brokers, rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.verdict import judge
+
+approx: Any = pytest.approx
+
+RATE = "produce.throughput"
+LIMIT = f"{RATE} >= baseline - 10%"
+NOISE = (0.995, 1.0, 1.005, 1.002)
+LEVELS = (0.99, 1.01, 1.0, 0.995)
+
+
+def rounds(factor: float) -> tuple[Mapping[str, float], ...]:
+    return tuple({RATE: 1e6 * factor * own} for own in NOISE)
+
+
+BASELINE = BaselineRounds(sessions=(rounds(0.99), rounds(1.0), rounds(1.01)))
+
+
+def judged(
+    first: float, *pairs: tuple[float, float], changes: Sequence[str] = (), slower_machine: str | None = None
+) -> Judgement:
+    """Judge a first session and sessions beside the rebuilt brokers, each of (own, reference) times the baseline."""
+    beside = [Measured(rounds=rounds(own), reference=rounds(other)) for own, other in pairs]
+    return judge(
+        thresholds=[parse_threshold(LIMIT)],
+        sessions=[Measured(rounds=rounds(first)), *beside],
+        baseline=BASELINE,
+        confirm=True,
+        rebuilt=Rebuilt(common_changes=tuple(changes), slower_machine=slower_machine),
+    )
+
+
+def equal(level: float, number: int = 4) -> list[tuple[float, float]]:
+    return [(level * own, level) for own in LEVELS[:number]]
+
+
+def test_worse_than_the_rebuilt_brokers_is_a_regression() -> None:
+    judgement = judged(0.7, *((0.7 * own, 1.0) for own in LEVELS))
+    (check,) = judgement.checks
+    assert (judgement.verdict, judgement.unsettled, judgement.warnings) == (Verdict.REGRESSED, False, ())
+    assert check.change == approx(-0.3, abs=0.01)
+    assert check.reason.startswith("confirmed beside the baseline's brokers, rebuilt: -30")
+    assert (check.rerun, len(check.sessions)) == (True, 4)
+
+
+def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
+    judgement = judged(0.7, *equal(0.7))
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
+    assert judgement.warnings == (
+        "the machine differs: produce.throughput is -30.0 % against the baseline on both sides today; Kafka is "
+        "unchanged",
+    )
+    assert "suspected regression (-30.0 % against the baseline), not confirmed beside" in judgement.checks[0].reason
+
+
+def test_both_slower_but_something_else_differs_is_inconclusive() -> None:
+    """The rebuilt brokers run with today's client: it may be the reason."""
+    judgement = judged(0.7, *equal(0.7), changes=["aiokafka: 0.12 -> 0.13"])
+    (check,) = judgement.checks
+    assert (judgement.verdict, check.outcome) == (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE)
+    assert "what the rebuilt brokers cannot undo: aiokafka: 0.12 -> 0.13" in check.reason
+
+
+def test_a_disturbance_that_is_over_leaves_no_warning() -> None:
+    """Both sides are as fast as the baseline now, so what differs from it explains nothing."""
+    judgement = judged(0.7, *equal(1.0), changes=["aiokafka: 0.12 -> 0.13"])
+    assert (judgement.verdict, judgement.warnings) == (Verdict.PASSED, ())
+
+
+def test_too_few_sessions_leave_it_open() -> None:
+    judgement = judged(0.7, *equal(0.7, 3))
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
+
+
+def test_one_equal_session_clears_where_the_machine_is_known_to_be_slower() -> None:
+    judgement = judged(0.7, *equal(0.7, 1), slower_machine="test_a.py::test_x")
+    (check,) = judgement.checks
+    assert (judgement.verdict, judgement.unsettled, len(judgement.warnings)) == (Verdict.PASSED, False, 1)
+    assert "equal in one session, which is enough because test_a.py::test_x has shown a slower machine" in check.reason
+
+
+def test_one_session_never_convicts() -> None:
+    """Also where the machine is known to be slower."""
+    judgement = judged(0.5, (0.5, 1.0), slower_machine="test_a.py::test_x")
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
+
+
+def test_what_was_no_suspect_stays_as_it_was() -> None:
+    """Sessions that one threshold needs do not judge the others."""
+    judgement = judge(
+        thresholds=[parse_threshold(LIMIT), parse_threshold(f"{RATE} >= baseline - 50%")],
+        sessions=[
+            Measured(rounds=rounds(0.7)),
+            *(Measured(rounds=rounds(0.3 * own), reference=rounds(1.0)) for own in LEVELS),
+        ],
+        baseline=BASELINE,
+        confirm=True,
+        rebuilt=Rebuilt(),
+    )
+    assert [check.outcome for check in judgement.checks] == [Verdict.REGRESSED, Verdict.PASSED]
+    assert judgement.checks[1].change == approx(-0.3, abs=0.01)
