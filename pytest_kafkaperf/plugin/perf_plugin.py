@@ -129,12 +129,14 @@ class PerfPlugin:
             return []
         settings, verbosity = self._settings, self._config.get_verbosity()
         reference = settings.reference
-        lines = [*settings.describe(verbose=verbosity > 0), estimate(cases)] if verbosity >= 0 else []
+        lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:
             wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
         if settings.calibrate is not None:
             lines += describe_plan(cases, settings.calibrate)
+        elif verbosity >= 0:
+            lines.append(estimate(cases))
         notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
         return [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
 
