@@ -1,116 +1,181 @@
-"""Errors of the rule on simulated noise, and what it finds, as Markdown: `python benchmarks/verdict/simulate.py`.
+"""Errors of the rules on simulated noise, and what they find: `python benchmarks/verdict/simulate.py`.
 
-The first table compares with a stored baseline: the noise is log-normal with a given standard deviation within and
-between sessions; there are 5 rounds a session and one threshold. The second compares with a reference: its noise is the
-standard deviation of the sessions' differences, normal or heavy-tailed, and *found* is the share of tests that fail
-although, or because, the throughput changed by so much. It takes a minute; the random draws are the same in every run.
+It writes the tables of `docs/verdicts.md` and the plot beside them anew, in less than 3 minutes. The random draws are
+the same in every run.
+
+- Against a stored baseline: log-normal noise of dates, sessions and rounds, of which the sessions of a date share the
+  first; 5 rounds a session and one threshold.
+- Against a reference: the noise is that of the sessions' differences, normal or heavy-tailed.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.verdict.power import Noise, detectable
+import numpy as np
+
+from pytest_kafkaperf.verdict.dates import LEVEL
+from pytest_kafkaperf.verdict.regression import ALPHA
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.simulated_rounds import ALPHA, Setting, rates
+from tests.support.simulated_rounds import Setting, achieved_power, drawn, first_sessions, judged_by_rule
 from tests.support.simulated_sessions import differences, judged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-NOISES = ((0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
-"""Standard deviations within and between sessions: quiet, as measured for the throughput of fresh brokers, noisy."""
-TOLERANCES = (0.05, 0.10, 0.20)
-BASELINES = (1, 3, 5, 10)
-ROUNDS = 5
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE, PLOT = DOCS / "verdicts.md", DOCS / "pictures" / "power.svg"
 RUNS = 20_000
-WORSE = (0.25, 0.50)
+BASELINES, FUTURES = 300, 60
+"""Simulated baselines for the power at the change that each says to detect, and tests against each of them."""
 
-COLUMNS = (
-    "tolerance",
-    "noise",
-    "false alarms",
-    "+25 % found",
-    "+50 % found",
-    "suspect",
-    "fresh sessions",
-    "detectable",
-)
+OF_DATES = (0.0, 0.05, 0.08, 0.13)
+DATES = (1, 3, 5, 10)
+NOISES = ((0.03, 0.05), (0.06, 0.065), (0.10, 0.10))
+"""Standard deviations of rounds and of sessions: quiet, as measured for the throughput of fresh brokers, noisy."""
+TOLERANCES = (0.05, 0.10, 0.20)
+WORSE = (0.25, 0.50)
+CORRELATIONS = (0.9, 0.3)
+"""Of sessions one and ten minutes apart on a machine whose state changes within 8 minutes, as measured once."""
 
 REFERENCE_TOLERANCES = (0.03, 0.10)
 DEVIATIONS = (0.04, 0.06, 0.08, 0.10)
 CHANGES = (-0.10, -0.15, -0.20)
-REFERENCE_COLUMNS = (
-    "threshold",
-    "noise",
-    "no change fails",
-    "the tolerance fails",
-    *(f"{100 * change:g} % found" for change in CHANGES),
-    "no change undecided",
-    "sessions at no change",
-    f"at {100 * CHANGES[0]:g} %",
-)
+
+Row = tuple[str, ...]
 
 
 def main() -> int:
-    """Print the tables."""
+    """Write the tables and the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=RUNS, help="simulated tests for each row")
     runs = parser.parse_args().runs
-    print(_table(("sessions", *COLUMNS), _rows(runs)))
-    print(_table(REFERENCE_COLUMNS, _reference_rows(runs)))
+    page = PAGE.read_text(encoding="utf-8")
+    powers: dict[int, list[float]] = {}
+    coverages: dict[int, list[float]] = {}
+    tables: dict[str, Callable[[], Iterator[Row]]] = {
+        "dates": lambda: _by_dates(runs, coverages),
+        "noise": lambda: _by_noise(runs),
+        "external": lambda: _external(runs),
+        "first": lambda: _first_sessions(runs),
+        "power": lambda: _powers(powers),
+        "reference": lambda: _references(runs),
+    }
+    for name, rows in tables.items():
+        head, *others = rows()
+        lines = [head, ("---",) * len(head), *others]
+        table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        print(table, flush=True)
+        page, found = re.subn(
+            rf"(<!-- table: {name} -->\n).*?(?=<!-- end -->)", rf"\g<1>{table}", page, flags=re.DOTALL
+        )
+        if not found:
+            raise SystemExit(f"{PAGE} has no table {name!r}")
+    PAGE.write_text(page, encoding="utf-8")
+    PLOT.write_text(_plot(powers, coverages), encoding="utf-8")
     return 0
 
 
-def _rows(runs: int) -> Iterator[tuple[str, ...]]:
-    for baseline in BASELINES:
-        for tolerance in TOLERANCES:
-            for within, between in NOISES:
-                shown = f"{baseline}", f"{100 * tolerance:g} %", f"{100 * within:g} / {100 * between:g} %"
-                yield *shown, *_row(baseline, tolerance, within, between, runs)
+_HEAD = ("fails", "undecided", "suspect", "fresh sessions", "interval holds", "+25 % found", "+50 % found")
 
 
-def _row(baseline: int, tolerance: float, within: float, between: float, runs: int) -> Iterator[str]:
-    def rated(worse: float) -> Setting:
-        return Setting(
-            within=within,
-            between=between,
-            tolerance=math.log1p(tolerance),
-            worse=math.log1p(worse),
-            baseline=baseline,
-            rounds=ROUNDS,
+def _by_dates(runs: int, coverages: dict[int, list[float]]) -> Iterator[Row]:
+    yield "dates", "SD of dates", *_HEAD
+    for dates in DATES:
+        for of_dates in OF_DATES:
+            setting = _setting(dates=dates, of_dates=of_dates)
+            yield str(dates), f"{100 * of_dates:g} %", *_row(setting, runs)
+            covered = judged_by_rule(drawn(setting, runs=runs), setting).covered
+            coverages.setdefault(dates, []).append(float(covered.mean()))
+
+
+def _by_noise(runs: int) -> Iterator[Row]:
+    yield "tolerance", "noise", *_HEAD
+    for tolerance in TOLERANCES:
+        for of_rounds, of_sessions in NOISES:
+            setting = _setting(dates=5, of_rounds=of_rounds, of_sessions=of_sessions, tolerance=math.log1p(tolerance))
+            yield f"{100 * tolerance:g} %", f"{100 * of_rounds:g} / {100 * of_sessions:g} %", *_row(setting, runs)
+
+
+def _external(runs: int) -> Iterator[Row]:
+    """Nothing restarts, so that sessions soon after each other share a part of their noise, too."""
+    yield "dates", "correlation of sessions", *_HEAD
+    for dates in DATES:
+        for correlation in CORRELATIONS:
+            shared, own = (0.065 * math.sqrt(ratio) for ratio in (correlation, 1 - correlation))
+            setting = _setting(dates=dates, of_dates=math.hypot(0.08, shared), of_sessions=own)
+            yield str(dates), f"{correlation:g}", *_row(setting, runs)
+
+
+def _first_sessions(runs: int) -> Iterator[Row]:
+    changes = (0.0, *WORSE, 1.0)
+    yield "dates", "rounds", *(f"clear at {'no change' if not worse else f'+{100 * worse:.0f} %'}" for worse in changes)
+    for dates in DATES:
+        setting = _setting(dates=dates)
+        draws = [drawn(setting, runs=runs, worse=math.log1p(worse)) for worse in changes]
+        rounds, _ = first_sessions(draws[0], setting)
+        clear = [first_sessions(draw, setting)[1].mean() for draw in draws]
+        yield (
+            str(dates),
+            f"{rounds.mean():.1f}",
+            f"{100 * clear[0]:.2f} %",
+            *(f"{100 * share:.0f} %" for share in clear[1:]),
         )
 
-    unchanged = rates(rated(0), runs=runs)
-    yield f"{100 * unchanged.failed:.2f} %"
-    yield from (f"{100 * rates(rated(worse), runs=runs).failed:.0f} %" for worse in WORSE)
-    yield f"{100 * unchanged.suspect:.0f} %"
-    yield f"{unchanged.fresh:.2f}"
-    least = detectable(
-        Noise(within=within, between=between, sessions=baseline, assumed=False),
-        tolerance=math.log1p(tolerance),
-        rounds=ROUNDS,
-        baseline=[ROUNDS] * baseline,
-        confirmed=True,
-        alpha=ALPHA,
+
+def _powers(found: dict[int, list[float]]) -> Iterator[Row]:
+    """Yield the power at the change that each baseline says to detect; the last column draws the SD from the prior."""
+    yield "dates", *(f"SD of dates {100 * of_dates:g} %" for of_dates in OF_DATES), "SD as assumed"
+    assumed = 0.08 * np.sqrt(3 / np.random.default_rng(3).chisquare(3, BASELINES))
+    for dates in DATES:
+        settings = [_setting(dates=dates, of_dates=of_dates) for of_dates in (*OF_DATES, assumed)]
+        found[dates] = [achieved_power(setting, baselines=BASELINES, runs=FUTURES) for setting in settings]
+        yield str(dates), *(f"{100 * power:.0f} %" for power in found[dates])
+
+
+def _setting(**fields: object) -> Setting:
+    usual = Setting(of_dates=0.08, of_sessions=0.065, of_rounds=0.06, tolerance=math.log1p(0.1), dates=5)
+    return dataclasses.replace(usual, **fields)  # type: ignore[arg-type]
+
+
+def _row(setting: Setting, runs: int) -> Iterator[str]:
+    unchanged = judged_by_rule(drawn(setting, runs=runs), setting)
+    yield f"{100 * unchanged.failed.mean():.2f} %"
+    yield f"{100 * unchanged.unexplained.mean():.0f} %"
+    yield f"{100 * unchanged.suspect.mean():.0f} %"
+    yield f"{unchanged.fresh.mean():.2f}"
+    yield f"{100 * unchanged.covered.mean():.1f} %"
+    for worse in WORSE:
+        found = judged_by_rule(drawn(setting, runs=runs, worse=math.log1p(worse)), setting)
+        yield f"{100 * found.failed.mean():.0f} %"
+
+
+def _references(runs: int) -> Iterator[Row]:
+    yield (
+        "threshold",
+        "noise",
+        "no change fails",
+        "the tolerance fails",
+        *(f"{100 * change:g} % found" for change in CHANGES),
+        "no change undecided",
+        "sessions at no change",
+        f"at {100 * CHANGES[0]:g} %",
     )
-    yield f"+{100 * math.expm1(least):.0f} %"
-
-
-def _reference_rows(runs: int) -> Iterator[tuple[str, ...]]:
     for tolerance in REFERENCE_TOLERANCES:
         for noise in ("normal", "heavy-tailed"):
             for deviation in DEVIATIONS:
                 unchanged = differences(runs=runs, deviation=deviation, noise=noise)
                 found = [
-                    judged(unchanged - math.log1p(change), tolerance=-math.log1p(-tolerance), alpha=float(ALPHA))
+                    judged(unchanged - math.log1p(change), tolerance=-math.log1p(-tolerance), alpha=ALPHA)
                     for change in (0.0, -tolerance, *CHANGES)
                 ]
                 yield (
@@ -125,9 +190,48 @@ def _reference_rows(runs: int) -> Iterator[tuple[str, ...]]:
                 )
 
 
-def _table(columns: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
-    lines = [columns, ("---",) * len(columns), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+_WIDTH, _HEIGHT = 300, 220
+_COLOURS = ("#c0392b", "#e67e22", "#2980b9", "#27ae60")
+
+
+def _plot(powers: dict[int, list[float]], coverages: dict[int, list[float]]) -> str:
+    """Return what was achieved against the standard deviation of dates, a line for each number of dates, as SVG."""
+    panels = (
+        _panel(powers, 0.8, "found at the detectable change"),
+        _panel(coverages, LEVEL, "true change in the interval"),
+    )
+    body = "".join(
+        f'<g transform="translate({50 + place * (_WIDTH + 50)} 30)">\n{panel}\n</g>\n'
+        for place, panel in enumerate(panels)
+    )
+    for place, (colour, dates) in enumerate(zip(_COLOURS, DATES, strict=True)):
+        body += f'<text x="{60 + 90 * place}" y="{_HEIGHT + 85}" fill="{colour}">dates: {dates}</text>\n'
+    body += f'<text x="{60 + 90 * len(DATES)}" y="{_HEIGHT + 85}">dashed: promised; below: SD of dates</text>\n'
+    size = f'viewBox="0 0 {2 * _WIDTH + 120} {_HEIGHT + 100}" font-family="sans-serif" font-size="12"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<rect width="100%" height="100%" fill="#fff"/>'
+    return f"{head}\n{body}</svg>\n"
+
+
+def _panel(found: dict[int, list[float]], promised: float, title: str) -> str:
+    def point(of_dates: float, share: float) -> tuple[float, float]:
+        return of_dates / OF_DATES[-1] * _WIDTH, _HEIGHT * (1 - share) * 2
+
+    parts = [f'<text y="-10">{title}</text>']
+    for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
+        _, y = point(0, share)
+        parts.append(f'<line x2="{_WIDTH}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
+        parts.append(f'<text x="-8" y="{y + 4:.0f}" text-anchor="end">{100 * share:.0f} %</text>')
+    _, y = point(0, promised)
+    parts.append(f'<line x2="{_WIDTH}" y1="{y:.0f}" y2="{y:.0f}" stroke="#333" stroke-dasharray="5 4"/>')
+    for of_dates in OF_DATES:
+        x, _ = point(of_dates, 0)
+        parts.append(f'<text x="{x:.0f}" y="{_HEIGHT + 20}" text-anchor="middle">{100 * of_dates:g} %</text>')
+    for colour, shares in zip(_COLOURS, found.values(), strict=True):
+        # The last power is that of noise as assumed, which has no place on the axis.
+        places = [point(of_dates, share) for of_dates, share in zip(OF_DATES, shares, strict=False)]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+    return "\n".join(parts)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ SWITCHES = {
 UPDATE_OPTION = "--kafka-update-baselines"
 UPDATE = (
     "all|new|improved|append",
-    "write baselines: all (default), new (without a baseline), improved (significantly), append (add to the newest 10)",
+    "write baselines: all (default), new (without a baseline), improved (on two dates), append (add to the others)",
 )
 """Metavar and help of `UPDATE_OPTION`; its value is optional."""
 REFERENCE_CONFIG = ("NAME=VALUE", "broker property of the reference, such as num.io.threads=1; repeatable")

@@ -14,8 +14,8 @@ from pytest_kafkaperf.reports.json_reader import Report, ReportedRound, Reported
 from pytest_kafkaperf.scenario.threshold import Relative, Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds, scenario_changes
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.confirmation import SESSIONS
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.regression import SESSIONS
 from pytest_kafkaperf.verdict.verdict import judge
 
 

@@ -13,10 +13,10 @@ from pytest_kafkaperf.core.units import Unit, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
 from pytest_kafkaperf.reports.failure import describe_advice, digits_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
+from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of
 from pytest_kafkaperf.scenario.fields import format_field
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
-from pytest_kafkaperf.verdict.power import FEWEST_SESSIONS
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.runner.session import Session
@@ -150,13 +150,11 @@ def render_notes(session: Session, *, verbose: bool) -> list[str]:
     notes = [
         f"{names[result.nodeid]}: {text}" for result in session.results for text in _notes(result, verbose=verbose)
     ]
-    known = {result.nodeid: result.baseline_sessions or FEWEST_SESSIONS for result in session.results}
-    thin = [nodeid for nodeid, sessions in (known | session.written).items() if sessions < FEWEST_SESSIONS]
-    if thin:
-        notes.append(
-            f"baselines of fewer than {FEWEST_SESSIONS} sessions: {', '.join(names[each] for each in thin)}; "
-            "the noise between sessions is unknown; add sessions with --kafka-update-baselines=append"
-        )
+    doubts: dict[str, list[str]] = {}
+    for result in session.results:
+        for text in baseline_doubts(result, session.written.get(result.nodeid)):
+            doubts.setdefault(text, []).append(names[result.nodeid])
+    notes += [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
     if session.orphans:
         notes.append(_orphan_note(session))
     if session.written:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.scenario.threshold import Threshold
-from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, grown, scenario_changes
+from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds, grown, scenario_changes
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
-from pytest_kafkaperf.verdict.comparison import (
-    Comparison,
-    Measured,
-    Rounds,
-    change_of,
-    compare,
-    exceeds,
-    flaw_of,
-    pooled,
-)
-from pytest_kafkaperf.verdict.confirmation import SESSIONS
+from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
+from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.outcome import Verdict
-from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.regression import ALPHA, SESSIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +49,12 @@ def update_baseline(
             result.verdict,
             result.sessions,
             thresholds=thresholds,
-            baseline=result.baseline.sessions,
+            baseline=result.baseline,
             exists=old is not None,
             calibrated=calibrated,
         )
         scenario = described(result.scenario, result.plan)
-        record = old if mode == "append" else None
+        record = old if mode == "append" and chosen.sessions else None
         dropped = [] if record is None else scenario_changes(record.scenario, scenario)
         for session in chosen.sessions:
             one = BaselineRecord.of_session(
@@ -77,11 +67,37 @@ def update_baseline(
                 commit=commit,
             )
             record = grown(record, one)
-        if record is None or not chosen.sessions:
+        if mode == "improved" and result.reference is None:
+            record, notes = _ratcheted(old, record, result.verdict)
+            chosen = replace(chosen, notes=(*chosen.notes, *notes))
+        if record is None:
             return None, [*chosen.notes]
         store.save(record)
     anew = [f"the baseline starts again: the scenario changed ({'; '.join(dropped)})"] if dropped else []
     return record, [*chosen.notes, *anew]
+
+
+def _ratcheted(
+    old: BaselineRecord | None, new: BaselineRecord | None, verdict: Verdict
+) -> tuple[BaselineRecord | None, list[str]]:
+    """Return the record to write after a run that may have improved, if any, and remarks.
+
+    An improvement replaces the baseline when runs on two dates in a row have shown it, because one date may be fast by
+    chance. Until then, the record keeps the sessions of the first date apart.
+    """
+    waiting = () if old is None else old.improved
+    if new is None:
+        if old is None or not waiting or verdict not in (Verdict.PASSED, Verdict.REGRESSED):
+            return None, []
+        note = f"the improvement of {waiting[0].date} was not seen again, so the baseline stays as it is"
+        return old.model_copy(update={"improved": ()}), [note]
+    date = new.sessions[-1].date
+    if waiting and waiting[-1].date != date:
+        return new.model_copy(update={"sessions": (*waiting, *new.sessions)}), []
+    if old is None:
+        return None, []
+    note = f"improved on {date}: the baseline changes when the next run on another date improves, too"
+    return old.model_copy(update={"improved": new.sessions}), [note]
 
 
 def accepted(
@@ -90,7 +106,7 @@ def accepted(
     sessions: Sequence[MeasuredSession],
     *,
     thresholds: Sequence[Threshold],
-    baseline: Sequence[Rounds],
+    baseline: BaselineRounds,
     exists: bool,
     calibrated: bool,
 ) -> Acceptance:
@@ -101,7 +117,7 @@ def accepted(
         verdict: of the test; a failed test is never written.
         sessions: of the test.
         thresholds: of the test.
-        baseline: the sessions of the baseline that the test was compared with.
+        baseline: the baseline that the test was compared with.
         exists: True if the test has a baseline file, comparable or not.
         calibrated: True if all sessions were run by `--kafka-calibrate`.
 
@@ -131,37 +147,27 @@ def accepted(
 
 
 def ratchet_obstacle(
-    thresholds: Sequence[Threshold], fresh: Sequence[Measured], baseline: Sequence[Rounds]
+    thresholds: Sequence[Threshold], fresh: Sequence[Measured], baseline: BaselineRounds
 ) -> str | None:
-    """Return the reason why fresh sessions do not replace a baseline after an improvement; None if they do.
+    """Return the reason why fresh sessions do not show an improvement; None if they do.
 
-    The first session was selected for being fast. As a baseline it would fail a third of unchanged runs (simulated:
-    noise of 6 % within and 6.5 % between sessions, tolerance 10 %). So fresh sessions alone confirm the improvement, as
-    they confirm a regression, and become the baseline. If a metric got worse within its tolerance, the baseline is not
-    replaced: otherwise, the metric could get worse without bound in small steps.
+    The first session was selected for being fast, so fresh sessions alone confirm the improvement, as they confirm a
+    regression. No other metric may have got worse by more than half its tolerance: otherwise, it could get worse
+    without bound in small steps.
     """
     if len(fresh) < SESSIONS:
         return f"{SESSIONS} fresh sessions must confirm an improvement, and {len(fresh)} ran"
     improved = False
     for threshold in thresholds:
-        compared = [compare(threshold.metric, session, baseline) for session in fresh]
-        sessions = [each for each in compared if not isinstance(each, str)]
-        if threshold.relative is None or len(sessions) < len(compared):
+        comparison = compare(threshold.metric, fresh, baseline)
+        if threshold.relative is None or isinstance(comparison, str):
             continue
-        if _is_worse(sessions):
-            change = change_of(threshold.metric, pooled(sessions).shift)
+        shift, tolerance = comparison.shift, threshold.relative.log_tolerance
+        if exceeds(shift, tolerance / 2):
+            change = change_of(threshold.metric, shift)
             return f"{threshold.metric.name} got worse: {format_ratio(change)} against the baseline"
-        improved = improved or _is_better(sessions, threshold.relative.log_tolerance)
+        improved = improved or (exceeds(-shift, tolerance) and -shift > comparison.most_by_noise(ALPHA))
     return None if improved else "fresh sessions confirm no improvement beyond tolerance and noise"
-
-
-def _is_worse(sessions: Sequence[Comparison]) -> bool:
-    return exceeds(statistics.median(each.shift for each in sessions), 0.0) and pooled(sessions).worse_p(0.0) < ALPHA
-
-
-def _is_better(sessions: Sequence[Comparison], tolerance: float) -> bool:
-    typical = statistics.median(each.shift for each in sessions)
-    return exceeds(-typical, tolerance) and pooled(sessions).better_p(tolerance) < ALPHA
 
 
 def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | None:

@@ -20,8 +20,8 @@ from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, Workers, rounds, run_scenario, running
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
 from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
-from pytest_kafkaperf.verdict.confirmation import SESSIONS
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.regression import SESSIONS
 
 OnSession = Callable[[Sequence[MeasuredSession]], None]
 """Takes all sessions of a test so far, after each of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
@@ -18,6 +19,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
 from pytest_kafkaperf.verdict.clear import is_clear
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
+from pytest_kafkaperf.verdict.dates import FEWEST_DATES
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
@@ -67,11 +69,10 @@ class CaseJudge:
         return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
-        """Return True if the first session can end after these rounds, because the others could hardly fail the test.
+        """Return True if the first session can end after these rounds, because the others could not fail the test.
 
         The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
-        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929). The shift against a baseline
-        rests on more than the median; `benchmarks/verdict/curtail.py` simulates how often it would have been suspect.
+        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929).
         Sums, such as `errors`, grow with each round. Tests that declare their rounds and figures that are kept in a
         baseline need all rounds.
         """
@@ -106,11 +107,10 @@ class CaseJudge:
         if not judgement.unsettled or busy or beside or self.baseline.imported or self.baseline.obstacle:
             return judgement
         thresholds, measured = self._case.thresholds, [session.measured for session in counted]
-        level = ALPHA / max(1, count_gated(thresholds))
+        alpha = ALPHA / max(1, count_gated(thresholds))
         checks = tuple(
             dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}")
-            if check.outcome is Verdict.INCONCLUSIVE
-            and is_clear(threshold, measured, self.baseline.sessions, level=level)
+            if check.outcome is Verdict.INCONCLUSIVE and is_clear(threshold, measured, self.baseline, alpha=alpha)
             else check
             for threshold, check in zip(thresholds, judgement.checks, strict=True)
         )
@@ -121,7 +121,7 @@ class CaseJudge:
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold."""
         gated = {threshold.metric.name for threshold in self._case.thresholds if threshold.needs_baseline}
-        return advice([one.measured for one in judged(sessions)], self.baseline.sessions, gated=gated)
+        return advice([one.measured for one in judged(sessions)], self.baseline, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
@@ -185,6 +185,35 @@ def stale_notes(result: Result) -> list[str]:
     if not relative or any(check.outcome is not Verdict.IMPROVED for check in relative):
         return []
     return [_STALE]
+
+
+def baseline_doubts(result: Result, written: int | None) -> list[str]:
+    """Return the reasons to trust a test's baseline less; `written` is the number of dates that this run stored."""
+    dates = result.baseline.dates if result.baseline_sessions is not None else ()
+    doubts = []
+    if 0 < (written or len({*dates})) < FEWEST_DATES:
+        doubts.append(_FEW_DATES)
+    if dates and written is None:
+        today = datetime.date.fromisoformat(result.sessions[0].created[:10])
+        if (today - datetime.date.fromisoformat(max(dates))).days > _MOST_DAYS:
+            doubts.append(_OLD.format(date=max(dates)))
+        moved = [each for each in result.changed if each.partition(":")[0] in _MACHINE]
+        if moved:
+            doubts.append(_MOVED.format(changes="; ".join(moved)))
+    return doubts
+
+
+_FEW_DATES = (
+    f"weak baselines, of fewer than {FEWEST_DATES} dates, so that the noise between dates is assumed; run them on "
+    "another date with --kafka-update-baselines=append"
+)
+_MOST_DAYS = 14
+_OLD = (
+    f"baselines older than {_MOST_DAYS} days, of {{date}}; machines drift, so measure another date with "
+    "--kafka-update-baselines=append"
+)
+_MACHINE = ("java", "kernel", "cpu", "cpu family")
+_MOVED = "baselines of another machine or JDK ({changes}); make new ones with --kafka-update-baselines"
 
 
 def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:

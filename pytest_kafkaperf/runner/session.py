@@ -50,7 +50,7 @@ class Session:
         self.settings = settings
         self.results: list[Result] = []
         self.written: dict[str, int] = {}
-        """Number of sessions in each baseline that was written, by nodeid."""
+        """Number of dates in each baseline that was written, by nodeid."""
         self.orphans: list[Stored] = []
         """Baselines whose tests no longer exist."""
         self.pruned = False
@@ -328,7 +328,7 @@ class Session:
             commit=self.commit,
         )
         if record is not None:
-            self.written[result.nodeid] = len(record.sessions)
+            self.written[result.nodeid] = len({session.date for session in record.sessions})
         return notes
 
 

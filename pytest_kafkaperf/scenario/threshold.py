@@ -237,7 +237,7 @@ def _parse_part(text: str, subject: Metric) -> Absolute | Relative:
 
 
 def _check_relative(threshold: Threshold) -> None:
-    """Check that a relative limit bounds how much worse the metric may become; rank tests can judge nothing else."""
+    """Check that a relative limit bounds how much worse the metric may become; nothing else can be judged."""
     subject, relative = threshold.metric, threshold.relative
     if relative is None:
         return

@@ -10,20 +10,17 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
-from pytest_kafkaperf.verdict.comparison import Comparison, exceeds
-from pytest_kafkaperf.verdict.confirmation import SESSIONS, Fresh
-from pytest_kafkaperf.verdict.power import Noise, detectable
+from pytest_kafkaperf.verdict.comparison import exceeds
+from pytest_kafkaperf.verdict.dates import BaselineLevel, Comparison
+from pytest_kafkaperf.verdict.power import Noise, detectable_shift
+from pytest_kafkaperf.verdict.regression import SESSIONS, is_cleared
 
-_MOST_SPLITS, _FEWEST_SPLITS = 1000, 50
-"""Maximum and minimum number of evaluated splits; the maximum covers all splits of up to 10 sessions with 5 rounds."""
-_PAIRS = 1800
-"""Number of pairs of a fresh and a baseline round up to which the maximum number of splits is evaluated. The time of an
-exact test grows with about the square of the pairs, so larger splits are evaluated less often, in 1 to 2 s in total."""
+_MOST_SPLITS = 1000
+"""Maximum number of evaluated splits; it covers all splits of up to 10 sessions."""
 _SEED = 20_260_815
 """Seed for the choice of splits, so that the same sessions give the same result."""
 
@@ -55,7 +52,7 @@ class Calibrated:
         return self.detectable > _DROWNED * self.tolerance
 
 
-def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: Fraction) -> Calibrated | None:
+def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) -> Calibrated | None:
     """Evaluate unchanged sessions against each other; return None if there are fewer than two sessions, or no noise.
 
     `tolerance` is on the log scale; `alpha` is the significance level. The splits share sessions, so their false alarms
@@ -66,7 +63,7 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: Fractio
         return None
     kept = min(len(sessions), MAX_SESSIONS)
     places = range(len(sessions))
-    splits = list(_splits(len(sessions), kept, rounds=statistics.fmean(map(len, sessions))))
+    splits = list(_splits(len(sessions)))
     alarms = 0
     for first, *fresh in splits:
         rest = [sessions[place] for place in places if place != first and place not in fresh][-kept:]
@@ -77,52 +74,46 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: Fractio
         tolerance=tolerance,
         sessions=len(sessions),
         suspects=sum(
-            exceeds(_comparison(sessions[place], [*sessions[:place], *sessions[place + 1 :]]).shift, tolerance)
+            exceeds(_comparison([sessions[place]], [*sessions[:place], *sessions[place + 1 :]]).shift, tolerance)
             for place in places
         ),
         alarms=alarms,
         splits=len(splits),
-        detectable=detectable(
-            noise,
-            tolerance=tolerance,
-            rounds=min(map(len, sessions)),
-            baseline=[len(session) for session in sessions[-kept:]],
-            confirmed=True,
-            alpha=alpha,
+        detectable=detectable_shift(
+            BaselineLevel.of([sessions[-kept:]]), tolerance=tolerance, confirmed=True, alpha=alpha
         ),
     )
 
 
-def _splits(sessions: int, kept: int, *, rounds: float) -> Iterator[tuple[int, ...]]:
+def _splits(sessions: int) -> Iterator[tuple[int, ...]]:
     """Yield the indexes of the first session and of the fresh ones; at least one session remains for the baseline.
 
     Yields all splits, or a random sample if there are too many. Each session comes first equally often.
     """
     if sessions <= 1 + SESSIONS:
         return
-    pairs = SESSIONS * rounds * min(kept, sessions - 1 - SESSIONS) * rounds
-    most = int(max(_FEWEST_SPLITS, min(_MOST_SPLITS * (_PAIRS / pairs) ** 2, _MOST_SPLITS)))
     others = {first: [place for place in range(sessions) if place != first] for first in range(sessions)}
-    if sessions * math.comb(sessions - 1, SESSIONS) <= most:
+    if sessions * math.comb(sessions - 1, SESSIONS) <= _MOST_SPLITS:
         for first, rest in others.items():
             yield from ((first, *fresh) for fresh in itertools.combinations(rest, SESSIONS))
         return
     source = np.random.default_rng(_SEED)
-    for number in range(most):
+    for number in range(_MOST_SPLITS):
         first = number % sessions
         fresh = source.choice(sessions - 1, SESSIONS, replace=False)
         yield (first, *(others[first][place] for place in fresh))
 
 
 def _is_alarm(
-    first: _Session, fresh: Sequence[_Session], rest: Sequence[_Session], *, tolerance: float, alpha: Fraction
+    first: _Session, fresh: Sequence[_Session], rest: Sequence[_Session], *, tolerance: float, alpha: float
 ) -> bool:
     """Return True if the rule reports a regression."""
-    if not exceeds(_comparison(first, rest).shift, tolerance):
+    if not exceeds(_comparison([first], rest).shift, tolerance):
         return False
-    confirmation = Fresh.of([_comparison(session, rest) for session in fresh], tolerance=tolerance)
-    return confirmation.exceeds and confirmation.p < alpha
+    found = _comparison(fresh, rest)
+    return not is_cleared(found, tolerance) and found.shift > found.most_by_noise(alpha)
 
 
-def _comparison(session: _Session, others: Sequence[_Session]) -> Comparison:
-    return Comparison(current=tuple(session), baseline=tuple(itertools.chain(*others)))
+def _comparison(sessions: Sequence[_Session], others: Sequence[_Session]) -> Comparison:
+    known = BaselineLevel.of([others])
+    return Comparison(shifts=tuple(statistics.median(each) - known.level for each in sessions), known=known)

@@ -1,4 +1,4 @@
-"""Comparison of rounds with those of a baseline, and pair by pair with those of a reference.
+"""The scale on which rounds are compared, and their comparison with a reference, pair by pair.
 
 Values are on a log scale where larger is worse: `s * log(value)` of each round, where `s` is +1 if lower values are
 better and -1 if higher values are. A shift of `t` on this scale is a relative change of `expm1(s * t)`.
@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import counted, format_quantity
-from pytest_kafkaperf.verdict.rank_tests import (
-    SAME,
-    hodges_lehmann,
-    mann_whitney_p,
-    pseudomedian,
-    ranked,
-    shift_interval,
-)
 
 Rounds = Sequence[Mapping[str, float]]
 """One mapping per round: metrics by name, in base units."""
@@ -34,54 +26,6 @@ class Measured:
     rounds: Rounds
     reference: Rounds | None = None
     """Rounds of the reference, in pairs with `rounds`; None if a stored baseline is used instead."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Current rounds of one session or more, and baseline rounds."""
-
-    current: tuple[float, ...]
-    baseline: tuple[float, ...]
-
-    @property
-    def shift(self) -> float:
-        """Hodges-Lehmann estimate of the shift; positive if the current rounds are worse."""
-        return hodges_lehmann(self.current, self.baseline)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Confidence interval of the shift at 95 %, or the nearest attainable level; None for too few rounds."""
-        return shift_interval(self.current, self.baseline)
-
-    def worse_p(self, tolerance: float) -> Fraction:
-        """Return the p of the exact one-sided Mann-Whitney test that the shift exceeds the tolerance."""
-        return mann_whitney_p(*ranked([value - tolerance for value in self.current], self.baseline))
-
-    def better_p(self, tolerance: float) -> Fraction:
-        """Return the p of the same test in the other direction."""
-        return mann_whitney_p(*ranked([value - tolerance for value in self.baseline], self.current))
-
-    @property
-    def sizes(self) -> str:
-        """Sample sizes for users: `5 against 25 rounds`."""
-        return f"{len(self.current)} against {counted(len(self.baseline), 'round')}"
-
-
-def pooled(sessions: Sequence[Comparison]) -> Comparison:
-    """Combine the comparisons of at least one session: all rounds against the common baseline."""
-    currents = (each.current for each in sessions)
-    return Comparison(current=tuple(itertools.chain(*currents)), baseline=sessions[0].baseline)
-
-
-def compare(subject: Metric, session: Measured, baseline: Sequence[Rounds]) -> Comparison | str:
-    """Compare a session with the pooled sessions of the baseline; return the reason as text if that is impossible."""
-    if subject.can_be_zero:
-        return _ZERO.format(subject.name)
-    if not baseline:
-        return "no baseline"
-    problem = flaw_of(subject, session.rounds, ratio=True) or no_ratio(subject, baseline)
-    known = list(itertools.chain(*baseline))
-    return problem or Comparison(current=logs(subject, session.rounds), baseline=logs(subject, known))
 
 
 def difference(subject: Metric, session: Measured) -> float | str:
@@ -102,12 +46,27 @@ def difference(subject: Metric, session: Measured) -> float | str:
     return pseudomedian([candidate - other for candidate, other in pairs])
 
 
+def pseudomedian(differences: Sequence[float]) -> float:
+    """Return the one-sample Hodges-Lehmann estimate of paired differences.
+
+    This is the median of the Walsh averages: the means of all pairs of differences, including each with itself.
+
+    Source: J. L. Hodges, E. L. Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics
+    34 (1963).
+    """
+    return statistics.median((a + b) / 2 for a, b in itertools.combinations_with_replacement(differences, 2))
+
+
 _ZERO = "{} can be zero, so it has no ratio to a baseline"
+
+
+_SAME = 1e-12
+"""Values on a log scale that differ by less than this count as equal, because log() rounds."""
 
 
 def exceeds(shift: float, tolerance: float) -> bool:
     """Return True if the shift is larger than the tolerance, apart from rounding errors of log()."""
-    return shift - tolerance > SAME
+    return shift - tolerance > _SAME
 
 
 def logs(subject: Metric, rounds: Rounds) -> tuple[float, ...]:
@@ -119,6 +78,11 @@ def logs(subject: Metric, rounds: Rounds) -> tuple[float, ...]:
 def sign_of(subject: Metric) -> int:
     """Return the direction of the log scale: +1 if lower values are better, else -1."""
     return 1 if subject.better == "lower" else -1
+
+
+def value_of(subject: Metric, level: float) -> float:
+    """Convert a level on the scale where larger is worse to a value of the metric, without the errors of log()."""
+    return float(f"{math.exp(min(sign_of(subject) * level, _MOST_SHIFT)):.12g}")
 
 
 def no_ratio(subject: Metric, sessions: Sequence[Rounds]) -> str | None:

@@ -14,7 +14,7 @@ class Verdict(StrEnum):
 
     PASSED = "PASSED"
     IMPROVED = "IMPROVED"
-    """Significantly better than the baseline by more than the tolerance."""
+    """Better than the baseline by more than the tolerance, beyond noise."""
     NOT_JUDGED = "not judged"
     """A threshold that calibration does not judge: it compares the sessions with each other."""
     ACCEPTED = "accepted"
@@ -22,9 +22,9 @@ class Verdict(StrEnum):
     MEASURED = "MEASURED"
     """A test with a threshold that is `not judged` or `accepted`, if no other threshold decides."""
     INCONCLUSIVE = "INCONCLUSIVE"
-    """No comparison was possible: neither passed nor failed."""
+    """No comparison was possible, or the metric is worse, but noise may explain it: neither passed nor failed."""
     REGRESSED = "REGRESSED"
-    """Significantly worse than the baseline by more than the tolerance."""
+    """Worse than the baseline by more than the tolerance, beyond noise."""
     VIOLATED = "VIOLATED"
     """An absolute threshold is not met."""
     INVALID = "INVALID"
@@ -60,16 +60,16 @@ class Check:
     expression: str
     metric: str
     observed: float | None
-    """Median over the rounds; for counts such as `errors` the sum."""
+    """Median over the rounds, and over fresh sessions the median of that; for counts such as `errors` the sum."""
     limit: str
     """Right-hand side of the threshold for users: `baseline + 20 %`."""
     limit_value: float | None
     baseline: float | None
-    """Median over the rounds of all sessions of the baseline."""
+    """Level of the baseline (see `dates`), or median over the rounds of the reference."""
     change: float | None
     """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
 
-    Against a baseline it is the Hodges-Lehmann estimate of all rounds, against a reference the mean of the sessions.
+    Against a baseline it is that of `observed` from `baseline`, against a reference the mean of the sessions.
     """
     detectable: float | None
     """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
@@ -81,10 +81,10 @@ class Check:
     rerun: bool = False
     """True if the first session made the threshold a suspect, so that fresh sessions decided."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of `change`, at 95 % or the nearest attainable level; None for too few rounds or sessions.
+    """Confidence interval of `change`; None for too few sessions beside a reference.
 
-    Against a reference it is a repeated confidence interval (see `sequential`). Against a baseline it is
-    distribution-free (see `rank_tests`), treats rounds as independent, and so leaves out the noise between sessions.
+    Against a reference it is a repeated confidence interval (see `sequential`). Against a baseline it holds for
+    sessions of other dates, too (see `dates`).
     """
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""

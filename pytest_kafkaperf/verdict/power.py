@@ -1,8 +1,6 @@
-"""Noise of a metric, and the minimum detectable change that follows from it.
+"""Minimum detectable change of a threshold, and the noise that calibration reports.
 
-Values are on the log scale of `comparison`, where larger is worse. The model of a round is a true value plus a normal
-error of its session plus a normal error of its own: a one-way random-effects model (S. R. Searle, G. Casella, C. E.
-McCulloch, "Variance Components" (1992), chapter 3).
+Values are on the log scale of `comparison`, where larger is worse.
 """
 
 from __future__ import annotations
@@ -12,26 +10,17 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.scenario.threshold import Extreme, Threshold
-from pytest_kafkaperf.verdict.comparison import (
-    Measured,
-    Rounds,
-    change_of,
-    compare,
-    logs,
-    no_ratio,
-    ratio_of,
-    sign_of,
-)
-from pytest_kafkaperf.verdict.confirmation import SESSIONS
-from pytest_kafkaperf.verdict.rank_tests import critical_us
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Rounds, change_of, ratio_of, sign_of
+from pytest_kafkaperf.verdict.dates import BaselineLevel, level_of
+from pytest_kafkaperf.verdict.regression import SESSIONS
+from pytest_kafkaperf.verdict.sequential import student_quantile
 
 POWER = 0.8
 """Statistical power of the minimum detectable change: the usual convention of 80 %."""
@@ -40,24 +29,18 @@ FEWEST_SESSIONS = 3
 """Minimum number of sessions to estimate the noise between sessions. Two give a single difference, which is often near
 zero by chance."""
 
-_MOST_RUNS, _FEWEST_RUNS = 1000, 400
-"""Maximum and minimum number of simulated runs. The error of the power is about 0.02, that of the change a few per
-cent of the change."""
-
-_DIFFERENCES = 500_000
-"""Maximum number of differences between rounds in all simulated runs together, which limits the time to some ms."""
-
-_MOST_ROUNDS = 15
-"""Maximum number of simulated values per session; in longer sessions each value is the mean of several rounds."""
-
+_RUNS = 4000
+"""Simulated runs. The error of the power is about 0.01."""
 _SEED = 20_260_815
-
-_Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Noise of a metric as standard deviations of its logarithm: 0.06 is about 6 %."""
+    """Noise of a metric as standard deviations of its logarithm: 0.06 is about 6 %.
+
+    The model of a round is a true value plus a normal error of its session plus a normal error of its own: a one-way
+    random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3).
+    """
 
     within: float
     """Standard deviation of the rounds within a session."""
@@ -96,99 +79,53 @@ class Noise:
         return cls(within=math.sqrt(within), between=math.sqrt(between), sessions=len(groups), assumed=assumed)
 
 
-def detectable(
-    noise: Noise,
-    *,
-    tolerance: float,
-    rounds: int,
-    baseline: Sequence[int],
-    confirmed: bool,
-    alpha: Fraction,
-) -> float:
-    """Return the minimum detectable change: the true change that the rule finds with probability POWER.
+def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmed: bool, alpha: float) -> float:
+    """Return the minimum detectable change: the true change that the rule finds with a mean probability of POWER.
 
-    The result is on the log scale and includes the tolerance. It is infinite if there are too few rounds for a p below
-    `alpha`.
+    The mean is over all that is not known of the variances: with few dates, they may be much larger than the estimate.
+    This is the assurance of the rule (A. O'Hagan, J. W. Stevens, M. J. Campbell, "Assurance in clinical trial design",
+    Pharmaceutical Statistics 4 (2005)). The result is on the log scale and includes the tolerance.
 
-    The function simulates the rule on random noise. A true change adds to all shifts alike, so each simulated run gives
-    the smallest change that it would have found; the result is the POWER quantile of these. The random numbers are the
-    same in every call.
+    The function simulates the rule. A true change adds to all shifts alike, so each simulated run gives the smallest
+    change that it would have found; the result is the POWER quantile of these. The random numbers are the same in every
+    call.
 
     Args:
-        noise: noise of the rounds.
+        known: the baseline.
         tolerance: tolerated change, on the log scale.
-        rounds: number of rounds of a session.
-        baseline: number of rounds of each baseline session.
         confirmed: True if fresh sessions decide about a suspect; False if the first session decides.
         alpha: significance level.
 
     """
-    known, some = sum(min(size, _MOST_ROUNDS) for size in baseline), min(rounds, _MOST_ROUNDS)
-    deciding = SESSIONS * some if confirmed else some
-    extreme = critical_us(deciding, known, alpha)
-    if not extreme:
-        return math.inf
-    runs = max(_FEWEST_RUNS, min(_DIFFERENCES // max(1, (some + 2 * deciding) * known), _MOST_RUNS))
-    values = _simulated(noise, [*baseline, *[rounds] * (1 + SESSIONS)], runs)
-    reference, first, *fresh = np.split(values, [known + some * number for number in range(1 + SESSIONS)], axis=1)
-    needed = np.median(_negated_differences(first, reference), axis=1)
-    every = first
-    if confirmed:
-        shortfalls = [np.median(_negated_differences(session, reference), axis=1) for session in fresh]
-        needed = np.maximum(needed, np.median(shortfalls, axis=0))
-        every = np.concatenate(fresh, axis=1)
-    each = _negated_differences(every, reference)
-    place = each.shape[1] - extreme
-    needed = np.maximum(needed, np.partition(each, place, axis=1)[:, place])
-    return tolerance + max(0.0, float(np.quantile(needed, POWER)))
-
-
-def detectable_absolute(noise: Noise, *, rounds: int) -> float:
-    """Return the distance from an absolute limit at which a true value violates it with probability POWER.
-
-    The distance is on the log scale. The limit applies to the median of a session's rounds. For large `n`, the variance
-    of the median of `n` values is `pi / 2 / n` times theirs; for small `n`, use `n + 0.5` if `n` is odd and `n + 1.25`
-    if it is even.
-    """
-    variance_ratio = math.pi / 2 / (rounds + (0.5 if rounds % 2 else 1.25))
-    return statistics.NormalDist().inv_cdf(POWER) * math.sqrt(noise.between**2 + noise.within**2 * variance_ratio)
-
-
-def _simulated(noise: Noise, sizes: Sequence[int], runs: int) -> _Floats:
-    """Simulate unchanged rounds; shape (runs, rounds of all sessions with at most _MOST_ROUNDS each).
-
-    The second half of the runs mirrors the first (antithetic variates), which halves the simulation error.
-    """
     source = np.random.default_rng(_SEED)
-    half = (runs + 1) // 2
-    drawn = np.minimum(sizes, _MOST_ROUNDS)
-    levels = np.repeat(source.standard_normal((half, len(sizes))), drawn, axis=1)
-    within = np.repeat(noise.within * np.sqrt(drawn / np.asarray(sizes)), drawn)
-    values = noise.between * levels + within * source.standard_normal((half, len(within)))
-    return np.concatenate([values, -values])
-
-
-def _negated_differences(current: _Floats, baseline: _Floats) -> _Floats:
-    """Return the negated pairwise differences of each run.
-
-    Their median is the negated shift. The number of them below a change, without the tolerance, is the U of Mann and
-    Whitney.
-    """
-    return (baseline[:, None, :] - current[:, :, None]).reshape(len(current), -1)
+    drawn = source.standard_normal((_RUNS, 3 + SESSIONS))
+    chances = [
+        np.sqrt(each.value * each.freedom / source.chisquare(each.freedom, _RUNS))
+        for each in (known.of_dates, known.of_sessions)
+    ]
+    of_date, of_session = (chance[:, None] for chance in chances)
+    dates = known.dates
+    before = of_date * drawn[:, :1] / math.sqrt(dates)
+    before += of_session * drawn[:, 1:2] * math.sqrt(known.sessions_share / dates)
+    shifts = of_date * drawn[:, 2:3] + of_session * drawn[:, 3:] - before
+    first, fresh = shifts[:, 0], np.median(shifts[:, 1:], axis=1)
+    deciding, sessions = (fresh, SESSIONS) if confirmed else (first, 1)
+    needed = np.maximum(tolerance - first, max(tolerance, known.most_by_noise(sessions, alpha)) - deciding)
+    return max(tolerance, float(np.quantile(needed, POWER)))
 
 
 def detectable_change(
-    threshold: Threshold, rounds: Rounds, known: Sequence[Rounds], least: float | None
+    threshold: Threshold, rounds: Rounds, known: BaselineLevel | None, least: float | None
 ) -> float | None:
     """Return the minimum detectable change as a ratio: -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.
 
     For a relative threshold, the change is against the baseline or reference; for an absolute one, against the limit.
-    Returns None if the noise is unknown or no change is detectable.
+    Returns None if that is unknown.
 
     Args:
         threshold: the threshold that must fail.
         rounds: the rounds that an absolute limit applies to.
-        known: the comparable sessions of the baseline, or of the reference; empty if there is neither.
+        known: level of the comparable baseline, or of the reference; None if there is neither.
         least: the minimum detectable change of the relative part of the threshold, on the log scale where larger is
             worse; None if it has none, or if that is unknown.
 
@@ -202,48 +139,21 @@ def detectable_change(
         return None if beyond is None or threshold.operator == "==" else ratio_of(sign * beyond)
     if least is None or not isinstance(threshold.limit, Extreme):
         return None if least is None else change_of(subject, least)
-    if beyond is None or not known or no_ratio(subject, known) is not None or threshold.limit.absolute.value <= 0:
+    if beyond is None or known is None or threshold.limit.absolute.value <= 0:
         return None
-    level = statistics.median(value for one in known for value in logs(subject, one))
-    absolute = sign_of(subject) * math.log(threshold.limit.absolute.value) - level + beyond
+    absolute = sign_of(subject) * math.log(threshold.limit.absolute.value) - known.level + beyond
     combine = max if threshold.limit.takes_one(threshold.operator) else min
     return change_of(subject, max(0.0, combine(least, absolute)))
 
 
-def detectable_relative(
-    threshold: Threshold, session: Measured, baseline: Sequence[Rounds], *, confirmed: bool, alpha: Fraction
-) -> float | None:
-    """Return the minimum detectable change of a limit relative to the baseline, on the log scale; None if unknown.
+def _detectable_absolute(subject: Metric, rounds: Rounds, known: BaselineLevel | None) -> float | None:
+    """Return the distance from an absolute limit at which a true value violates it with a mean probability of POWER.
 
-    Args:
-        threshold: the threshold that must fail.
-        session: the first session.
-        baseline: the comparable sessions of the baseline.
-        confirmed: True if fresh sessions decide about a suspect.
-        alpha: significance level.
-
+    The distance is on the log scale. The limit applies to the median of the rounds of a session.
     """
-    subject = threshold.metric
-    if threshold.relative is None or isinstance(compare(subject, session, baseline), str):
-        return None
-    noise = Noise.of([logs(subject, one) for one in baseline])
-    if noise is None:
-        return None
-    least = detectable(
-        noise,
-        tolerance=threshold.relative.log_tolerance,
-        rounds=len(session.rounds),
-        baseline=[len(one) for one in baseline],
-        confirmed=confirmed,
-        alpha=alpha,
-    )
-    return least if math.isfinite(least) else None
-
-
-def _detectable_absolute(subject: Metric, rounds: Rounds, known: Sequence[Rounds]) -> float | None:
-    """Return the minimum detectable distance from an absolute limit, on the log scale."""
-    sessions = known or [rounds]
-    if no_ratio(subject, sessions) is not None:
-        return None
-    noise = Noise.of([logs(subject, one) for one in sessions])
-    return None if noise is None else detectable_absolute(noise, rounds=len(rounds))
+    if known is None and len(rounds) > 1:
+        known = level_of(subject, BaselineRounds(sessions=(tuple(rounds),)))
+    if known is None:
+        return None  # nothing is known of the noise
+    noise = math.sqrt(known.of_dates.value + known.of_sessions.value)
+    return student_quantile(1 - POWER, known.of_dates.freedom) * noise

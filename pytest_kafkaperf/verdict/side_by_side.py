@@ -7,13 +7,14 @@ stored figures differ because the machine does, or because of something that dif
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import format_ratio
-from pytest_kafkaperf.verdict.comparison import Rounds, change_of, exceeds, flaw_of, logs, no_ratio
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, exceeds
+from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 from pytest_kafkaperf.verdict.sequential import Look
 
@@ -69,12 +70,8 @@ def judge_suspect(
 
 
 def machine_change(
-    subject: Metric, reference: Sequence[Rounds], baseline: Sequence[Rounds], tolerance: float
+    subject: Metric, reference: Sequence[Rounds], baseline: BaselineRounds, tolerance: float
 ) -> float | None:
     """Return the change of the rebuilt brokers against the stored figures, if it is worse than the tolerance."""
-    rounds = [one for session in reference for one in session]
-    if flaw_of(subject, rounds, ratio=True) or not baseline or no_ratio(subject, baseline):
-        return None
-    stored = [value for session in baseline for value in logs(subject, session)]
-    shift = statistics.median(logs(subject, rounds)) - statistics.median(stored)
-    return change_of(subject, shift) if exceeds(shift, tolerance) else None
+    found = compare(subject, [Measured(rounds=rounds) for rounds in reference], baseline)
+    return None if isinstance(found, str) or not exceeds(found.shift, tolerance) else change_of(subject, found.shift)

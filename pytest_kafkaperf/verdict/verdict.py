@@ -1,6 +1,6 @@
 """Verdict of a test: its thresholds, evaluated over its rounds.
 
-A threshold relative to the baseline fails if the metric is significantly worse by more than the tolerance (see
+A threshold relative to the baseline fails if the metric is worse by more than the tolerance, beyond noise (see
 `regression`), an absolute one if the median of the rounds does not meet it.
 """
 
@@ -12,7 +12,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
@@ -29,25 +28,14 @@ from pytest_kafkaperf.scenario.threshold import (
     holds,
     limit_value,
 )
-from pytest_kafkaperf.verdict.comparison import (
-    Comparison,
-    Measured,
-    Rounds,
-    change_of,
-    compare,
-    flaw_of,
-    no_ratio,
-    pooled,
-)
-from pytest_kafkaperf.verdict.confirmation import Fresh, holm
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, flaw_of, no_ratio, value_of
+from pytest_kafkaperf.verdict.dates import Comparison, compare, level_of
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
-from pytest_kafkaperf.verdict.power import POWER, detectable_change, detectable_relative
+from pytest_kafkaperf.verdict.power import POWER, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
 from pytest_kafkaperf.verdict.sequential import Look, detectable, differences_of, look
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, cleared_early, judge_suspect, machine_change
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 
 def judge(
@@ -82,13 +70,20 @@ def judge(
     if sessions[0].reference is not None:
         found = [_evaluate_pairs(threshold, sessions, ungated=ungated, gated=number) for threshold in thresholds]
     else:
-        stage = Stage(gated=number) if confirm else None
-        found = [_evaluate(threshold, sessions[:1], baseline, ungated=ungated, stage=stage) for threshold in thresholds]
+        stage: Stage = "first" if confirm else "alone"
+        found = [
+            _evaluate(threshold, sessions[:1], baseline, ungated=ungated, stage=stage, gated=number)
+            for threshold in thresholds
+        ]
         if confirm and len(sessions) > 1 and not problems:
-            if rebuilt is None:
-                found = _confirm(found, sessions[1:], baseline, gated=number)
-            else:
-                found = [_beside(one, sessions[1:], baseline, rebuilt, gated=number) for one in found]
+            found = [
+                one
+                if not one.unsettled
+                else _evaluate(one.threshold, sessions[1:], baseline, ungated=None, stage="fresh", gated=number)
+                if rebuilt is None
+                else _beside(one, sessions[1:], baseline, rebuilt, gated=number)
+                for one in found
+            ]
     checks = tuple(one.check for one in found)
     bounded = [_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails]
     problems = (*problems, *bounded)
@@ -128,12 +123,13 @@ class _Evidence:
     rounds: Rounds
     """Rounds of all sessions that count."""
     ungated: Verdict | None
-    comparisons: tuple[Comparison, ...] | str = ()
-    """One comparison with the baseline per session, or the reason why there is none."""
+    comparison: Comparison | str = ""
+    """Comparison with the baseline, or the reason why there is none."""
     obstacle: str | None = None
     """Reason why the comparison does not count, or None."""
-    stage: Stage | None = None
-    """State of the confirmation; None if the first session decides alone."""
+    stage: Stage = "alone"
+    alpha: float = ALPHA
+    """Significance level of the threshold."""
     imported: str | None = None
     """Tool that measured an imported baseline; None if this plugin measured it."""
     look: Look | str | None = None
@@ -146,25 +142,12 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
     return max(outcomes, key=ranks.index, default=Verdict.PASSED)
 
 
-def _confirm(
-    found: Sequence[_Result], fresh: Sequence[Measured], baseline: BaselineRounds, *, gated: int
-) -> list[_Result]:
-    """Evaluate the suspects again, by the fresh sessions alone."""
-    suspects = [_fresh(one.threshold, fresh, baseline) for one in found if one.unsettled]
-    levels = holm([each.p for each in suspects], gated=gated, alpha=ALPHA)
-    stages = (Stage(gated=gated, fresh=each, level=level) for each, level in zip(suspects, levels, strict=True))
-    return [
-        _evaluate(one.threshold, fresh, baseline, ungated=None, stage=next(stages)) if one.unsettled else one
-        for one in found
-    ]
-
-
 def _beside(
     suspect: _Result, pairs: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int
 ) -> _Result:
     """Evaluate a suspect again, by the sessions beside the baseline's brokers alone."""
     threshold = suspect.threshold
-    if not suspect.unsettled or threshold.relative is None:
+    if threshold.relative is None:
         return suspect
     result = _evaluate_pairs(threshold, pairs, ungated=None, gated=gated)
     before, check = suspect.check, result.check
@@ -176,17 +159,10 @@ def _beside(
         before.change,
         rebuilt,
         early=early,
-        machine=machine_change(threshold.metric, references, baseline.sessions, threshold.relative.log_tolerance),
+        machine=machine_change(threshold.metric, references, baseline, threshold.relative.log_tolerance),
     )
     check = dataclasses.replace(check, outcome=finding.outcome, reason=finding.reason, rerun=True)
     return dataclasses.replace(result, check=check, unsettled=finding.unsettled, warning=warning)
-
-
-def _fresh(threshold: Threshold, fresh: Sequence[Measured], baseline: BaselineRounds) -> Fresh:
-    """Evaluate the relative part of a threshold; without any session if one of them cannot be compared."""
-    compared = _compared(threshold.metric, fresh, baseline)
-    tolerance = 0.0 if threshold.relative is None else threshold.relative.log_tolerance
-    return Fresh.of([] if isinstance(compared, str) else compared, tolerance=tolerance)
 
 
 def _evaluate(
@@ -195,37 +171,40 @@ def _evaluate(
     baseline: BaselineRounds,
     *,
     ungated: Verdict | None,
-    stage: Stage | None,
+    stage: Stage,
+    gated: int,
 ) -> _Result:
     """Evaluate a threshold of sessions without a reference."""
-    subject = threshold.metric
+    subject, comparison = threshold.metric, compare(threshold.metric, sessions, baseline)
     evidence = _Evidence(
         subject=subject,
         rounds=list(itertools.chain.from_iterable(session.rounds for session in sessions)),
-        comparisons=_compared(subject, sessions, baseline),
+        comparison=comparison,
         obstacle=baseline.obstacle,
         ungated=ungated,
         stage=stage,
+        alpha=ALPHA / max(1, gated),
         imported=baseline.imported,
     )
-    known = baseline.sessions if baseline.obstacle is None and baseline.imported is None else ()
-    alpha = ALPHA if stage is None or not stage.gated else ALPHA / stage.gated
-    confirmed = stage is not None
-    least = detectable_relative(threshold, sessions[0], known, confirmed=confirmed, alpha=alpha) if known else None
+    level, counts = level_of(subject, baseline), baseline.obstacle is None and baseline.imported is None
+    least = None
+    if level is not None and counts and threshold.relative is not None and not isinstance(comparison, str):
+        tolerance = threshold.relative.log_tolerance
+        least = detectable_shift(level, tolerance=tolerance, confirmed=stage != "alone", alpha=evidence.alpha)
     result = _result(
         threshold,
         evidence,
-        against=baseline.sessions,
-        detectable=detectable_change(threshold, sessions[0].rounds, known, least),
+        known=None if level is None else value_of(subject, level.level),
+        detectable=detectable_change(threshold, sessions[0].rounds, level if counts else None, least),
     )
-    if isinstance(evidence.comparisons, str):
+    if isinstance(comparison, str):
         return result
-    comparison = pooled(evidence.comparisons)
     check = dataclasses.replace(
         result.check,
+        observed=value_of(subject, comparison.known.level + comparison.shift),
         change=change_of(subject, comparison.shift),
         interval=_interval(subject, comparison.interval),
-        rerun=stage is not None and stage.fresh is not None,
+        rerun=stage == "fresh",
     )
     return dataclasses.replace(result, check=check)
 
@@ -235,7 +214,7 @@ def _evaluate_pairs(
 ) -> _Result:
     """Evaluate a threshold of sessions with a reference."""
     subject, relative = threshold.metric, threshold.relative
-    alpha = float(ALPHA / max(1, gated))
+    alpha = ALPHA / max(1, gated)
     differences = differences_of(subject, sessions)
     tolerance = 0.0 if relative is None else relative.log_tolerance
     looks: list[Look] = []
@@ -250,14 +229,15 @@ def _evaluate_pairs(
         look=known,
     )
     references = [session.reference or () for session in sessions]
+    level = level_of(subject, BaselineRounds(sessions=tuple(map(tuple, references))))
     least = None
     if relative is not None and isinstance(known, Look) and known.deviation is not None:
         least = detectable(known.deviation, tolerance=tolerance, alpha=alpha, power=POWER)
     result = _result(
         threshold,
         evidence,
-        against=references,
-        detectable=detectable_change(threshold, evidence.rounds, references, least),
+        known=_median(subject, references),
+        detectable=detectable_change(threshold, evidence.rounds, level, least),
     )
     if isinstance(known, str):
         return result
@@ -270,14 +250,14 @@ def _evaluate_pairs(
     return dataclasses.replace(result, check=check)
 
 
-def _result(
-    threshold: Threshold, evidence: _Evidence, *, against: Sequence[Rounds], detectable: float | None
-) -> _Result:
-    """Judge a threshold; the caller adds the change, which depends on the kind of the evidence."""
+def _result(threshold: Threshold, evidence: _Evidence, *, known: float | None, detectable: float | None) -> _Result:
+    """Judge a threshold; the caller adds the change, which depends on the kind of the evidence.
+
+    `known` is the value of the baseline or the reference.
+    """
     subject, limit = threshold.metric, threshold.limit
     finding = _judge(limit, threshold.operator, evidence)
     values = [] if flaw_of(subject, evidence.rounds) else [one[subject.name] for one in evidence.rounds]
-    known = _median(subject, against)
     check = Check(
         expression=threshold.expression,
         metric=subject.name,
@@ -292,14 +272,6 @@ def _result(
         reason=finding.reason,
     )
     return _Result(threshold=threshold, check=check, unsettled=finding.unsettled)
-
-
-def _compared(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds) -> tuple[Comparison, ...] | str:
-    found = [compare(subject, session, baseline.sessions) for session in sessions]
-    for number, each in enumerate(found, 1):
-        if isinstance(each, str):
-            return each if len(found) == 1 else f"{each} (fresh session {number})"
-    return tuple(each for each in found if not isinstance(each, str))
 
 
 def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -333,7 +305,7 @@ def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:
             combine = _one_holds if limit.takes_one(operator) else worst
             outcome = combine([one.outcome for one in findings])
             unsettled = any(one.unsettled for one in findings)
-            if evidence.look is not None or (evidence.stage is not None and evidence.stage.fresh is not None):
+            if evidence.look is not None or evidence.stage == "fresh":
                 # A suspect stays open until the fresh sessions settle it, even if its absolute part passes.
                 outcome = Verdict.INCONCLUSIVE if unsettled else outcome
             elif outcome is not Verdict.INCONCLUSIVE:
@@ -373,13 +345,15 @@ def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> b
 
 
 def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:
-    comparisons = evidence.comparisons
+    comparison = evidence.comparison
     if evidence.ungated:
         problem = flaw_of(evidence.subject, evidence.rounds, ratio=True)
         outcome = Verdict.INCONCLUSIVE if problem else evidence.ungated
         return Finding(outcome=outcome, reason=problem or UNGATED[evidence.ungated])
     if evidence.look is not None:
         return judge_look(limit, evidence.subject, evidence.look)
-    if evidence.obstacle or isinstance(comparisons, str):
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparisons))
-    return judge_relative(limit, evidence.subject, comparisons, evidence.stage, imported=evidence.imported)
+    if evidence.obstacle or isinstance(comparison, str):
+        return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparison))
+    return judge_relative(
+        limit, evidence.subject, comparison, evidence.stage, alpha=evidence.alpha, imported=evidence.imported
+    )

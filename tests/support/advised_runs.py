@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES
 from pytest_kafkaperf.verdict.advice import Advice, advice
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 
 Session = list[dict[str, float]]
@@ -33,12 +34,15 @@ def _drawn(chance: random.Random, rounds: int, moved: Mapping[str, float]) -> Se
 
 
 def advised_runs(number: int, *, rounds: int = 5, **moved: float) -> list[tuple[Advice, ...]]:
-    """The advice that each of so many runs gets from a baseline of five sessions."""
+    """The advice that each of so many runs gets from a baseline of five sessions, one a date."""
     chance = random.Random(1945)
     named = {name.replace("_", "."): factor for name, factor in moved.items()}
     return [
-        advice(
-            [Measured(rounds=_drawn(chance, rounds, named))], [_drawn(chance, rounds, {}) for _ in range(5)], gated=()
-        )
+        advice([Measured(rounds=_drawn(chance, rounds, named))], _baseline(chance, rounds), gated=())
         for _ in range(number)
     ]
+
+
+def _baseline(chance: random.Random, rounds: int) -> BaselineRounds:
+    dates = tuple(f"2026-01-0{day}" for day in range(1, 6))
+    return BaselineRounds(sessions=tuple(tuple(_drawn(chance, rounds, {})) for _ in dates), dates=dates)

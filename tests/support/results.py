@@ -103,7 +103,9 @@ def result(
     why = tuple(Problem(ProblemKind.CLUSTER_ERROR, text) for text in problems)
     known = BaselineRounds(obstacle="no baseline for this test; make one with --kafka-update-baselines")
     if baseline is not None:
-        known = BaselineRounds(sessions=(tuple(baseline),))
+        # The same on ten dates, so that little noise is assumed.
+        dates = tuple(f"2026-01-{day}" for day in range(20, 30))
+        known = BaselineRounds(sessions=(tuple(baseline),) * len(dates), dates=dates)
     judgement = judge(
         thresholds=[parse_threshold(limit) for limit in limits],
         sessions=[Measured(rounds=measured)],
@@ -223,7 +225,8 @@ def drawn_result(
     if before is not None:
         earlier = [drawn_session(before, load, f"{nodeid} before {number}") for number in range(5)]
         stored = tuple(tuple(one.metrics for one in rounds) for rounds in earlier)
-        baseline = BaselineRounds(sessions=stored, fingerprint={**fingerprint(cluster), **there})
+        dates = tuple(f"2026-01-{day}" for day in range(20, 25))
+        baseline = BaselineRounds(sessions=stored, dates=dates, fingerprint={**fingerprint(cluster), **there})
     sessions = [
         MeasuredSession(
             created=CREATED,

@@ -1,42 +1,41 @@
 """The rule over a baseline, on noise that is known: many tests at once, as arrays over the runs.
 
-A slow, obvious version stands in `test_confirmation`; `benchmarks/verdict/simulate.py` makes tables of it.
+A slow, obvious version stands in `tests/unit/verdict/test_dates.py`; `benchmarks/verdict/simulate.py` makes tables of
+it.
 """
 
 from __future__ import annotations
 
-import bisect
-import functools
-from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.verdict.confirmation import SESSIONS
-from pytest_kafkaperf.verdict.rank_tests import mann_whitney_p
-
-ALPHA = Fraction(1, 100)
-_AT_ONCE = 2000
-"""Runs: what fits a processor's cache is faster."""
+from pytest_kafkaperf.verdict.dates import LEVEL, BaselineLevel, median_variance_ratio
+from pytest_kafkaperf.verdict.power import detectable_shift
+from pytest_kafkaperf.verdict.regression import ALPHA, SESSIONS
+from pytest_kafkaperf.verdict.sequential import student_quantile
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+_PRIOR_FREEDOM, _PRIOR, _MOST_RATIO = 3, 0.08, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a test is judged by. The tolerance and the change are on the log scale."""
+    """What a test is judged by. The tolerance, the change and the standard deviations are on the log scale."""
 
-    within: float
-    """Standard deviation of the log of rounds in a session, of one cluster."""
-    between: float
-    """The same of the levels of sessions."""
+    of_dates: float | Floats
+    """Standard deviation of the levels of dates, or one for each run; the sessions of one date share its level."""
+    of_sessions: float
+    of_rounds: float
     tolerance: float
-    worse: float = 0.0
-    """By how much the current values truly are worse."""
-    baseline: int
-    """Sessions of the baseline."""
+    dates: int
+    """Dates of the baseline."""
+    sessions: int = 1
+    """Sessions on each of them."""
     rounds: int = 5
     confirmed: bool = True
     """Whether fresh sessions decide over a suspect."""
@@ -44,76 +43,140 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """Values of some runs: the baseline's rounds (runs, rounds), and sessions (runs, sessions, rounds), first first."""
+    """Values of some runs: baselines (runs, dates, sessions, rounds), and today's sessions (runs, sessions, rounds)."""
 
     baseline: Floats
-    sessions: Floats
+    today: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """What became of the tests, as shares of 1."""
+class Outcomes:
+    """What became of the tests: one value for each."""
 
-    failed: float
-    suspect: float
-    fresh: float
-    """Fresh sessions a test, on average."""
-
-
-def rates(setting: Setting, *, runs: int = 4000, seed: int = 20_260_815) -> Rates:
-    """Judge as many tests."""
-    judged = [judged_by_rule(draw, setting) for draw in draws(setting, runs=runs, seed=seed)]
-    failed, suspect, fresh = (np.concatenate(column) for column in zip(*judged, strict=True))
-    return Rates(failed=float(failed.mean()), suspect=float(suspect.mean()), fresh=float(fresh.mean()))
+    failed: Flags
+    suspect: Flags
+    unexplained: Flags
+    """Neither passed nor failed: beyond the tolerance, but not beyond noise."""
+    fresh: Floats
+    """Fresh sessions."""
+    covered: Flags
+    """Whether the interval of three fresh sessions holds the true change."""
 
 
-def draws(setting: Setting, *, runs: int, seed: int) -> Iterator[Draw]:
-    """Log-normal noise, a part of the runs at a time."""
+def drawn(setting: Setting, *, runs: int, worse: float | Floats = 0.0, seed: int = 20_260_815) -> Draw:
+    """Log-normal noise; today's sessions share a date, and are truly worse by so much, each test by its own."""
     source = np.random.default_rng(seed)
 
-    def measured(count: int, sessions: int) -> Floats:
-        levels = setting.between * source.standard_normal((count, sessions, 1))
-        return levels + setting.within * source.standard_normal((count, sessions, setting.rounds))
+    def measured(dates: int, sessions: int) -> Floats:
+        return (
+            np.reshape(setting.of_dates, (-1, 1, 1, 1)) * source.standard_normal((runs, dates, 1, 1))
+            + setting.of_sessions * source.standard_normal((runs, dates, sessions, 1))
+            + setting.of_rounds * source.standard_normal((runs, dates, sessions, setting.rounds))
+        )
 
-    for start in range(0, runs, _AT_ONCE):
-        count = min(_AT_ONCE, runs - start)
-        sessions = setting.worse + measured(count, 1 + SESSIONS)
-        yield Draw(baseline=measured(count, setting.baseline).reshape(count, -1), sessions=sessions)
+    before = measured(setting.dates, setting.sessions)
+    return Draw(baseline=before, today=measured(1, 1 + SESSIONS)[:, 0] + np.reshape(worse, (-1, 1, 1)))
 
 
-def judged_by_rule(draw: Draw, setting: Setting) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Floats]:
-    """Whether each test fails, whether it was suspect, and how many fresh sessions it took."""
-    first, again = draw.sessions[:, 0], draw.sessions[:, 1:]
-    suspect = _shift(first, draw.baseline) > setting.tolerance
-    if not setting.confirmed:
-        return suspect & _beyond_noise(first, draw.baseline, setting.tolerance), suspect, np.zeros(len(first))
-    exceeding = np.stack(
-        [_shift(again[:, number], draw.baseline) > setting.tolerance for number in range(SESSIONS)], axis=1
-    )
-    everything = again.reshape(len(again), -1)
-    beyond = _beyond_noise(everything, draw.baseline, setting.tolerance)
+def judged_by_rule(draw: Draw, setting: Setting, *, worse: float | Floats = 0.0, alpha: float = ALPHA) -> Outcomes:
+    """Judge each test."""
+    tolerance = setting.tolerance
+    known = _estimated(draw.baseline)
+    levels = np.median(draw.today, axis=2) - known.level[:, None]
+    first, again = levels[:, 0], levels[:, 1:]
+    shift, sessions = (np.median(again, axis=1), SESSIONS) if setting.confirmed else (first, 1)
+    suspect = first > tolerance
+    beyond = suspect & (shift > tolerance)
+    failed = beyond & (shift > known.most_by_noise(sessions, alpha))
     # The third session is left out where the first two clear the test.
-    taken = np.where(exceeding[:, : SESSIONS - 1].any(axis=1), SESSIONS, SESSIONS - 1)
-    return suspect & (exceeding.sum(axis=1) > SESSIONS // 2) & beyond, suspect, suspect * taken.astype(float)
+    taken = np.where((again[:, : SESSIONS - 1] > tolerance).any(axis=1), SESSIONS, SESSIONS - 1)
+    return Outcomes(
+        failed=failed,
+        suspect=suspect,
+        unexplained=beyond & ~failed,
+        fresh=suspect * taken.astype(float) * setting.confirmed,
+        covered=np.abs(shift - worse) <= known.most_by_noise(sessions, (1 - LEVEL) / 2),
+    )
 
 
-def _shift(current: Floats, baseline: Floats) -> Floats:
-    return np.asarray(np.median((current[:, :, None] - baseline[:, None, :]).reshape(len(current), -1), axis=1))
+def achieved_power(setting: Setting, *, baselines: int, runs: int, seed: int = 1) -> float:
+    """Share of tests that fail at the minimum detectable change that their own baseline gives."""
+    before = drawn(setting, runs=baselines, seed=seed).baseline
+    least = [
+        detectable_shift(
+            BaselineLevel.of(one.tolist()), tolerance=setting.tolerance, confirmed=setting.confirmed, alpha=ALPHA
+        )
+        for one in before
+    ]
+    worse = np.repeat(least, runs)
+    later = replace(setting, of_dates=np.repeat(np.broadcast_to(setting.of_dates, baselines), runs))
+    today = drawn(later, runs=len(worse), worse=worse, seed=seed + 1).today
+    draw = Draw(baseline=np.repeat(before, runs, axis=0), today=today)
+    return float(judged_by_rule(draw, setting).failed.mean())
 
 
-def _beyond_noise(current: Floats, baseline: Floats, tolerance: float) -> npt.NDArray[np.bool_]:
-    u = (current[:, :, None] - tolerance > baseline[:, None, :]).sum(axis=(1, 2))
-    return np.asarray(u >= least_u(current.shape[1], baseline.shape[1]))
+def first_sessions(draw: Draw, setting: Setting) -> tuple[Floats, Flags]:
+    """Rounds that each first session takes if it may end early, and whether it is clear that it failed."""
+    known = _estimated(draw.baseline)
+    values = draw.today[:, 0] - known.level[:, None]
+    most = setting.rounds // 2 + 1
+    within = (values <= setting.tolerance).cumsum(axis=1) >= most
+    rounds = np.where(within.any(axis=1), within.argmax(axis=1) + 1, setting.rounds)
+    twice = 2 * setting.tolerance + values.std(axis=1, ddof=1)
+    return rounds.astype(float), values.min(axis=1) > np.maximum(twice, known.most_by_noise(1, ALPHA))
 
 
-@functools.cache
-def least_u(current: int, baseline: int) -> int:
-    """The least U whose p is below ALPHA, without ties, by our own exact test; one more than there is, if none is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """Baselines, as arrays over the runs."""
 
-    def p(u: int) -> Fraction:
-        rest, full = u % baseline, u // baseline
-        ranks = [0.5] * (current - full - (rest > 0)) + [rest + 0.5] * (rest > 0) + [baseline + 0.5] * full
-        spread = [value + 1e-6 * place for place, value in enumerate(ranks)]
-        return mann_whitney_p(spread, range(1, baseline + 1))
+    level: Floats
+    of_dates: Floats
+    of_sessions: Floats
+    freedoms: tuple[int, int]
+    dates: int
+    sessions: int
 
-    return bisect.bisect_left(range(current * baseline + 1), True, key=lambda u: p(u) < ALPHA)
+    def most_by_noise(self, sessions: int, alpha: float) -> Floats:
+        by_dates = self.of_dates * (1 + 1 / self.dates)
+        by_sessions = self.of_sessions * (median_variance_ratio(sessions) + 1 / self.sessions / self.dates)
+        error = np.sqrt(by_dates + by_sessions)
+        ratio = by_dates / error**2
+        freedom = (1 / (ratio**2 / self.freedoms[0] + (1 - ratio) ** 2 / self.freedoms[1])).astype(int)
+        return _quantiles(alpha, freedom) * error
+
+
+def _estimated(baseline: Floats) -> _Known:
+    """Estimate the level of each baseline, and the variances."""
+    _, dates, sessions, rounds = baseline.shape
+    medians = np.median(baseline, axis=3)
+    prior = np.full(len(baseline), _PRIOR**2)
+    if rounds > 1:
+        prior = baseline.var(axis=3, ddof=1).mean(axis=(1, 2)) * (1 + median_variance_ratio(rounds))
+    freedom = dates * (sessions - 1)
+    squares = ((medians - medians.mean(axis=2, keepdims=True)) ** 2).sum(axis=(1, 2))
+    of_sessions = (_PRIOR_FREEDOM * prior + squares) / (_PRIOR_FREEDOM + freedom)
+    levels = medians.mean(axis=2)
+    between = np.zeros(len(baseline))
+    if dates > 1:
+        between = np.maximum(0, levels.var(axis=1, ddof=1) - of_sessions / sessions)
+    prior = np.minimum(np.maximum(_PRIOR**2, of_sessions), _MOST_RATIO**2 * of_sessions)
+    of_dates = (_PRIOR_FREEDOM * prior + (dates - 1) * between) / (_PRIOR_FREEDOM + dates - 1)
+    return _Known(
+        level=levels.mean(axis=1),
+        of_dates=of_dates,
+        of_sessions=of_sessions,
+        freedoms=(_PRIOR_FREEDOM + dates - 1, _PRIOR_FREEDOM + freedom),
+        dates=dates,
+        sessions=sessions,
+    )
+
+
+def _quantiles(p: float, freedom: npt.NDArray[np.int64]) -> Floats:
+    known = {int(each): student_quantile(p, int(each)) for each in np.unique(freedom)}
+    return np.array([known[int(each)] for each in freedom])
+
+
+def of_one_noise(measured: float, *, dates: int, tolerance: float = math.log1p(0.1)) -> Setting:
+    """The noise of closed-loop throughput on fresh brokers, beside that of dates."""
+    return Setting(of_dates=measured, of_sessions=0.065, of_rounds=0.06, tolerance=tolerance, dates=dates)

@@ -1,13 +1,13 @@
 """Baseline record: the accepted results of a test, in a text format that shows changes in a code review.
 
-Values are written with all digits. Rounding would shift a baseline against equal results, and rank tests would detect
-that as a difference.
+Values are written with all digits, because rounding would shift a baseline against equal results.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,8 @@ def _iso_time(text: str) -> str:
     instant = datetime.datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise ValueError("must have a UTC offset, such as +00:00")
+    if not 1 < instant.year < datetime.MAXYEAR:
+        raise ValueError("must be a date that is valid in every time zone")
     return text
 
 
@@ -83,6 +85,11 @@ class BaselineSession(BaseModel):
     imported: Imported | None = None
     """Origin of imported results; null if this plugin measured them."""
 
+    @property
+    def date(self) -> str:
+        """Calendar date (UTC) of the measurement. Sessions of one date share its level."""
+        return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
+
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit `imported` for measured sessions, so that existing baseline files stay unchanged."""
@@ -112,7 +119,18 @@ class BaselineRecord(BaseModel):
     scenario: dict[str, JsonValue]
     """Output of `Scenario.model_dump(mode="json")`; empty if unknown, as for imported results."""
     sessions: Annotated[tuple[BaselineSession, ...], AfterValidator(_not_empty), AfterValidator(_of_one_kind)]
-    """Sessions, the oldest first; `--kafka-update-baselines=append` keeps the newest 10."""
+    """Sessions, the oldest first; `--kafka-update-baselines=append` keeps 10, of as many dates as possible."""
+
+    improved: tuple[BaselineSession, ...] = ()
+    """Sessions of one date that were better (`--kafka-update-baselines=improved`); left out if there are none. They
+    become part of the baseline if the next date is better, too."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = handler(self)
+        if not self.improved:
+            del content["improved"]
+        return content
 
     @property
     def imported(self) -> Imported | None:
@@ -160,14 +178,17 @@ class BaselineRecord(BaseModel):
 
 
 def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
-    """Add the sessions of a new record to an old one, and keep the newest `MAX_SESSIONS`.
+    """Add the sessions of a new record to an old one, and keep `MAX_SESSIONS`: rather more dates than newer sessions.
 
     Returns the new record alone if the workloads differ, or if one of the records was imported.
     """
     if old is None or old.imported or new.imported or scenario_changes(old.scenario, new.scenario):
         return new
     sessions = sorted((*old.sessions, *new.sessions), key=lambda one: datetime.datetime.fromisoformat(one.created))
-    return new.model_copy(update={"sessions": tuple(sessions[-MAX_SESSIONS:])})
+    while len(sessions) > MAX_SESSIONS:
+        on_date = Counter(session.date for session in sessions)
+        sessions.remove(max(sessions, key=lambda one: on_date[one.date]))  # the oldest one of them
+    return new.model_copy(update={"sessions": tuple(sessions)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +197,8 @@ class BaselineRounds:
 
     sessions: tuple[tuple[Mapping[str, float], ...], ...] = ()
     """One tuple per session with one mapping per round: metrics by name, in base units."""
+    dates: tuple[str, ...] = ()
+    """Date of each session, in ISO 8601; empty if all have the same."""
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     """Fingerprint of the newest session; empty if unknown."""
     commit: str | None = None
@@ -184,6 +207,14 @@ class BaselineRounds:
     """Reason why the comparison does not count; None if it counts."""
     imported: str | None = None
     """Tool that measured imported rounds, whose noise is unknown; None if this plugin measured them."""
+
+    @property
+    def by_date(self) -> list[list[tuple[Mapping[str, float], ...]]]:
+        """The sessions of each date."""
+        groups: dict[str, list[tuple[Mapping[str, float], ...]]] = {}
+        for date, session in zip(self.dates or [""] * len(self.sessions), self.sessions, strict=True):
+            groups.setdefault(date, []).append(session)
+        return [*groups.values()]
 
 
 def comparable_rounds(record: BaselineRecord, scenario: Mapping[str, Any]) -> BaselineRounds:
@@ -196,6 +227,7 @@ def comparable_rounds(record: BaselineRecord, scenario: Mapping[str, Any]) -> Ba
     sessions = tuple(session.rounds for session in record.sessions)
     return BaselineRounds(
         sessions=sessions,
+        dates=tuple(session.date for session in record.sessions),
         fingerprint=record.sessions[-1].fingerprint,
         commit=record.sessions[-1].commit,
         imported=record.imported.tool if record.imported else None,

@@ -211,6 +211,7 @@ class BaselineStore:
         shown = "not comparable" if found.obstacle else f"the change against {others[0]!r} is for information only"
         return BaselineRounds(
             sessions=found.sessions,
+            dates=found.dates,
             obstacle=f"no baseline for environment {environment!r} (there is one for {known}: {shown}); {HOW_TO_MAKE}",
             imported=found.imported,
         )

@@ -370,7 +370,7 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
         "  metric                   A      B   change  verdict\n"
         "  produce.latency.p99  10 ms  15 ms  +50.0 %  REGRESSED\n"
         "  produce.latency.p99: +50.0 % against the baseline, the threshold is +10.0 %;\n"
-        "    significant (p = 0.00397, 5 against 5 rounds)\n",
+        "    noise explains up to +44.0 % (baseline of 1 date)\n",
         "",
     )
 
@@ -414,12 +414,12 @@ def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize(("tolerance", "status"), [("10%", 1), ("60 %", 0), ("0.6", 0)])
+@pytest.mark.parametrize(("tolerance", "status"), [("10%", 1), ("80 %", 0), ("0.8", 0)])
 def test_the_tolerance_is_for_tests_without_limits(
     kafkaperf: Command, tmp_path: Path, tolerance: str, status: int
 ) -> None:
     """How much worse is too much nobody else has said."""
-    written(tmp_path, a=report(case()), b=report(case(1.5, limit=None)))
+    written(tmp_path, a=report(case()), b=report(case(1.7, limit=None)))
     assert kafkaperf("compare", "a.json", "b.json", "--tolerance", tolerance)[0] == status
 
 

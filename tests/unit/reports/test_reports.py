@@ -52,11 +52,11 @@ def test_a_check_has_its_figures_and_what_they_lie_between(tmp_path: Path) -> No
         "limit": pytest.approx(0.01452),
         "baseline": pytest.approx(0.0121),
         "change": pytest.approx(0.5),
-        "interval": pytest.approx([1.5 * 0.99 / 1.02 - 1, 1.5 * 1.02 / 0.99 - 1]),
-        "detectable": pytest.approx(0.267, abs=0.001),
+        "interval": pytest.approx([0.38, 0.63], abs=0.001),
+        "detectable": pytest.approx(0.242, abs=0.001),
         "outcome": "REGRESSED",
         "reason": (
-            "+50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)"
+            "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 dates)"
         ),
         "sessions": [],
     }

@@ -34,7 +34,8 @@ def only(before: dict[str, Any], after: dict[str, Any]) -> Compared:
         (case(), case(1.5), Verdict.REGRESSED),
         (case(), case(1.05), Verdict.PASSED),
         (case(), case(0.5), Verdict.IMPROVED),
-        (case(1.0, 1.4, 1.5, 1.6), case(1.5), Verdict.PASSED),
+        (case(), case(1.3), Verdict.INCONCLUSIVE),
+        (case(1.0, 1.4, 1.5, 1.6), case(1.5), Verdict.INCONCLUSIVE),
         (case(), case(1.5, 1.0, 1.01), Verdict.PASSED),
         (case(), case(1.5, 1.4, 1.5, 1.6), Verdict.REGRESSED),
         (case(), case(1.5, 1.4, 1.5, 1.6, 1.0, 1.0), Verdict.REGRESSED),
@@ -50,15 +51,15 @@ def test_two_reports_are_judged_as_a_test_and_its_baseline(before: Any, after: A
 
 def test_a_test_without_such_limits_has_the_tolerance_on_what_people_look_at_first() -> None:
     """Absolute limits say nothing of another report."""
-    after = case(1.5, limit="errors == 0")
+    after = case(1.7, limit="errors == 0")
     test = only(report(case()), report(after))
     assert [(check.expression, check.outcome) for check in test.checks] == [
         ("produce.throughput >= baseline - 10%", Verdict.IMPROVED),
         ("produce.latency.p99 <= baseline + 10%", Verdict.REGRESSED),
     ]
-    outcome = compared(report(case()), report(after), tolerance_ratio=0.6)
+    outcome = compared(report(case()), report(after), tolerance_ratio=0.8)
     assert [check.outcome for check in outcome.tests[0].checks] == [Verdict.PASSED, Verdict.PASSED]
-    assert outcome.tests[0].checks[0].limit == "baseline - 60 %"
+    assert outcome.tests[0].checks[0].limit == "baseline - 80 %"
 
 
 def test_tests_of_one_report_only_are_named() -> None:
@@ -90,8 +91,10 @@ def test_tests_of_one_report_only_are_named() -> None:
         (report(case(rounds=[])), report(case(1.5)), "no baseline"),
         (
             report(case()),
-            report(case(rounds=rounds(1.5)[:2])),
-            "too few rounds to prove a regression: 2 against 5; use rounds=4 or more",
+            report(case(1.3)),
+            "+30.0 % against the baseline, the threshold is +10.0 %; noise explains up to +44.0 % (baseline of 1 "
+            "date): compare side by side with --kafka-reference, or measure the baseline on more dates with "
+            "--kafka-update-baselines=append",
         ),
     ],
 )

@@ -1,17 +1,25 @@
-"""What becomes a baseline: never what is broken, cut or lucky."""
+"""What becomes a baseline, never what is broken, cut or lucky; and how far it can be trusted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.runner.baseline_update import accepted
-from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.baseline_update import accepted, update_baseline
+from pytest_kafkaperf.runner.judging import baseline_doubts
+from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
+from tests.support.results import bare_result
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
 LIMITS = [parse_threshold(f"{P99} <= baseline + 10%"), parse_threshold(f"{RATE} >= baseline - 10%")]
@@ -27,7 +35,7 @@ def session(p99: float = 1.0, rate: float = 1.0, *problems: Problem) -> Measured
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=measured, problems=problems)
 
 
-BASELINE = [rounds()] * 5
+BASELINE = BaselineRounds(sessions=(tuple(rounds()),) * 5, dates=tuple(f"2025-12-0{day}" for day in range(1, 6)))
 
 
 def chosen(
@@ -103,3 +111,93 @@ def test_sessions_beside_other_brokers_are_no_baseline() -> None:
     pair = session()
     beside = MeasuredSession(created=pair.created, rounds=pair.rounds, reference=pair.rounds)
     assert chosen("append", session(), beside, beside) == (1, ())
+
+
+# An improvement on two dates
+
+
+def result_of(date: str, p99: float, *, verdict: Verdict, **fields: Any) -> Result:
+    """A run of a first and three fresh sessions."""
+    sessions = [replace(session(p99), created=f"{date}T12:00:00+00:00")] * 4
+    return bare_result(
+        *sessions, verdict=verdict, baseline=BASELINE, scenario=Scenario(), nodeid="a.py::test", **fields
+    )
+
+
+def improve(store: BaselineStore, date: str, p99: float) -> list[str]:
+    """Run with `--kafka-update-baselines=improved`."""
+    verdict = Verdict.IMPROVED if p99 < 1 else Verdict.PASSED
+    _, notes = update_baseline(
+        store,
+        "improved",
+        result_of(date, p99, verdict=verdict),
+        environment="ci",
+        thresholds=LIMITS,
+        calibrated=False,
+        commit=None,
+    )
+    return notes
+
+
+def stored_dates(store: BaselineStore) -> tuple[list[str], list[str]]:
+    """Dates of the baseline's sessions, and of those that wait."""
+    record = store.load("ci", "a.py::test")
+    assert record is not None
+    return [each.date for each in record.sessions], [each.date for each in record.improved]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BaselineStore:
+    """A store with a baseline of one date."""
+    store = BaselineStore(tmp_path)
+    old = result_of("2025-12-01", 1.0, verdict=Verdict.PASSED)
+    update_baseline(store, "all", old, environment="ci", thresholds=LIMITS, calibrated=False, commit=None)
+    return store
+
+
+def test_an_improvement_replaces_the_baseline_when_two_dates_have_shown_it(store: BaselineStore) -> None:
+    """One date may be fast by chance, and every later one would be suspect against it."""
+    note = "improved on {}: the baseline changes when the next run on another date improves, too"
+    assert improve(store, "2026-01-01", 0.5) == [note.format("2026-01-01")]
+    assert improve(store, "2026-01-01", 0.5) == [note.format("2026-01-01")]
+    assert stored_dates(store) == (["2025-12-01"], ["2026-01-01"] * 3)
+    assert improve(store, "2026-01-02", 0.5) == []
+    assert stored_dates(store) == (["2026-01-01"] * 3 + ["2026-01-02"] * 3, [])
+
+
+def test_an_improvement_that_is_not_seen_again_is_dropped(store: BaselineStore) -> None:
+    """Otherwise, two lucky dates of a year would make a baseline."""
+    improve(store, "2026-01-01", 0.5)
+    assert improve(store, "2026-01-02", 1.0) == [
+        "the improvement of 2026-01-01 was not seen again, so the baseline stays as it is"
+    ]
+    assert stored_dates(store) == (["2025-12-01"], [])
+    assert improve(store, "2026-01-03", 1.0) == []
+
+
+# Doubts about a baseline
+
+
+def doubts(*dates: str, changed: tuple[str, ...] = (), written: int | None = None) -> list[str]:
+    known = BaselineRounds(sessions=(tuple(rounds()),) * len(dates), dates=dates)
+    today = replace(session(), created="2026-01-31T12:00:00+00:00")
+    result = bare_result(today, baseline=known, baseline_sessions=len(dates) or None, changed=changed)
+    return [text.partition(",")[0].partition(" (")[0] for text in baseline_doubts(result, written)]
+
+
+def test_a_baseline_that_is_weak_old_or_of_another_machine_says_so() -> None:
+    """A verdict is worth what its baseline is."""
+    good = ("2026-01-17", "2026-01-18", "2026-01-19")
+    assert doubts() == doubts(*good) == []
+    assert doubts(*good[:2], good[1]) == ["weak baselines"]
+    assert doubts("2026-01-14", "2026-01-15", "2026-01-16") == ["baselines older than 14 days"]
+    assert doubts(*good, changed=("kafka: 4.0.0 -> 4.1.1", "kernel: 6.1 -> 6.8")) == [
+        "baselines of another machine or JDK"
+    ]
+    assert doubts(*good, changed=("kafka: 4.0.0 -> 4.1.1",)) == []
+
+
+def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> None:
+    """What it was before does not matter any more."""
+    assert doubts("2025-01-01", changed=("kernel: 6.1 -> 6.8",), written=3) == []
+    assert doubts(written=1) == ["weak baselines"]

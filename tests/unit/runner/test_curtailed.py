@@ -1,4 +1,4 @@
-"""A first session that ends early: only where the rounds that are left could hardly fail the test."""
+"""A first session that ends early: only where the rounds that are left could not fail the test."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ def test_absolute_thresholds_count_by_their_median(threshold: str, *, enough: bo
         {"options": {"update-baselines": "append"}},
         {"options": {"calibrate": "3"}},
         {"options": {"reference": "local:4.0.0", "cluster": "local"}},
-        {"sessions": 1},  # three rounds against five prove nothing
         {"sessions": 0},
     ],
 )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from pytest_kafkaperf.verdict.advice import Advice, advice
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 from tests.support.advised_runs import advised_runs
 
@@ -31,7 +32,13 @@ def _session(factor: float = 1.0, *, factors: Mapping[str, float] | None = None)
     ]
 
 
-BASELINE = [_session(factor) for factor in (0.97, 0.99, 1.0, 1.01, 1.03)]
+def _baseline(*sessions: Session) -> BaselineRounds:
+    """One session a date."""
+    dates = tuple(f"2026-01-0{day}" for day in range(1, len(sessions) + 1))
+    return BaselineRounds(sessions=tuple(map(tuple, sessions)), dates=dates)
+
+
+BASELINE = _baseline(*(_session(factor) for factor in (0.97, 0.99, 1.0, 1.01, 1.03)))
 
 
 def _told(*, gated: Sequence[str] = (), **factors: float) -> list[str]:
@@ -76,7 +83,7 @@ def test_of_a_family_only_the_metric_that_moved_most_is_told() -> None:
 
 def test_a_move_within_what_sessions_lie_apart_is_noise() -> None:
     """Sessions of this baseline differ by as much."""
-    wild = [_session(factor) for factor in (0.7, 0.9, 1.0, 1.1, 1.4)]
+    wild = _baseline(*(_session(factor) for factor in (0.7, 0.9, 1.0, 1.1, 1.4)))
     assert advice([Measured(rounds=_session(1.5))], wild, gated=()) == ()
 
 
@@ -86,10 +93,13 @@ def test_a_small_move_is_not_worth_a_line() -> None:
     assert _told(cpu=1.3) == ["client.cpu worse"]
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_a_baseline_of_few_sessions_gives_no_advice(number: int) -> None:
-    """One session does not tell how far the next would lie from it."""
-    assert advice([Measured(rounds=_session(3.0))], BASELINE[:number], gated=()) == ()
+def test_a_baseline_of_few_dates_gives_advice_only_on_large_moves() -> None:
+    """One date does not tell how far the next would lie from it."""
+    one_date = _baseline(_session())
+    assert advice([Measured(rounds=_session(1.4))], BASELINE, gated=()) != ()
+    assert advice([Measured(rounds=_session(1.4))], one_date, gated=()) == ()
+    assert advice([Measured(rounds=_session(9.0))], one_date, gated=()) != ()
+    assert advice([Measured(rounds=_session(9.0))], BaselineRounds(), gated=()) == ()
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
@@ -102,15 +112,15 @@ def test_a_metric_that_has_no_ratio_in_one_round_is_not_compared(value: float | 
         del damaged["client.cpu"]
     else:
         damaged["client.cpu"] = value
-    assert advice([Measured(rounds=current)], known, gated=()) == ()
+    assert advice([Measured(rounds=current)], _baseline(*known), gated=()) == ()
 
 
 def test_metrics_that_can_be_zero_are_not_compared_and_unknown_ones_are_passed_over() -> None:
     """A baseline may be from a version that measured something else."""
     current = [{"lag.max": 1000.0, "gone": 5.0} for _ in range(5)]
     known = [[{"lag.max": 1.0, "gone": 1.0} for _ in range(5)] for _ in range(5)]
-    assert advice([Measured(rounds=current)], known, gated=()) == ()
-    assert advice([Measured(rounds=[])], known, gated=()) == ()
+    assert advice([Measured(rounds=current)], _baseline(*known), gated=()) == ()
+    assert advice([Measured(rounds=[])], _baseline(*known), gated=()) == ()
 
 
 def test_with_a_reference_its_rounds_are_taken_pair_by_pair() -> None:
@@ -123,7 +133,7 @@ def test_with_a_reference_its_rounds_are_taken_pair_by_pair() -> None:
     assert found.change == pytest.approx(-0.5)
     assert (found.observed, found.baseline) == pytest.approx((1050.0, 2100.0))
     assert advice([Measured(rounds=slower, reference=reference)] * 3, BASELINE, gated=()) == ()
-    assert advice([Measured(rounds=reference, reference=reference)] * 4, [], gated=()) == ()
+    assert advice([Measured(rounds=reference, reference=reference)] * 4, BaselineRounds(), gated=()) == ()
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, None])
@@ -135,7 +145,7 @@ def test_a_metric_that_one_session_beside_a_reference_lacks_gives_no_advice(valu
         Measured(rounds=[broken], reference=[{THROUGHPUT: 1000.0}]),
         Measured(rounds=[sound], reference=[broken]),
     ):
-        assert advice([*sessions, last], [], gated=()) == ()
+        assert advice([*sessions, last], BaselineRounds(), gated=()) == ()
 
 
 def test_noise_alone_rarely_gives_advice() -> None:
@@ -144,7 +154,7 @@ def test_noise_alone_rarely_gives_advice() -> None:
     assert sum(bool(one) for one in found) / len(found) < 0.02
 
 
-def test_what_halves_is_seen() -> None:
+def test_what_falls_by_two_thirds_is_seen() -> None:
     """A rule that never speaks would pass the test above."""
-    found = advised_runs(100, produce_throughput=0.5)
+    found = advised_runs(100, produce_throughput=1 / 3)
     assert sum(any(each.metric == THROUGHPUT for each in one) for one in found) > 80

@@ -262,6 +262,10 @@ def _session(**changes: Any) -> dict[str, Any]:
             _written(sessions=[_session(created="2025-01-31T12:00:00")]),
             "sessions.0.created='2025-01-31T12:00:00': must have a UTC offset, such as +00:00",
         ),
+        (
+            _written(sessions=[_session(created="0001-01-01T00:00:00+14:00")]),
+            "sessions.0.created='0001-01-01T00:00:00+14:00': must be a date that is valid in every time zone",
+        ),
     ],
 )
 def test_a_damaged_file_is_named_with_what_is_wrong_and_left_untouched(
@@ -404,7 +408,7 @@ def test_a_run_is_compared_with_its_own_environments_baseline(tmp_path: Path) ->
     store.save(_record(environment="laptop", rounds=[{"errors": 1}]))
     store.save(_record())
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        sessions=(_ROUNDS,), fingerprint={"kafka": "4.1.0"}
+        sessions=(_ROUNDS,), dates=("2025-01-31",), fingerprint={"kafka": "4.1.0"}
     )
 
 
@@ -425,6 +429,7 @@ def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path)
     assert store.environments("other.py::test") == ()
     assert store.comparable("new", _NODEID, _SCENARIO) == BaselineRounds(
         sessions=(_ROUNDS,),
+        dates=("2025-01-31",),
         obstacle="no baseline for environment 'new' (there is one for 'ci', 'laptop': the change against 'ci' is "
         f"for information only); {_MAKE}",
     )
@@ -493,7 +498,7 @@ def test_the_newest_session_tells_where_figures_come_from(tmp_path: Path) -> Non
     later = _record(created="2025-02-01T12:00:00+00:00", fingerprint={"kafka": "4.2.0"})
     store.save(grown(_record(), later))
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        sessions=(_ROUNDS, _ROUNDS), fingerprint={"kafka": "4.2.0"}
+        sessions=(_ROUNDS, _ROUNDS), dates=("2025-01-31", "2025-02-01"), fingerprint={"kafka": "4.2.0"}
     )
 
 
@@ -503,6 +508,36 @@ def test_the_newest_sessions_are_kept() -> None:
     for day in range(2, 20):
         record = grown(record, _record(created=f"2025-01-{day:02}T00:00:00+00:00"))
     assert [session.created[8:10] for session in record.sessions] == [f"{day:02}" for day in range(10, 20)]
+
+
+def test_more_sessions_of_one_date_push_out_no_other_date() -> None:
+    """Each date says more than a further session of the same."""
+    record = _record(created="2025-01-01T00:00:00+00:00")
+    for day in range(2, 9):
+        record = grown(record, _record(created=f"2025-01-{day:02}T00:00:00+00:00"))
+    for hour in range(8, 14):
+        record = grown(record, _record(created=f"2025-01-09T{hour:02}:00:00+00:00"))
+    assert [session.created[8:13] for session in record.sessions] == [
+        *(f"{day:02}T00" for day in range(1, 9)),
+        "09T12",
+        "09T13",
+    ]
+
+
+def test_a_date_is_that_of_utc() -> None:
+    """Machines write their own offsets."""
+    dates = [
+        _record(created=created).sessions[0].date
+        for created in ("2025-02-01T01:00:00+02:00", "2025-01-31T23:59:59+00:00", "2025-01-31T23:00:00-05:00")
+    ]
+    assert dates == ["2025-01-31", "2025-01-31", "2025-02-01"]
+
+
+def test_sessions_of_one_date_are_compared_as_one_date() -> None:
+    """They share its level."""
+    rounds = BaselineRounds(sessions=((), ({"errors": 1.0},), ({"errors": 2.0},)), dates=("b", "a", "b"))
+    assert rounds.by_date == [[(), ({"errors": 2.0},)], [({"errors": 1.0},)]]
+    assert BaselineRounds(sessions=rounds.sessions).by_date == [[*rounds.sessions]]
 
 
 def test_sessions_of_another_workload_go() -> None:
@@ -662,7 +697,7 @@ def test_imported_rounds_are_compared_with_any_scenario(tmp_path: Path) -> None:
     store = BaselineStore(tmp_path)
     store.save(_imported())
     assert store.comparable("ci", _NODEID, _SCENARIO) == BaselineRounds(
-        sessions=(_ROUNDS,), imported="kafka-producer-perf-test"
+        sessions=(_ROUNDS,), dates=("2025-01-31",), imported="kafka-producer-perf-test"
     )
     elsewhere = store.comparable("new", _NODEID, _SCENARIO)
     assert (elsewhere.imported, elsewhere.sessions) == ("kafka-producer-perf-test", (_ROUNDS,))

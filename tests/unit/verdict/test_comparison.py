@@ -1,9 +1,8 @@
-"""Rounds against a baseline and beside a reference: two comparisons that answer the same questions."""
+"""The scale of all comparisons, and rounds beside a reference."""
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -11,18 +10,17 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.verdict.comparison import (
-    Comparison,
     Measured,
     Rounds,
-    compare,
     difference,
-    pooled,
+    logs,
+    pseudomedian,
     ratio_of,
+    value_of,
 )
 
 P99, THROUGHPUT = metric("produce.latency.p99"), metric("produce.throughput")
-TOLERANCE = math.log1p(0.1)
-VALUES = st.lists(st.floats(-1, 1), min_size=1, max_size=8).map(tuple)
+_DIFFERENCES = st.lists(st.integers(min_value=-4, max_value=4), max_size=9)
 
 
 def rounds(metric: str, *values: float) -> Rounds:
@@ -31,12 +29,11 @@ def rounds(metric: str, *values: float) -> Rounds:
 
 def test_lower_latency_and_higher_throughput_are_both_better() -> None:
     """One scale for every metric: whoever judges never asks for the direction again."""
-    slower = compare(P99, Measured(rounds=rounds(P99.name, 0.02)), [rounds(P99.name, 0.01)])
-    weaker = compare(THROUGHPUT, Measured(rounds=rounds(THROUGHPUT.name, 500)), [rounds(THROUGHPUT.name, 1000)])
-    assert isinstance(slower, Comparison)
-    assert isinstance(weaker, Comparison)
-    assert slower.shift == pytest.approx(math.log(2))
-    assert weaker.shift == pytest.approx(math.log(2))
+    assert logs(P99, rounds(P99.name, 0.02)) == (math.log(0.02),)
+    assert logs(THROUGHPUT, rounds(THROUGHPUT.name, 500)) == (-math.log(500),)
+    assert [value_of(each, logs(each, rounds(each.name, 3.0))[0]) for each in (P99, THROUGHPUT)] == pytest.approx(
+        [3, 3]
+    )
 
 
 def test_a_shift_beyond_floats_is_a_large_change() -> None:
@@ -45,66 +42,20 @@ def test_a_shift_beyond_floats_is_a_large_change() -> None:
     assert ratio_of(1000) == ratio_of(200) == math.expm1(200)
 
 
-def test_a_session_is_compared_with_all_rounds_of_the_baseline() -> None:
-    """More sessions of the baseline are how its own noise averages out."""
-    session = Measured(rounds=rounds(P99.name, 4.0))
-    assert compare(P99, session, [rounds(P99.name, 1.0, 2.0), rounds(P99.name, 3.0)]) == Comparison(
-        current=(math.log(4),), baseline=(0.0, math.log(2), math.log(3))
-    )
+def test_the_pseudomedian_is_the_median_of_all_means_of_two() -> None:
+    """Hodges-Lehmann of one sample: one wild pair moves it little."""
+    assert pseudomedian([1, 2, 6]) == 2.75
+    assert pseudomedian([1, 2, 600]) == 151.25
+    assert pseudomedian([1, 2, 3, 4, 500]) == 3
+    assert pseudomedian([7]) == 7
 
 
-@pytest.mark.parametrize(
-    ("session", "baseline", "reason"),
-    [
-        (Measured(rounds=rounds(P99.name, 1.0)), [], "no baseline"),
-        (Measured(rounds=[]), [rounds(P99.name, 1.0)], "no round was measured"),
-    ],
-)
-def test_what_cannot_be_compared_says_why(session: Measured, baseline: list[Rounds], reason: str) -> None:
-    """Could not compare is neither passed nor failed."""
-    assert compare(P99, session, baseline) == reason
-
-
-@given(VALUES, VALUES)
-def test_better_is_worse_the_other_way_round(current: tuple[float, ...], baseline: tuple[float, ...]) -> None:
-    """An improvement is asked for as strictly as a regression."""
-    there, back = Comparison(current=current, baseline=baseline), Comparison(current=baseline, baseline=current)
-    assert there.better_p(TOLERANCE) == back.worse_p(TOLERANCE)
-
-
-@pytest.mark.parametrize(
-    ("comparison", "least", "sizes"),
-    [
-        (Comparison(current=(1.0,) * 5, baseline=(0.0,) * 5), Fraction(1, 252), "5 against 5 rounds"),
-        (Comparison(current=(1.0, 2.0), baseline=(0.0,)), Fraction(1, 3), "2 against 1 round"),
-    ],
-)
-def test_complete_separation_and_the_sizes_say_what_a_comparison_can_show(
-    comparison: Comparison, least: Fraction, sizes: str
-) -> None:
-    """Whoever reads a verdict sees what it rests on."""
-    assert (comparison.worse_p(0.5), comparison.sizes) == (least, sizes)
-
-
-def test_a_change_of_just_the_tolerance_is_not_worse_than_it() -> None:
-    """log() rounds: a tie must stay one when the tolerance is taken off."""
-    same = tuple(math.log(value) for value in (1.0, 1.1, 1.3, 1.7, 2.1))
-    worse = tuple(value + TOLERANCE for value in same)
-    assert Comparison(current=worse, baseline=same).worse_p(TOLERANCE) > Fraction(1, 2)
-
-
-def test_sessions_pool_their_rounds_against_the_one_baseline() -> None:
-    """Fresh sessions decide together."""
-    sessions = [Comparison(current=(1.0, 2.0), baseline=(0.0,)), Comparison(current=(3.0,), baseline=(0.0,))]
-    assert pooled(sessions) == Comparison(current=(1.0, 2.0, 3.0), baseline=(0.0,))
-
-
-def test_the_interval_of_a_shift_is_on_the_same_scale() -> None:
-    """It is shown beside it."""
-    same = tuple(math.log(value) for value in (1.0, 1.1, 1.3, 1.7, 2.1))
-    comparison = Comparison(current=tuple(value + TOLERANCE for value in same), baseline=same)
-    low, high = comparison.interval or (math.nan, math.nan)
-    assert low < comparison.shift < high
+@given(_DIFFERENCES.filter(bool), st.integers(min_value=-9, max_value=9))
+def test_the_pseudomedian_follows_a_shift_and_turns_with_the_direction(differences: list[int], step: int) -> None:
+    """The reported change of an injected change is that change, beside a reference, too."""
+    shift = pseudomedian(differences)
+    assert pseudomedian([value + step for value in differences]) == shift + step
+    assert pseudomedian([-value for value in differences]) == -shift
 
 
 # Beside a reference

@@ -1,37 +1,19 @@
-"""Noise is estimated as it was made, and what is called detectable is found as often as promised."""
+"""Noise is estimated as it was made, and the detectable change follows from it."""
 
 from __future__ import annotations
 
 import math
 import time
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pytest_kafkaperf.verdict.power import POWER, Noise, detectable, detectable_absolute
-from pytest_kafkaperf.verdict.rank_tests import critical_us
-from tests.support.simulated_rounds import ALPHA, Setting, least_u, rates
+from pytest_kafkaperf.verdict.dates import BaselineLevel
+from pytest_kafkaperf.verdict.power import Noise, detectable_shift
+from pytest_kafkaperf.verdict.regression import ALPHA
 
 NOISES = [(0.03, 0.05), (0.06, 0.065), (0.10, 0.10)]
-
-
-def noise(within: float, between: float) -> Noise:
-    return Noise(within=within, between=between, sessions=5, assumed=False)
-
-
-def found(
-    noise: Noise,
-    *,
-    tolerance: float = math.log1p(0.1),
-    rounds: int = 5,
-    baseline: list[int],
-    confirmed: bool = True,
-    alpha: Fraction = ALPHA,
-) -> float:
-    return detectable(noise, tolerance=tolerance, rounds=rounds, baseline=baseline, confirmed=confirmed, alpha=alpha)
+TOLERANCE = math.log1p(0.1)
 
 
 def sessions(*, within: float, between: float, sizes: list[int]) -> list[list[float]]:
@@ -76,111 +58,39 @@ def test_without_two_rounds_in_a_session_no_noise_can_be_told(rounds: list[list[
     assert Noise.of(rounds) is None
 
 
-@pytest.mark.parametrize("tolerance", [0.05, 0.1, 0.2])
-@pytest.mark.parametrize("baseline", [1, 3, 5, 10])
-@pytest.mark.parametrize("confirmed", [True, False])
-@pytest.mark.parametrize(("within", "between"), NOISES)
-def test_what_is_detectable_is_found_with_the_promised_probability(
-    *,
-    within: float,
-    between: float,
-    confirmed: bool,
-    baseline: int,
-    tolerance: float,
-) -> None:
-    """Against the rule itself."""
-    rounds = 5 if confirmed else 7
-    worse = found(
-        noise(within, between),
-        tolerance=math.log1p(tolerance),
-        rounds=rounds,
-        baseline=[rounds] * baseline,
-        confirmed=confirmed,
-    )
-    setting = Setting(
-        within=within,
-        between=between,
-        tolerance=math.log1p(tolerance),
-        worse=worse,
-        baseline=baseline,
-        rounds=rounds,
-        confirmed=confirmed,
-    )
-    assert rates(setting, runs=2000).failed == pytest.approx(POWER, abs=0.07)
+def level(noise: float, *, dates: int = 5, rounds: int = 5) -> BaselineLevel:
+    """Each date has one session, and the noise of dates, sessions and rounds are alike."""
+    source = np.random.default_rng(1)
+    drawn = noise * (source.standard_normal((dates, 1, 1)) + source.standard_normal((dates, 1, rounds)))
+    return BaselineLevel.of(drawn.tolist())
 
 
-def test_many_rounds_are_reckoned_with_as_well() -> None:
-    """Past some number they are drawn as means of some: that must not change the answer."""
-    worse = found(noise(0.1, 0.05), rounds=24, baseline=[24] * 2)
-    setting = Setting(within=0.1, between=0.05, tolerance=math.log1p(0.1), worse=worse, baseline=2, rounds=24)
-    assert rates(setting, runs=600).failed == pytest.approx(POWER, abs=0.08)
+def found(known: BaselineLevel, *, tolerance: float = TOLERANCE, confirmed: bool = True, alpha: float = ALPHA) -> float:
+    return detectable_shift(known, tolerance=tolerance, confirmed=confirmed, alpha=alpha)
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-@pytest.mark.parametrize("baseline", [[7], [7] * 5, [3, 9, 5]])
-def test_without_noise_the_tolerance_is_what_can_be_detected(*, confirmed: bool, baseline: list[int]) -> None:
+def test_without_noise_the_tolerance_is_what_can_be_detected(*, confirmed: bool) -> None:
     """Nothing else is in the way."""
-    assert found(noise(0.0, 0.0), tolerance=0.1, rounds=7, baseline=baseline, confirmed=confirmed) == 0.1
+    assert found(level(0.0), tolerance=0.1, confirmed=confirmed) == 0.1
 
 
-def test_too_few_rounds_detect_nothing_however_large() -> None:
-    """They cannot give a small p, and a user must not read a number there."""
-    some = noise(0.03, 0.05)
-    assert found(some, rounds=3, baseline=[3], confirmed=False) == math.inf
-    assert found(some, rounds=5, baseline=[5], confirmed=False, alpha=ALPHA / 3) == math.inf
-    assert found(some, rounds=5, baseline=[5], alpha=ALPHA / 3) < math.inf
+def test_what_noise_explains_is_not_found_and_fewer_dates_explain_more() -> None:
+    """What the user is advised to do: more dates, a calmer machine."""
+    assert found(level(0.06)) > level(0.06).most_by_noise(3, ALPHA)
+    assert found(level(0.06), alpha=ALPHA / 3) > found(level(0.06)) > found(level(0.02))
+    assert found(level(0.06, dates=1)) > found(level(0.06, dates=3)) > found(level(0.06, dates=10))
 
 
-@given(st.floats(0, 0.5), st.floats(0, 0.5), st.integers(1, 6), st.lists(st.integers(1, 6), min_size=1, max_size=4))
-def test_what_is_detectable_is_a_number_beyond_the_tolerance(
-    within: float, between: float, rounds: int, baseline: list[int]
-) -> None:
-    """Never NaN, never below what is tolerated, and the same whenever asked."""
-    change = found(noise(within, between), tolerance=0.1, rounds=rounds, baseline=baseline)
-    assert change >= 0.1
-    assert change == found(noise(within, between), tolerance=0.1, rounds=rounds, baseline=baseline)
+@pytest.mark.parametrize("noise", [0.03, 0.1])
+def test_a_tolerance_below_what_noise_explains_does_not_add_to_it(noise: float) -> None:
+    """A small tolerance makes more suspects, and finds nothing smaller."""
+    assert found(level(noise), tolerance=0.0) == pytest.approx(found(level(noise), tolerance=0.02), rel=0.02)
+    assert found(level(noise), tolerance=1.0) < 1.3
 
 
-@pytest.mark.parametrize(("within", "between"), [*NOISES, (0.0, 0.3), (0.3, 0.0)])
-def test_the_tolerance_adds_up_with_what_noise_hides(within: float, between: float) -> None:
-    """Twice the noise hides twice as much, whatever is tolerated."""
-    once = found(noise(within, between), tolerance=0.0, baseline=[5] * 5)
-    twice = found(noise(2 * within, 2 * between), tolerance=0.2, baseline=[5] * 5)
-    assert twice == pytest.approx(0.2 + 2 * once)
-
-
-def test_a_larger_baseline_and_a_calmer_machine_detect_more_than_more_rounds_do() -> None:
-    """What the user is advised to do."""
-    five, ten = (found(noise(0.06, 0.065), rounds=rounds, baseline=[rounds] * 3) for rounds in (5, 10))
-    assert found(noise(0.03, 0.0325), baseline=[5] * 3) < found(noise(0.06, 0.065), baseline=[5] * 10) < ten < five
-
-
-def test_the_answer_takes_milliseconds() -> None:
+def test_the_answer_is_the_same_whenever_asked_and_takes_milliseconds() -> None:
     """A report asks it of every metric of every test. The bound leaves room for a machine with other work."""
-    start_s = time.process_time()
-    for _ in range(10):
-        found(noise(0.06, 0.065), baseline=[5] * 5)
+    known, start_s = level(0.06), time.process_time()
+    assert len({found(known) for _ in range(10)}) == 1
     assert (time.process_time() - start_s) / 10 < 0.2
-
-
-@pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5, 8, 15])
-@pytest.mark.parametrize(("within", "between"), [*NOISES, (0.1, 0.0)])
-def test_what_is_detectable_beyond_an_absolute_limit_is_found_so_often(
-    within: float, between: float, rounds: int
-) -> None:
-    """The median of one session decides there."""
-    source = np.random.default_rng(2)
-    beyond = detectable_absolute(noise(within, between), rounds=rounds)
-    values = beyond + between * source.standard_normal((20_000, 1)) + within * source.standard_normal((20_000, rounds))
-    assert (np.median(values, axis=1) > 0).mean() == pytest.approx(POWER, abs=0.02)
-
-
-def test_without_noise_an_absolute_limit_is_exact() -> None:
-    """Nothing hides behind it."""
-    assert detectable_absolute(noise(0.0, 0.0), rounds=5) == 0
-
-
-@pytest.mark.parametrize(("current", "baseline"), [(5, 5), (15, 5), (15, 25), (7, 21), (4, 4)])
-def test_the_least_u_is_that_of_the_exact_test(current: int, baseline: int) -> None:
-    """Off by one, 5 against 5 rounds could never decide."""
-    assert current * baseline - critical_us(current, baseline, ALPHA) + 1 == least_u(current, baseline)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.power import detectable_change, detectable_relative
 from pytest_kafkaperf.verdict.verdict import judge
 
 approx: Any = pytest.approx
@@ -26,31 +24,31 @@ def session(level: float, name: str = P99) -> list[Mapping[str, float]]:
 
 def found(limit: str, *, level: float = 0.01, sessions: int = 5) -> float | None:
     threshold = parse_threshold(limit)
-    name = threshold.metric.name
-    baseline: Sequence[Sequence[Mapping[str, float]]] = [session(level, name)] * sessions
-    measured = Measured(rounds=session(level, name))
-    least = detectable_relative(threshold, measured, baseline, confirmed=True, alpha=Fraction(1, 100))
-    return detectable_change(threshold, measured.rounds, baseline, least)
+    rounds = session(level, threshold.metric.name)
+    dates = tuple(f"2026-01-0{day}" for day in range(1, sessions + 1))
+    baseline = BaselineRounds(sessions=(tuple(rounds),) * sessions, dates=dates)
+    judgement = judge(thresholds=[threshold], sessions=[Measured(rounds=rounds)], baseline=baseline, confirm=True)
+    return judgement.checks[0].detectable
 
 
 def test_a_limit_on_the_baseline_finds_a_little_more_than_its_tolerance() -> None:
     """In the metric's direction."""
-    assert found(f"{P99} <= baseline + 10%") == approx(0.11, abs=0.01)
-    assert found(f"{RATE} >= baseline - 10%", level=1e6) == approx(-0.11, abs=0.01)
+    assert found(f"{P99} <= baseline + 10%") == approx(0.178, abs=0.01)
+    assert found(f"{RATE} >= baseline - 10%", level=1e6) == approx(-0.151, abs=0.01)
 
 
 def test_an_absolute_limit_finds_what_is_a_little_beyond_it() -> None:
     """However far the values are from it now."""
-    assert found(f"{P99} <= 25 ms") == approx(0.01, abs=0.01)
-    assert found(f"{RATE} >= 100k records/s", level=1e6) == approx(-0.01, abs=0.01)
+    assert found(f"{P99} <= 25 ms") == approx(0.035, abs=0.01)
+    assert found(f"{RATE} >= 100k records/s", level=1e6) == approx(-0.035, abs=0.01)
     assert found(f"{P99} == 25 ms") is None
 
 
 def test_of_two_limits_the_one_that_decides_counts() -> None:
     """`max(baseline + 10%, 100 ms)` at 10 ms lets everything up to 100 ms pass: a figure of 11 % would be a lie."""
-    assert found(f"{P99} <= max(baseline + 10%, 100 ms)") == approx(9.08, abs=0.1)
+    assert found(f"{P99} <= max(baseline + 10%, 100 ms)") == approx(9.36, abs=0.1)
     assert found(f"{P99} <= max(baseline + 10%, 5 ms)") == found(f"{P99} <= baseline + 10%")
-    assert found(f"{P99} <= min(baseline + 50%, 12 ms)") == approx(0.21, abs=0.01)
+    assert found(f"{P99} <= min(baseline + 50%, 12 ms)") == approx(0.243, abs=0.01)
     assert found(f"{RATE} >= min(baseline - 10%, 100k records/s)", level=1e6) == approx(-0.9, abs=0.01)
 
 

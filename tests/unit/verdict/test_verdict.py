@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +33,11 @@ def _rounds(name: str, values: Sequence[float]) -> tuple[Mapping[str, float], ..
     return tuple({name: value} for value in values)
 
 
+def _on_dates(session: tuple[Mapping[str, float], ...]) -> BaselineRounds:
+    """The same session on ten dates: their noise is known to be small."""
+    return BaselineRounds(sessions=(session,) * 10, dates=tuple(f"2026-01-{day}" for day in range(10, 20)))
+
+
 def _times(factor: float, values: Sequence[float] = _TEN_MS) -> list[float]:
     return [value * factor for value in values]
 
@@ -47,8 +51,7 @@ def _judge(
 ) -> Check:
     threshold = parse_threshold(expression)
     if not isinstance(baseline, BaselineRounds):
-        known = BaselineRounds(sessions=(_rounds(threshold.metric.name, baseline),))
-        baseline = known if baseline else _NO_BASELINE
+        baseline = _on_dates(_rounds(threshold.metric.name, baseline)) if baseline else _NO_BASELINE
     judgement = judge(
         thresholds=[threshold],
         sessions=[Measured(rounds=_rounds(threshold.metric.name, current))],
@@ -74,7 +77,7 @@ def test_an_absolute_limit_judges_the_median_over_the_rounds() -> None:
         limit_value=0.025,
         baseline=None,
         change=None,
-        detectable=approx(3.93, abs=0.01),
+        detectable=approx(12.77, abs=0.01),
         outcome=Verdict.PASSED,
         reason="median of 5 rounds, from 20 ms to 900 ms",
         spread=(0.020, 0.9),
@@ -148,7 +151,7 @@ def test_a_missing_value_never_decides() -> None:
     )
     assert [(check.outcome, check.observed, check.baseline, check.reason) for check in judgement.checks] == [
         (Verdict.INCONCLUSIVE, None, None, "lost is missing in round 2 of 2"),
-        (Verdict.INCONCLUSIVE, None, 0.01, "produce.latency.p99 is missing in round 2 of 2"),
+        (Verdict.INCONCLUSIVE, None, approx(0.01), "produce.latency.p99 is missing in round 2 of 2"),
     ]
 
 
@@ -167,15 +170,17 @@ def test_worse_by_more_than_the_tolerance_and_beyond_noise_is_regressed() -> Non
     assert check == Check(
         expression="produce.latency.p99 <= baseline + 20%",
         metric=_P99,
-        observed=0.015,
+        observed=approx(0.015),
         limit="baseline + 20 %",
         limit_value=approx(0.012),
-        baseline=0.010,
+        baseline=approx(0.010),
         change=approx(0.5),
-        detectable=approx(0.267, abs=0.001),
+        detectable=approx(0.242, abs=0.001),
         outcome=Verdict.REGRESSED,
-        reason="+50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)",
-        interval=approx((1.5 * 0.0099 / 0.0102 - 1, 1.5 * 0.0102 / 0.0099 - 1)),
+        reason=(
+            "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 dates)"
+        ),
+        interval=approx((1.5 / 1.0862 - 1, 1.5 * 1.0862 - 1), abs=1e-3),
         spread=approx((0.0147, 0.0153)),
     )
 
@@ -185,9 +190,9 @@ def test_less_throughput_is_worse() -> None:
     check = _judge(f"{_RATE} >= baseline - 10%", _times(0.5), _TEN_MS)
     assert check.outcome is Verdict.REGRESSED
     assert check.change == approx(-0.5)
-    assert check.interval == approx((0.5 * 0.0099 / 0.0102 - 1, 0.5 * 0.0102 / 0.0099 - 1))
+    assert check.interval == approx((0.5 / 1.0862 - 1, 0.5 * 1.0862 - 1), abs=1e-3)
     assert check.reason == (
-        "-50.0 % against the baseline, the threshold is -10.0 %; significant (p = 0.00397, 5 against 5 rounds)"
+        "-50.0 % against the baseline, the threshold is -10.0 %; noise explains up to -8.6 % (baseline of 10 dates)"
     )
 
 
@@ -200,13 +205,15 @@ def test_within_the_tolerance_passes() -> None:
     )
 
 
-def test_worse_but_not_beyond_noise_passes_and_says_so() -> None:
-    """A false alarm costs more trust than a regression found one run later."""
-    check = _judge(f"{_P99} <= baseline + 20%", [0.008, 0.013, 0.0131, 0.0132, 0.0133], _TEN_MS)
-    assert check.outcome is Verdict.PASSED
+def test_worse_but_not_beyond_noise_is_inconclusive_and_says_what_to_do() -> None:
+    """Neither a false alarm nor a pass: nobody knows."""
+    one_date = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),))
+    check = _judge(f"{_P99} <= baseline + 20%", _times(1.3), one_date)
+    assert check.outcome is Verdict.INCONCLUSIVE
     assert check.reason == (
-        "+30.7 % against the baseline, the threshold is +20.0 %; not significant "
-        "(p = 0.0754, not below 0.01; 5 against 5 rounds)"
+        "+30.0 % against the baseline, the threshold is +20.0 %; noise explains up to +44.0 % (baseline of 1 date): "
+        "compare side by side with --kafka-reference, or measure the baseline on more dates with "
+        "--kafka-update-baselines=append"
     )
 
 
@@ -215,7 +222,7 @@ def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> Non
     check = _judge(f"{_P99} <= baseline + 20%", _times(0.5), _TEN_MS)
     assert (check.outcome, check.change) == (Verdict.IMPROVED, approx(-0.5))
     assert check.reason == (
-        "-50.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, 5 against 5 rounds)"
+        "-50.0 % against the baseline, the threshold is +20.0 %; noise explains up to -8.6 % (baseline of 10 dates)"
     )
     assert _judge(f"{_RATE} >= baseline - 10%", _times(1.5), _TEN_MS).outcome is Verdict.IMPROVED
 
@@ -223,8 +230,9 @@ def test_better_by_more_than_the_tolerance_and_beyond_noise_is_improved() -> Non
 def test_better_within_the_tolerance_or_within_noise_is_not_improved() -> None:
     """IMPROVED is the mirror image: it takes as much as REGRESSED does."""
     assert _judge(f"{_P99} <= baseline + 20%", _times(0.9), _TEN_MS).outcome is Verdict.PASSED
-    noisy = _judge(f"{_P99} <= baseline + 20%", [0.005, 0.005, 0.005, 0.005, 0.02], _TEN_MS)
-    assert (noisy.outcome, noisy.change) == (Verdict.PASSED, approx(-0.495, abs=1e-3))
+    one_date = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),))
+    noisy = _judge(f"{_P99} <= baseline + 20%", _times(0.75), one_date)
+    assert (noisy.outcome, noisy.change) == (Verdict.PASSED, approx(-0.25))
 
 
 @pytest.mark.parametrize(
@@ -240,45 +248,25 @@ def test_exactly_at_the_limit_passes(expression: str, factor: float, value: floa
 
 def test_a_plain_baseline_has_no_tolerance() -> None:
     """`<= baseline` means not worse, beyond noise; equal figures are not worse."""
-    assert _judge(f"{_P99} <= baseline", _times(1.05), _TEN_MS).outcome is Verdict.REGRESSED
+    assert _judge(f"{_P99} <= baseline", _times(1.12), _TEN_MS).outcome is Verdict.REGRESSED
+    assert _judge(f"{_P99} <= baseline", _times(1.05), _TEN_MS).outcome is Verdict.INCONCLUSIVE
     assert _judge(f"{_P99} <= baseline", _TEN_MS, _TEN_MS).outcome is Verdict.PASSED
     assert _judge(f"{_P99} < baseline", _TEN_MS, _TEN_MS).outcome is Verdict.PASSED
 
 
-def test_the_rounds_of_all_sessions_are_compared_with() -> None:
-    """Sessions differ among themselves; a baseline of several knows by how much."""
-    sessions = (_rounds(_P99, [0.010, 0.011]), _rounds(_P99, [0.020, 0.021, 0.022]))
-    check = _judge(f"{_P99} <= baseline + 10%", [0.05] * 5, BaselineRounds(sessions=sessions))
-    assert (check.outcome, check.baseline) == (Verdict.REGRESSED, 0.020)
+def test_dates_count_alike_however_many_sessions_they_have() -> None:
+    """An afternoon of sessions is one date."""
+    sessions = (*(_rounds(_P99, [0.010, 0.011, 0.012]),) * 9, _rounds(_P99, [0.040, 0.044, 0.048]))
+    known = BaselineRounds(sessions=sessions, dates=("2026-01-01",) * 9 + ("2026-01-02",))
+    check = _judge(f"{_P99} <= baseline + 10%", [0.022] * 5, known)
+    assert (check.outcome, check.baseline, check.change) == (Verdict.PASSED, approx(0.022), approx(0.0))
 
 
-@pytest.mark.parametrize(
-    ("current", "baseline", "reason"),
-    [
-        (3, 5, "3 against 5; use rounds=4 or more"),
-        (1, 5, "1 against 5; use rounds=4 or more"),
-        (4, 4, "4 against 4; use rounds=5 or more"),
-        (5, 3, "5 against 3; make a new baseline with 4 rounds or more"),
-        (
-            2,
-            1,
-            "2 against 1; use rounds=5 or more and make a new baseline with 4 rounds or more",
-        ),
-    ],
-)
-@pytest.mark.parametrize("factor", [0.1, 1.0, 10.0])
-def test_too_few_rounds_cannot_decide_whatever_their_values(
-    current: int, baseline: int, reason: str, factor: float
-) -> None:
-    """A limit that could never fail must not pass: it would be a gate that sleeps."""
-    check = _judge(f"{_P99} <= baseline + 20%", [0.01 * factor] * current, [0.01] * baseline)
-    assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, f"too few rounds to prove a regression: {reason}")
-    assert check.change == approx(factor - 1)
-
-
-def test_few_rounds_decide_against_many() -> None:
-    """Two rounds against fifty: complete separation has p = 1/1326."""
-    assert _judge(f"{_P99} <= baseline + 20%", [0.1] * 2, [0.01] * 50).outcome is Verdict.REGRESSED
+def test_one_round_against_one_decides_about_large_changes() -> None:
+    """All noise is assumed then. A limit that could never fail would be a gate that sleeps."""
+    one_round = BaselineRounds(sessions=(_rounds(_P99, [0.010]),))
+    outcomes = [_judge(f"{_P99} <= baseline + 20%", [value], one_round).outcome for value in (0.011, 0.014, 0.030)]
+    assert outcomes == [Verdict.PASSED, Verdict.INCONCLUSIVE, Verdict.REGRESSED]
 
 
 def test_without_a_baseline_the_limit_is_inconclusive() -> None:
@@ -304,7 +292,7 @@ def test_another_environments_baseline_is_shown_and_never_gates() -> None:
     elsewhere = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),), obstacle="of another environment")
     check = _judge(f"{_P99} <= baseline + 20%", _times(3), elsewhere)
     assert (check.outcome, check.reason) == (Verdict.INCONCLUSIVE, "of another environment")
-    assert (check.baseline, check.change) == (0.010, approx(2.0))
+    assert (check.baseline, check.change) == approx((0.010, 2.0))
 
 
 @pytest.mark.parametrize(
@@ -353,7 +341,6 @@ _WORSE, _SAME = _times(2), list(_TEN_MS)
         ("max(5 ms, baseline + 20%)", _times(0.1), _TEN_MS, Verdict.IMPROVED),
         ("max(baseline + 20%, 30 ms)", _WORSE, (), Verdict.PASSED),
         ("max(baseline + 20%, 5 ms)", _WORSE, (), Verdict.INCONCLUSIVE),
-        ("max(5 ms, baseline + 20%)", _WORSE[:3], _TEN_MS, Verdict.INCONCLUSIVE),
         # The smaller of two upper limits: both have to hold.
         ("min(baseline + 20%, 30 ms)", _WORSE, _TEN_MS, Verdict.REGRESSED),
         ("min(baseline + 20%, 5 ms)", _WORSE, _TEN_MS, Verdict.VIOLATED),
@@ -397,8 +384,8 @@ def test_a_composed_limit_gives_both_reasons_and_the_figure_that_counts() -> Non
     check = _judge(f"{_P99} <= max(baseline + 20%, 5 ms)", _WORSE, _TEN_MS)
     assert (check.limit, check.limit_value) == ("max(baseline + 20 %, 5 ms)", approx(0.012))
     assert check.reason == (
-        "baseline + 20 %: +100.0 % against the baseline, the threshold is +20.0 %; significant (p = 0.00397, "
-        "5 against 5 rounds); 5 ms: median of 5 rounds, from 19.6 ms to 20.4 ms"
+        "baseline + 20 %: +100.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % "
+        "(baseline of 10 dates); 5 ms: median of 5 rounds, from 19.6 ms to 20.4 ms"
     )
 
 
@@ -552,35 +539,10 @@ def test_both_directions_are_mirror_images(current: list[float], baseline: list[
 @given(_NOISY, _NOISY, st.floats(min_value=1.0, max_value=3))
 def test_a_worse_run_is_never_judged_better(current: list[float], baseline: list[float], factor: float) -> None:
     """Otherwise a team could pass by slowing down."""
-    order = [Verdict.IMPROVED, Verdict.PASSED, Verdict.REGRESSED]
+    order = [Verdict.IMPROVED, Verdict.PASSED, Verdict.INCONCLUSIVE, Verdict.REGRESSED]
     before = _judge(f"{_P99} <= baseline + 10%", current, baseline).outcome
     after = _judge(f"{_P99} <= baseline + 10%", _times(factor, current), baseline).outcome
-    if Verdict.INCONCLUSIVE in (before, after):
-        assert before is after
-    else:
-        assert order.index(after) >= order.index(before)
-
-
-def _alarms(chance: random.Random, factor: float, runs: int) -> dict[Verdict, int]:
-    """Outcomes of `<= baseline + 10%` for 5 against 5 rounds with log-normal noise of 6 %."""
-    outcomes = dict.fromkeys(Verdict, 0)
-    for _ in range(runs):
-        current, baseline = ([math.exp(chance.gauss(0, 0.06)) for _ in range(5)] for _ in range(2))
-        outcomes[_judge(f"{_P99} <= baseline + 10%", _times(factor, current), baseline).outcome] += 1
-    return outcomes
-
-
-def test_unchanged_data_raise_an_alarm_in_under_one_percent_of_runs() -> None:
-    """A gate that cries wolf is switched off."""
-    outcomes = _alarms(random.Random(5), 1.0, runs=1000)
-    assert outcomes[Verdict.REGRESSED] < 10
-    assert outcomes[Verdict.IMPROVED] < 10
-    assert outcomes[Verdict.PASSED] == 1000 - outcomes[Verdict.REGRESSED] - outcomes[Verdict.IMPROVED]
-
-
-def test_half_as_much_again_is_found_nearly_always() -> None:
-    """A gate that never rings is none: power has its own bound."""
-    assert _alarms(random.Random(50), 1.5, runs=300)[Verdict.REGRESSED] > 285
+    assert order.index(after) >= order.index(before)
 
 
 # The message of a failing test
@@ -597,7 +559,7 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
         )
     ]
     rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
-    baseline = BaselineRounds(sessions=(_rounds(_P99, _TEN_MS),))
+    baseline = _on_dates(_rounds(_P99, _TEN_MS))
     judgement = judge(thresholds=thresholds, sessions=[Measured(rounds=rounds)], baseline=baseline, confirm=False)
     text = failure_text(judgement.checks)
     assert (
@@ -606,8 +568,8 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
 VIOLATED: 2 of 3 thresholds not met
   expression                                 observed         limit  baseline   change
   produce.latency.p99 <= baseline + 20%         15 ms         12 ms     10 ms  +50.0 %
-    REGRESSED: +50.0 % against the baseline, the threshold is +20.0 %;
-    significant (p = 0.00397, 5 against 5 rounds)
+    REGRESSED: +50.0 % against the baseline, the threshold is +20.0 %; noise
+    explains up to +9.5 % (baseline of 10 dates)
   produce.throughput >= 5k records/s     4k records/s  5k records/s         -        -
     VIOLATED: median of 5 rounds, each 4k records/s"""
     )

@@ -1,0 +1,176 @@
+"""Comparison of sessions with a stored baseline, at the level of dates.
+
+Sessions of one date share its level: the state of the machine, its neighbours, the kernel's write-back. So a date is
+one value, however many sessions it has. A session differs from the true level by the noise of its date, by its own,
+and by that of its rounds: a nested random-effects model. Values are on the scale of `comparison`, where larger is
+worse.
+
+The variances are estimated by the method of moments, and pooled with a prior, because there are few dates. A difference
+is judged as one of a prediction interval: by Student's distribution, with Satterthwaite's degrees of freedom.
+
+Sources: S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), chapter 3; A. Gelman and others,
+"Bayesian Data Analysis", 3rd edition (2013), sections 2.6 and 3.2, for the prior; G. K. Smyth, "Linear models and
+empirical Bayes methods", Statistical Applications in Genetics and Molecular Biology 3 (2004), for t tests with it;
+T. Y. Lin, C. T. Liao, "Prediction intervals for general balanced linear random models", Journal of Statistical Planning
+and Inference 138 (2008).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from pytest_kafkaperf.core.metrics import Metric
+from pytest_kafkaperf.verdict.comparison import Measured, flaw_of, logs, no_ratio
+from pytest_kafkaperf.verdict.sequential import student_quantile
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+
+FEWEST_DATES = 3
+"""Number of dates from which on the noise between dates rests on the baseline more than on the prior."""
+
+_MEASURED = 0.08
+"""Prior of the standard deviation between dates: 6 to 8 % were measured for closed-loop throughput on 2 cores."""
+_MOST_RATIO = 3.0
+"""Largest ratio of that prior to the noise of sessions; the least is 1. A rate keeps a paced throughput steady on all
+dates, and the tail of a latency varies more than 8 % on each."""
+_PRIOR_FREEDOM = 3
+"""Degrees of freedom of a prior: it weighs as much as 4 dates. The true value is between 0.6 and 3.7 times the prior
+with a probability of 95 %."""
+LEVEL = 0.97
+"""Level of the confidence interval of a change. In simulations it is at least 93 %, also if dates differ by 13 %, which
+is more than the prior says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variance:
+    """Estimate of a variance. What is not known of it is a scaled inverse chi-square distribution."""
+
+    value: float
+    freedom: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineLevel:
+    """The level of a baseline, and the noise with which sessions of another date differ from it."""
+
+    level: float
+    """Mean of the dates; of each date the mean of its sessions, and of each session the median of its rounds."""
+    dates: int
+    of_dates: Variance
+    """Between dates."""
+    of_sessions: Variance
+    """Between sessions of one date, with the noise of their rounds."""
+    sessions_share: float
+    """Mean over the dates of 1 / number of sessions."""
+
+    @classmethod
+    def of(cls, dates: Sequence[Sequence[Sequence[float]]]) -> Self:
+        """Estimate the level and the variances from the rounds of each session of each date."""
+        of_sessions = _of_sessions(dates)
+        levels = [statistics.fmean(map(statistics.median, sessions)) for sessions in dates]
+        share = statistics.fmean(1 / len(sessions) for sessions in dates)
+        between = 0.0
+        if len(levels) > 1:
+            between = max(0.0, statistics.variance(levels) - share * of_sessions.value)
+        prior = min(max(_MEASURED**2, of_sessions.value), _MOST_RATIO**2 * of_sessions.value)
+        return cls(
+            level=statistics.fmean(levels),
+            dates=len(levels),
+            of_dates=_with_prior(prior, between, freedom=len(levels) - 1),
+            of_sessions=of_sessions,
+            sessions_share=share,
+        )
+
+    def error(self, sessions: int) -> tuple[float, int]:
+        """Return the standard error of the median of this many sessions of one other date, and its freedom."""
+        of_dates = self.of_dates.value * (1 + 1 / self.dates)
+        of_sessions = self.of_sessions.value * (median_variance_ratio(sessions) + self.sessions_share / self.dates)
+        total = of_dates + of_sessions
+        ratio = of_dates / total if total else 0.0
+        freedom = 1 / (ratio**2 / self.of_dates.freedom + (1 - ratio) ** 2 / self.of_sessions.freedom)
+        return math.sqrt(total), int(freedom)
+
+    def most_by_noise(self, sessions: int, alpha: float) -> float:
+        """Return the difference that noise exceeds in one direction with a probability of `alpha`."""
+        error, freedom = self.error(sessions)
+        return student_quantile(alpha, freedom) * error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Sessions of one date, compared with a baseline."""
+
+    shifts: tuple[float, ...]
+    """Difference of each session's level from that of the baseline; positive if the session is worse."""
+    known: BaselineLevel
+
+    @property
+    def shift(self) -> float:
+        """Median of the shifts."""
+        return statistics.median(self.shifts)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Confidence interval of the true change, which holds for other dates, too."""
+        half = self.most_by_noise((1 - LEVEL) / 2)
+        return self.shift - half, self.shift + half
+
+    def most_by_noise(self, alpha: float) -> float:
+        """Return the shift that noise exceeds in one direction with a probability of `alpha`."""
+        return self.known.most_by_noise(len(self.shifts), alpha)
+
+
+def compare(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds) -> Comparison | str:
+    """Compare sessions of one date with a baseline; return the reason as text if that is impossible."""
+    for number, session in enumerate(sessions, 1):
+        if problem := flaw_of(subject, session.rounds, ratio=True):
+            return problem if len(sessions) == 1 else f"{problem} (fresh session {number})"
+    known = level_of(subject, baseline)
+    if known is None:
+        return no_ratio(subject, baseline.sessions) or "no baseline"
+    shifts = (statistics.median(logs(subject, session.rounds)) - known.level for session in sessions)
+    return Comparison(shifts=tuple(shifts), known=known)
+
+
+def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
+    """Return the level of a metric of a baseline; None if there is no session, or if it has no ratio to a round."""
+    if not baseline.sessions or no_ratio(subject, baseline.sessions):
+        return None
+    return BaselineLevel.of([[logs(subject, rounds) for rounds in sessions] for sessions in baseline.by_date])
+
+
+def median_variance_ratio(values: int) -> float:
+    """Return the variance of the median of normal values in units of their variance.
+
+    For large `n` it is `pi / 2 / n`; for small `n`, use `n + 0.5` if `n` is odd and `n + 1.25` if it is even.
+    """
+    return math.pi / 2 / (values + (0.5 if values % 2 else 1.25))
+
+
+def _of_sessions(dates: Sequence[Sequence[Sequence[float]]]) -> Variance:
+    """Return the variance of the sessions of one date. Its prior: sessions vary as their rounds do."""
+    every = [rounds for sessions in dates for rounds in sessions]
+    freedom = sum(len(rounds) - 1 for rounds in every)
+    prior = _MEASURED**2
+    if freedom:
+        of_rounds = sum(map(_squares, every)) / freedom
+        prior = of_rounds * (1 + statistics.fmean(median_variance_ratio(len(rounds)) for rounds in every))
+    freedom = len(every) - len(dates)
+    squares = sum(_squares([statistics.median(rounds) for rounds in sessions]) for sessions in dates)
+    return _with_prior(prior, squares / freedom if freedom else 0.0, freedom=freedom)
+
+
+def _squares(values: Sequence[float]) -> float:
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values)
+
+
+def _with_prior(prior: float, found: float, *, freedom: int) -> Variance:
+    """Pool an estimate with a prior, as variances of two samples are pooled."""
+    every = _PRIOR_FREEDOM + freedom
+    return Variance(value=(_PRIOR_FREEDOM * prior + freedom * found) / every, freedom=every)
