@@ -157,6 +157,19 @@ def test_a_reference_that_is_not_there_is_named(project: Project, on_broker: str
     assert "the reference, --kafka-reference=127.0.0.1:1: " in run.out
 
 
+def test_a_test_that_is_far_from_its_threshold_runs_three_of_five_rounds(project: Project, on_broker: str) -> None:
+    """Screening takes seconds, and nobody takes it for a run that was cut."""
+    project.test(
+        '@pytest.mark.kafka_threshold("produce.throughput >= 100 records/s")\n'
+        "def test_fast(kafka_perf):\n    kafka_perf()\n"
+    )
+    run = project.run_steadily(on_broker)
+    (test,) = run.report["tests"]
+    assert (test["verdict"], len(test["rounds"])) == ("PASSED", 3), run.out
+    assert "3 of 5 rounds were enough: most rounds meet every threshold already" in run.out
+    assert "kafkaperf: 1 perf test, about 20 s\n" in run.out
+
+
 def test_a_budget_cuts_rounds_and_leaves_out_what_does_not_fit(project: Project, on_broker: str) -> None:
     """What was not decided says so; the run ends in time."""
     project.test(guard("first", rounds=30) + guard("second", rounds=30))
