@@ -15,10 +15,9 @@ import time
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import Side, run_scenario
+from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenario.scenario import Scenario
 from pytest_kafkaperf.scenario.threshold import parse_threshold
 from tests.support.quotas import quota
@@ -39,7 +38,7 @@ def main() -> None:
     scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup=2.0, rounds=1)
     for kind in given.kinds:
         with provision(ClusterSpec(), target="local") as cluster:
-            Side(scenario, cluster).warm_up(duration_s=10.0, allocation=WorkerAllocation(), label="")
+            run_scenario(scenario.model_copy(update={"duration": 10.0}), cluster)  # a cold JVM is slow
             limit = quota(cluster, producer_byte_rate=_QUOTA_BYTES) if kind == "quota" else contextlib.nullcontext()
             with limit:
                 found = [_search(scenario, cluster, kind, number) for number in range(1, given.runs + 1)]

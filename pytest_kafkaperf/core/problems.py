@@ -24,7 +24,9 @@ class ProblemKind(StrEnum):
     CLUSTER_ERROR = "cluster_error"
     """The Kafka cluster or the Dask cluster is not reachable, refused a request, or was lost."""
     WORKER_FAILED = "worker_failed"
-    """A worker could not start its part of the load, failed, was killed, or did not finish in time."""
+    """A worker could not start its part of the load, failed, or did not finish in time."""
+    WORKER_LOST = "worker_lost"
+    """A worker process died, for example for want of memory, or was killed because it hung."""
     ACTION_FAILED = "action_failed"
     """An action of `kafka_perf.at(...)` raised an exception or did not run before the round ended."""
     CAPACITY_NOT_FOUND = "capacity_not_found"
@@ -33,6 +35,10 @@ class ProblemKind(StrEnum):
     """A search for the capacity found only a lower bound, which does not decide a threshold."""
     CLOCK_UNCERTAIN = "clock_uncertain"
     """A threshold on end-to-end latency is below the uncertainty of the clocks of the machines."""
+
+
+MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST})
+"""Kinds of which this machine is the cause, and not Kafka; such a session is measured again."""
 
 
 @dataclass(frozen=True, slots=True)

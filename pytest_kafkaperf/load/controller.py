@@ -325,7 +325,8 @@ class _Round:
     def _collect(self) -> None:
         for number, future in enumerate(self._futures):
             if not future.done():
-                self._add_worker_problem(f"worker {number} did not report within {_GIVE_UP_S} s and was killed")
+                text = f"worker {number} did not report within {_GIVE_UP_S} s and was killed"
+                self._problems.append(Problem(ProblemKind.WORKER_LOST, text))
                 self._broken = True
                 continue
             try:
@@ -333,7 +334,7 @@ class _Round:
             except LoadError as error:
                 self._add_worker_problem(str(error))
             except BrokenProcessPool:
-                self._add_worker_problem(DIED)
+                self._problems.append(Problem(ProblemKind.WORKER_LOST, DIED))
                 self._broken = True
             except Exception as error:  # noqa: BLE001 - the report must name any cause
                 # concurrent.futures keeps the worker's own traceback as the cause.

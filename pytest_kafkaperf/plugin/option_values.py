@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.scenario.threshold import parse_declared
 
 UPDATE_MODES = ("all", "new", "improved", "append")
 """Valid values of `--kafka-update-baselines`."""
@@ -25,8 +26,11 @@ UPDATE_MODES = ("all", "new", "improved", "append")
 DEFAULT_BASELINES = "kafka-baselines"
 """Default folder of baselines, relative to the root folder."""
 
-_PREHEAT = "6 s"
-"""Default duration of the broker warm-up: after it, new brokers are as fast as in later rounds."""
+_PREHEAT = "5 s"
+"""Default maximum of the broker warm-up, which ends earlier when brokers get no faster."""
+
+_MOST_GAP_S = 3600
+"""Longest pause before a fresh session."""
 
 _CONNECT_TIMEOUT = f"{CONNECT_TIMEOUT_S} s"
 
@@ -88,6 +92,7 @@ def read_settings(
         environment=environment_key(values["environment"]) if "environment" in values else None,
         strict="strict" in values,
         preheat_s=_seconds("preheat", values.get("preheat", _PREHEAT), minimum=0),
+        session_gap_s=_seconds("session-gap", values.get("session-gap", "0 s"), minimum=0, maximum=_MOST_GAP_S),
         confirm="no-confirm" not in values,
         reference=reference,
         reference_config=_properties(values.get("reference-config")),
@@ -98,7 +103,7 @@ def read_settings(
         reports={name: file for name in REPORTS if (file := path(name)) is not None},
         compat="compat" in values,
         history=path("history"),
-        thresholds=tuple(parse_threshold(text) for text in thresholds),
+        thresholds=tuple(parse_declared(text) for text in thresholds),
     )
 
 
@@ -194,13 +199,15 @@ def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int 
     return int(text)
 
 
-def _seconds(name: str, text: str, *, minimum: int) -> float:
+def _seconds(name: str, text: str, *, minimum: int, maximum: float = math.inf) -> float:
     try:
         seconds = parse(re.sub(r"m\s*\Z", "min", text), Unit.SECONDS)  # CI systems write minutes as `m`
     except UnitError as error:
         raise UsageError(f"--kafka-{name}={text}: {error}; for example 10m or 5s") from None
     if seconds < minimum:
         raise UsageError(f"--kafka-{name}={text}: a time of at least {minimum} s is needed, for example 10m")
+    if seconds > maximum:
+        raise UsageError(f"--kafka-{name}={text}: a time of at most {maximum} s is possible, for example 10m")
     return seconds
 
 

@@ -34,7 +34,14 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "rounds": ("N", "rounds of every scenario"),
     "duration": ("TIME", "duration of every round, for example '10 s'; also replaces 'records'"),
     "warmup": ("TIME", "duration of the load before each round, for example '2 s'"),
-    "preheat": ("TIME", "broker warm-up: load on new brokers before the first round of a scenario (default: 6 s)"),
+    "preheat": (
+        "TIME",
+        "broker warm-up: maximum load on new brokers before the first round of a scenario (default: 5 s)",
+    ),
+    "session-gap": (
+        "TIME",
+        "pause before each fresh session, at most 1 h, for clusters that do not restart (default: 0 s)",
+    ),
     "baselines": ("DIR", "folder of the baseline files (default: kafka-baselines)"),
     "environment": ("NAME", "environment whose baselines are used (default: derived from machine and cluster)"),
     "reference": (

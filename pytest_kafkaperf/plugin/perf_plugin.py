@@ -27,6 +27,7 @@ from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.time_budget import estimate
 from pytest_kafkaperf.scenario.threshold import count_gated
 
 _MAX_REASON = 2000
@@ -135,6 +136,8 @@ class PerfPlugin:
             wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
         if settings.calibrate is not None and not is_disabled(self._config):
             lines += describe_plan(cases, settings.calibrate)
+        elif verbosity >= 0:
+            lines.append(estimate(cases))
         notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
         return [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
 

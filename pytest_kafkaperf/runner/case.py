@@ -18,12 +18,14 @@ from pytest_kafkaperf.scenario.fields import OWN_NAMES
 from pytest_kafkaperf.scenario.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenario.records import Samples
 from pytest_kafkaperf.scenario.scenario import Scenario, merge
-from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, parse_threshold
+from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, parse_declared, parse_threshold
 
 _PAIRS = 4
 """Rounds of each side in a session beside the reference."""
 _SHORT_S = 1.0
 """Duration of these rounds."""
+_USUAL_S = 2.0
+"""Duration of the rounds of a test that does not declare it."""
 _SHORT_WARMUP_S = 0.3
 """Longest load before such a round."""
 _RECORDS_BEYOND = 50
@@ -87,7 +89,7 @@ class Case:
         levels = (*farther, ("call", overrides), command_line)
         scenario, sources = _scenario(levels, self.folder, where, names)
         _refuse_unmeasured(self.thresholds, scenario, _measured(scenario, self.settings, self.spec))
-        return replace(self, scenario=scenario, sources=sources, levels=levels)
+        return replace(self, scenario=_timed(scenario, sources, self.thresholds), sources=sources, levels=levels)
 
     def without_search(self) -> Case:
         """Return the case of a `kafka_perf()` call, without the ini file's thresholds on the metrics of a search.
@@ -138,17 +140,9 @@ class Case:
         scenario = self.scenario
         update: dict[str, Any] = {"rounds": _PAIRS, "warmup": min(scenario.warmup, _SHORT_WARMUP_S)}
         if scenario.duration is not None and not isinstance(scenario.rate, tuple):
-            update["duration"] = min(scenario.duration, self._short_s(scenario.rate))
+            update["duration"] = min(scenario.duration, _least_s(scenario.rate, self.thresholds, _SHORT_S))
         kept = {name: value for name, value in update.items() if self.sources.get(name) != "command line"}
         return replace(self, scenario=scenario.model_copy(update=kept))
-
-    def _short_s(self, rate: float | None) -> float:
-        """Return the length of a round with enough records for each quantile that has a threshold."""
-        if rate is None:
-            return _SHORT_S
-        names = [threshold.metric.name for threshold in self.thresholds]
-        beyond = [1 - ratio for part, ratio in QUANTILES.items() if any(name.endswith(f".{part}") for name in names)]
-        return max(_SHORT_S, _RECORDS_BEYOND / min(beyond, default=1.0) / rate)
 
     def as_smoke_test(self) -> Case:
         """Return the same scenario for one round, without thresholds and reference; a search runs its lowest rate."""
@@ -193,7 +187,7 @@ def read_case(
     )
     expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
     declared = attempt(_scenario, levels, folder)
-    thresholds = [attempt(parse_threshold, text) for text in expressions]
+    thresholds = [attempt(parse_declared, text) for text in expressions]
     cluster_fields = [mark.kwargs for mark in marks if mark.name == "kafka_cluster"]
     cluster_fields.append({name: value for name, value in parameters.items() if name in ClusterSpec.model_fields})
     spec = attempt(read_spec, cluster_fields, settings)
@@ -203,10 +197,11 @@ def read_case(
     measured = _measured(scenario, settings, spec)
     attempt(_refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
+    limits = (*thresholds, *(limit for limit in settings.thresholds if limit.metric.name in measured))
     return Case(
         nodeid=nodeid,
-        scenario=scenario,
-        thresholds=(*thresholds, *(limit for limit in settings.thresholds if limit.metric.name in measured)),
+        scenario=_timed(scenario, sources, limits),
+        thresholds=limits,
         spec=spec,
         reference=reference,
         sources=sources,
@@ -243,6 +238,23 @@ def _scenario(
     scenario = _with_samples(Scenario.of(fields, where=where, names=names), folder, where)
     sources = {name: source for source, values in levels for name in values if name in fields}
     return scenario, sources
+
+
+def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[Threshold]) -> Scenario:
+    """Return the scenario with rounds that are as short as its thresholds allow, unless their length is declared."""
+    if scenario.duration is None or "duration" in sources or isinstance(scenario.rate, tuple):
+        return scenario
+    least_s = _least_s(scenario.rate, thresholds, _USUAL_S)
+    return scenario.model_copy(update={"duration": min(scenario.duration, least_s)})
+
+
+def _least_s(rate: float | None, thresholds: Sequence[Threshold], least_s: float) -> float:
+    """Return the length of a round, at least `least_s`, with enough records for each quantile that has a threshold."""
+    if rate is None:
+        return least_s
+    names = [threshold.metric.name for threshold in thresholds]
+    beyond = [1 - ratio for part, ratio in QUANTILES.items() if any(name.endswith(f".{part}") for name in names)]
+    return max(least_s, _RECORDS_BEYOND / min(beyond, default=1.0) / rate)
 
 
 def _with_samples(scenario: Scenario, folder: Path, where: str) -> Scenario:

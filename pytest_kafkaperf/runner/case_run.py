@@ -51,6 +51,10 @@ class SessionPolicy:
     """Number of sessions to calibrate with; None judges the test."""
     confirm_gain: bool
     """True to confirm an improvement with fresh sessions, before it becomes the baseline."""
+    suffices: Callable[[Sequence[Round]], bool] = lambda _: False
+    """Returns True if the first session can end after these rounds."""
+    judge_clear: Callable[[Sequence[MeasuredSession]], Judgement] | None = None
+    """Judges suspects for which the time budget has no further session; None: `judge` does that, too."""
     on_session: OnSession = lambda _: None
     """Called after each session."""
 
@@ -83,10 +87,11 @@ def run_case(
     no session can confirm it.
     """
     sessions: list[MeasuredSession] = []
-    refusal, began_s = None, time.monotonic()
+    refusal, spoilt, out_of_time, began_s = None, None, False, time.monotonic()
     for label in policy.labels(sessions):
         if not sessions:
-            sessions.append(runner.measure(budget))
+            first, spoilt = _measure_first(runner, budget, policy)
+            sessions.append(first)
             policy.on_session(sessions)
             continue
         if label == _SUSPECT and len(sessions) == 1:
@@ -98,27 +103,44 @@ def run_case(
         declared = min(runner.rounds, len(sessions[0].rounds))
         refusal = budget.refuses_session(declared)
         if refusal is not None:
+            out_of_time = True
             break
         session = runner.measure_fresh(budget, f"{label} {len(sessions) + 1}")
         if len(session.rounds) < declared and not session.problems:
-            refusal = BROKEN_OFF_TEXT
+            refusal, out_of_time = BROKEN_OFF_TEXT, True
             break
         sessions.append(session)
         policy.on_session(sessions)
-    judgement = policy.judge(sessions)
+    judge = policy.judge_clear if out_of_time and policy.judge_clear is not None else policy.judge
+    judgement = judge(sessions)
     undecided = budget.undecided(sessions[0])
     if undecided is not None:
         judgement = _inconclusive(judgement, undecided)
-    cut, beside = budget.cut(sessions[0]), None
+    cut, beside, enough = budget.cut(sessions[0]), None, None
+    if len(sessions[0].rounds) < runner.rounds and policy.suffices(sessions[0].rounds):
+        ran = f"{len(sessions[0].rounds)} of {runner.rounds}"
+        enough = f"{ran} rounds were enough: most rounds meet every threshold already"
+        cut = None
     if sessions[0].reference is not None:
         took = format_quantity(time.monotonic() - began_s, Unit.SECONDS)
         beside = f"compared with the reference in {counted(len(sessions), 'session')}, which took {took}"
     return CaseRun(
         sessions=tuple(sessions),
         judgement=judgement,
-        notes=tuple(note for note in (cut, beside, refusal) if note),
+        notes=tuple(note for note in (spoilt, cut, enough, beside, refusal) if note),
         partial=cut is not None or judgement.unsettled,
     )
+
+
+def _measure_first(
+    runner: SessionRunner, budget: CaseBudget, policy: SessionPolicy
+) -> tuple[MeasuredSession, str | None]:
+    """Return the first session, and a note if it was measured again because the machine had spoilt it."""
+    session = runner.measure(budget, suffices=policy.suffices)
+    if not session.is_spoilt or budget.refuses_session(runner.rounds) is not None:
+        return session, None
+    note = f"the first session was measured again: {'; '.join(map(str, session.problems))}"
+    return runner.measure_fresh(budget, "again"), note
 
 
 def not_run(error: str | None = None) -> MeasuredSession:
@@ -140,14 +162,16 @@ class SessionRunner:
         sides: Sequence[Side],
         *,
         warm_up_s: float,
+        gap_s: float = 0.0,
         allocation: WorkerAllocation,
         on_progress: OnProgress,
     ) -> None:
-        """`sides` are the test's cluster and, if there is one, the reference."""
+        """`sides` are the test's cluster and, if there is one, the reference; `gap_s` is the pause between sessions."""
         self.allocation = allocation
-        """As given in the options; from the first warm-up on, with as many workers as the scenario needs."""
+        """As given in the options; from the first session on, with as many workers as the scenario needs."""
         self._sides = sides
         self._warm_up_s = warm_up_s
+        self._gap_s = gap_s
         self._on_progress = on_progress
         self._sessions = 0
 
@@ -156,32 +180,30 @@ class SessionRunner:
         """The number of rounds of a session, on each side."""
         return self._sides[0].scenario.rounds
 
-    def warm_up(self, label: str = "") -> None:
-        """Warm up brokers that have just started; the first time, find out how many workers the scenario needs.
+    def measure(
+        self,
+        budget: CaseBudget,
+        label: str = "",
+        *,
+        fresh: bool = False,
+        suffices: Callable[[Sequence[Round]], bool] = lambda _: False,
+    ) -> MeasuredSession:
+        """Run one session: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
 
-        Two sides are warmed up when their session has begun, for it is done in turns.
-
-        Raises:
-            ClusterError: the load could not run.
-
+        Before the first session, a probe finds out how many workers the scenario needs. The session ends early if
+        `suffices` returns True for the rounds of the first side.
         """
-        if len(self._sides) == 1:
-            (side,) = self._sides
-            side.warm_up(duration_s=self._warm_up_s, allocation=self.allocation, label=f"{label} preheating".strip())
-        if self.allocation.is_open:
-            self.allocation = self._probed(f"{label} sizing".strip())
-
-    def measure(self, budget: CaseBudget, label: str = "", *, fresh: bool = False) -> MeasuredSession:
-        """Run one session: the scenario's rounds, or as many as the time budget allows."""
         created, sides = now(), self._in_order()
         self._sessions += 1
         try:
+            if self.allocation.is_open:
+                self.allocation = self._probed(f"{label} sizing".strip())
             with running(sides, self.allocation, label=label) as workers:
-                if len(sides) > 1:
-                    _warm_up_in_turns(sides, workers, self._warm_up_s)
+                _warm_up(sides, workers, self._warm_up_s)
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
                 for _ in rounds(sides, workers, budget.limited(turns, fresh=fresh)):
-                    pass  # each side keeps its rounds
+                    if suffices(self._sides[0].rounds):  # each side keeps its rounds
+                        break
         except ClusterError as error:
             return dataclasses.replace(not_run(str(error)), created=created)
         ours, *other = (side.rounds for side in self._sides)
@@ -194,11 +216,16 @@ class SessionRunner:
         )
 
     def measure_fresh(self, budget: CaseBudget, label: str) -> MeasuredSession:
-        """Run a session on brokers that were restarted and warmed up; all of them restart at the same time."""
+        """Run a session on brokers that were restarted; all of them restart at the same time.
+
+        A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
+        sessions.
+        """
+        if self._gap_s:
+            time.sleep(self._gap_s)
         try:
             with ThreadPoolExecutor(len(self._sides)) as threads:
                 list(threads.map(Side.restart, self._in_order()))
-            self.warm_up(label)
         except ClusterError as error:
             return not_run(str(error))
         return self.measure(budget, label, fresh=True)
@@ -226,11 +253,12 @@ class SessionRunner:
         return decided(side.scenario, probe.shares, cores())
 
 
-def _warm_up_in_turns(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
+def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
     """Warm up cold sides alternately and equally, until no side gets faster, for at most `most_s` of load on each.
 
     A side is warm if a record costs its brokers no less CPU time than before, apart from noise: the JVM's compiler has
-    done its work.
+    done its work. The cost of a cold broker falls in steps. Two sides may be on a step, as they are compared with each
+    other. One side is compared with other days, so its cost must stay the same for longer than a step lasts.
 
     Raises:
         ClusterError: as `run_scenario`.
@@ -238,28 +266,32 @@ def _warm_up_in_turns(sides: Sequence[Side], workers: Workers, most_s: float) ->
     """
     if not any(side.is_cold for side in sides):
         return
+    steady = _STEADY_SLICES if len(sides) > 1 else _STEADY_SLICES_ALONE
     costs: list[list[float]] = [[] for _ in sides]
-    most = min(MOST_SLICES, math.ceil(most_s / _SLICE_S))
+    most = min(MOST_SLICES, max(int(most_s / _SLICE_S), int(most_s > 0)))
     for number in range(most):
         for place in range(len(sides)) if number % 2 == 0 else reversed(range(len(sides))):
             one = sides[place].warm_up_slice(workers, duration_s=_SLICE_S)
             if sides[place].broken:
                 return  # the first round reports why
             costs[place].append(one.metrics.get("broker.cost", math.inf))
-        if number + 1 >= _FEWEST_SLICES and all(_is_flat(each) for each in costs):
+        if number + 1 >= _FEWEST_SLICES and all(_is_flat(each, steady) for each in costs):
             break
     for side in sides:
         side.mark_warm()
 
 
-def _is_flat(costs: Sequence[float]) -> bool:
-    """Return True if the last slice was not cheaper than the cheapest one before it, apart from noise."""
-    *before, last = costs
-    return last > _FLAT_RATIO * min(before)
+def _is_flat(costs: Sequence[float], steady: int) -> bool:
+    """Return True if none of the last `steady` slices was cheaper than all before them, apart from noise."""
+    before, last = costs[:-steady], costs[-steady:]
+    return bool(before) and min(last) > _FLAT_RATIO * min(before)
 
 
 _SLICE_S = 0.7
 _FEWEST_SLICES = 3
+_STEADY_SLICES, _STEADY_SLICES_ALONE = 1, 4
+"""Slices at the end of a warm-up that do not get cheaper: of two sides, and of one. On two cores, the longest step of a
+cold broker took three to four slices."""
 _FLAT_RATIO = 0.9
 
 

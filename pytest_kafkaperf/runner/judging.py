@@ -9,12 +9,14 @@ from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
+from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.validity import clock_problems, uncertainty_s
-from pytest_kafkaperf.scenario.threshold import count_gated
+from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
+from pytest_kafkaperf.verdict.clear import is_clear
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA
@@ -27,6 +29,10 @@ _STALE = (
 )
 _NOISY = 0.05
 """Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""
+_CLEAR = (
+    "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
+    "no other program used much of this machine"
+)
 
 
 class CaseJudge:
@@ -59,6 +65,58 @@ class CaseJudge:
             return judgement
         problems = (*judgement.problems, *uncertain)
         return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
+
+    def suffices(self, rounds: Sequence[Round]) -> bool:
+        """Return True if the first session can end after these rounds, because the others could hardly fail the test.
+
+        The rounds pass, and most of the declared rounds meet each threshold alone. So the median of all rounds meets
+        it, whatever the others are: this is curtailed sampling (Dodge and Romig 1929). The shift against a baseline
+        rests on more than the median; `benchmarks/verdict/curtail.py` simulates how often it would have been suspect.
+        Sums, such as `errors`, grow with each round. Tests that declare their rounds and figures that are kept in a
+        baseline need all rounds.
+        """
+        case, settings = self._case, self._settings
+        most = case.scenario.rounds // 2 + 1
+        if (
+            len(rounds) < most
+            or case.reference is not None
+            or case.plan is not None
+            or not case.thresholds
+            or "rounds" in case.sources
+            or settings.update is not None
+            or settings.calibrate is not None
+            or any(threshold.metric.summed for threshold in case.thresholds)
+            or any(one.problems for one in rounds)
+        ):
+            return False
+        judgement = self.judge([MeasuredSession(created="", rounds=tuple(rounds))])
+        return judgement.verdict is Verdict.PASSED and all(
+            sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
+            for threshold, check in zip(case.thresholds, judgement.checks, strict=True)
+        )
+
+    def judge_clear(self, sessions: Sequence[MeasuredSession]) -> Judgement:
+        """Judge suspects for whose confirmation there is no time: one that is clear fails (see `verdict.clear`).
+
+        Other programs on this machine are an explanation that only further sessions can exclude.
+        """
+        judgement, counted = self.judge(sessions), judged(sessions)
+        busy = any(one.busy_warning for session in sessions for one in session.all_rounds)
+        beside = any(session.reference is not None for session in sessions)
+        if not judgement.unsettled or busy or beside or self.baseline.imported or self.baseline.obstacle:
+            return judgement
+        thresholds, measured = self._case.thresholds, [session.measured for session in counted]
+        level = ALPHA / max(1, count_gated(thresholds))
+        checks = tuple(
+            dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}")
+            if check.outcome is Verdict.INCONCLUSIVE
+            and is_clear(threshold, measured, self.baseline.sessions, level=level)
+            else check
+            for threshold, check in zip(thresholds, judgement.checks, strict=True)
+        )
+        if checks == judgement.checks:
+            return judgement
+        return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
 
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold."""
@@ -113,6 +171,12 @@ class CaseJudge:
             ungated=ungated,
             rebuilt=self.rebuilt,
         )
+
+
+def _meets(threshold: Threshold, limit: float | None, one: Round) -> bool:
+    """Return True if one round alone meets the threshold."""
+    value = one.metrics.get(threshold.metric.name)
+    return limit is not None and value is not None and holds(value, threshold.operator, limit)
 
 
 def stale_notes(result: Result) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.metrics import CATALOGUE, SEARCH_METRICS
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
@@ -47,8 +47,8 @@ class MeasuredSession:
 
     @property
     def is_spoilt(self) -> bool:
-        """True if the session is INVALID only because this machine was too slow to make the load."""
-        return bool(self.problems) and all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in self.problems)
+        """True if the session is INVALID only because of this machine, which was too slow or ended a worker."""
+        return bool(self.problems) and all(problem.kind in MACHINE_MADE for problem in self.problems)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -58,8 +58,7 @@ class MeasuredSession:
 
 
 MOST_SPOILT = 2
-"""Maximum number of further sessions that are repeated because the machine was too slow; with one more, the test is
-INVALID."""
+"""Maximum number of further sessions that are repeated because of the machine; with one more, the test is INVALID."""
 
 
 def judged(sessions: Sequence[MeasuredSession]) -> list[MeasuredSession]:

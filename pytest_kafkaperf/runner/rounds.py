@@ -35,7 +35,7 @@ from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.observers import BrokerObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.warmup import MOST_SLICES, TOPICS, warm_up_load, workload_key
+from pytest_kafkaperf.runner.warmup import MOST_SLICES, warm_up_load, workload_key
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 OnProgress = Callable[[str, int, Progress], None]
@@ -90,6 +90,8 @@ class Side:
         self._admin = Admin(cluster.bootstrap_servers, cluster.access)
         self._label = self._run = ""
         self._read_partitions = self._loads = 0
+        self._checked: set[str | None] = set()
+        """Topics of the session's loads so far; None for those of the plugin."""
 
     @contextlib.contextmanager
     def started(self, *, label: str, sides: int) -> Iterator[None]:
@@ -105,10 +107,9 @@ class Side:
         preflight = Preflight(self.cluster.bootstrap_servers, self.cluster.access)
         self.scenario = preflight.resolve(self.scenario)
         self._read_partitions = preflight.read_partitions(self.scenario)
-        loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
-        loads += MOST_SLICES * sides if sides > 1 else 0
+        loads = sides * (MOST_SLICES + self.scenario.rounds * (1 if self._plan is None else MOST_STEPS))
         self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES), self._prefix)
-        self._label, self._loads, self.rounds, self.broken = label, 0, [], False
+        self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
         ended = False
         try:
             yield
@@ -122,37 +123,23 @@ class Side:
         fleet = self.cluster.fleet
         return fleet is not None and workload_key(self.scenario) not in fleet.preheated
 
-    def warm_up(self, *, duration_s: float, allocation: WorkerAllocation, label: str) -> None:
-        """Warm up brokers that the plugin has just started, with the scenario's own load at full speed.
-
-        Each start is warmed up once for each scenario: brokers that had only seen another scenario were 5 % slower
-        than in their next sessions. `duration_s` is the total. Clusters that others run are left as they are.
-
-        Raises:
-            ClusterError: as `run_scenario`.
-
-        """
-        if not duration_s or not self.is_cold:
-            return
-        self.mark_warm()
-        load = warm_up_load(self.scenario, duration_s=duration_s / TOPICS)
-        on_progress = functools.partial(self._on_progress, label)
-        for _ in range(TOPICS):
-            run_scenario(load, self.cluster, allocation=allocation, on_progress=on_progress)
-
     def mark_warm(self) -> None:
         """Remember that the brokers are warm for this scenario, until they are started again."""
         if self.cluster.fleet is not None:
             self.cluster.fleet.preheated.add(workload_key(self.scenario))
 
     def warm_up_slice(self, workers: Workers, *, duration_s: float) -> Round:
-        """Run a short part of the warm-up in a session that has begun, without the actions of a round.
+        """Run a short part of the warm-up with the scenario's own load at full speed, without the actions of a round.
+
+        Each start is warmed up once for each scenario: brokers that had only seen another scenario were 5 % slower
+        than in their next sessions.
 
         Raises:
             ClusterError: as `run_scenario`.
 
         """
-        return self._measure_load(workers, warm_up_load(self.scenario, duration_s=duration_s), actions=())
+        load = warm_up_load(self.scenario, duration_s=duration_s)
+        return self._measure_load(workers, load, "broker warm-up", actions=())
 
     def measure(self, workers: Workers) -> Round:
         """Measure one round: one load, or a capacity search whose steps are loads.
@@ -184,6 +171,8 @@ class Side:
         self, workers: Workers, scenario: Scenario, step: str = "", *, actions: Sequence[Action]
     ) -> Round:
         self._loads += 1
+        first = scenario.topic not in self._checked  # a warm-up has a topic of its own, and may not use the scenario's
+        self._checked.add(scenario.topic)
         context = RoundContext(
             cluster=self.cluster,
             admin=self._admin,
@@ -203,7 +192,7 @@ class Side:
         assignments: Sequence[Assignment] = ()
         try:
             context.create_topic()
-            if context.number == 1:
+            if first:
                 context.preflight()
             before = self._admin.end_offsets(context.topic, scenario.partitions)
             counters = workers.pool.counters(groups=scenario.consumer_groups)
@@ -214,7 +203,7 @@ class Side:
                 report = observer.add_to(report)
             report = verified(report, context, workers.pool, before)
         except ClusterError as error:
-            if context.number == 1:
+            if first:
                 raise
             report = LoadReport.failed(ProblemKind.CLUSTER_ERROR, error)
         finally:

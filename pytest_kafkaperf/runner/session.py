@@ -29,7 +29,7 @@ from pytest_kafkaperf.runner.result import Result, warnings_of
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.time_budget import CaseBudget
+from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -90,8 +90,8 @@ class Session:
         """
         self.clusters.refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
-        if case.reference is not None and case.plan is None and not actions:
-            case = case.in_short_rounds()
+        if not actions:
+            case = as_run(case)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
         judge = CaseJudge(case, self._baseline(case, key), self.settings)
@@ -101,17 +101,19 @@ class Session:
         runner = SessionRunner(
             self._sides(case, cluster, reference, actions, on_progress),
             warm_up_s=self.settings.preheat_s,
+            gap_s=self.settings.session_gap_s,
             allocation=self.settings.workers,
             on_progress=on_progress,
         )
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        unfit = unfit or _warmed_up(runner)
         budget = CaseBudget(case, later, left_s=self._left_s())
         if unfit is None and budget.obstacle is None:
             policy = SessionPolicy(
                 judge=judge.judge,
                 calibrate=None if case.is_smoke_test else self.settings.calibrate,
                 confirm_gain=self.settings.update == "improved",
+                suffices=judge.suffices,
+                judge_clear=judge.judge_clear,
                 on_session=on_session,
             )
             ran = run_case(
@@ -134,7 +136,7 @@ class Session:
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
-        obstacle = CaseBudget(case, later, left_s=self._left_s()).obstacle
+        obstacle = CaseBudget(as_run(case), later, left_s=self._left_s()).obstacle
         if obstacle is None:
             return None
         sessions = (not_run(),)
@@ -211,6 +213,7 @@ class Session:
         return SessionRunner(
             self._sides(case.in_short_rounds(), cluster, reference, (), on_progress),
             warm_up_s=self.settings.preheat_s,
+            gap_s=self.settings.session_gap_s,
             allocation=runner.allocation,
             on_progress=on_progress,
         )
@@ -335,12 +338,3 @@ def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
         return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
     except ClusterError as error:
         return case, str(error)
-
-
-def _warmed_up(runner: SessionRunner) -> str | None:
-    """Warm up brokers that have just started; return the error if that failed."""
-    try:
-        runner.warm_up()
-    except ClusterError as error:
-        return str(error)
-    return None

@@ -53,7 +53,9 @@ class Settings:
     environment: str | None
     strict: bool
     preheat_s: float
-    """Duration of the broker warm-up, in seconds."""
+    """Maximum load of the broker warm-up, in seconds."""
+    session_gap_s: float
+    """Pause before each fresh session, in seconds."""
     confirm: bool
     """True if suspects run again in fresh sessions."""
     reference: Reference | None

@@ -18,16 +18,18 @@ _T = TypeVar("_T")
 
 _FEWEST_ROUNDS = 3
 """Rounds below which one outlier would decide a median."""
-_SETUP_S = 2.0
-"""Time that a test needs for its topic and workers before the first round."""
-_ROUND_SETUP_S = 0.8
-"""Time that a round needs besides its warm-up and its load: to connect clients, to drain, to check the log."""
+_SETUP_S = 1.0
+"""Time that a session needs to start its workers and to check the cluster."""
+_WARM_UP_RATIO = 1.4
+"""Longest time of a broker warm-up, by the load in it."""
+_ROUND_SETUP_S = 0.3
+"""Time that a load needs besides its warm-up and its window: to make topics, to connect clients, to check the log."""
+_START_S, _RESTART_S = 5.0, 3.0
+"""Times in which the brokers of a cluster start, and in which they restart for a further session."""
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round that is declared by its number of records."""
-_LIKELY_SESSIONS, _SESSION_S = 8, 15.0
-"""Usual number and length of the sessions beside a reference."""
-_RESTART_S = 3.0
-"""Usual time of a restart of brokers."""
+_LIKELY_SESSIONS = 6
+"""Usual number of sessions beside a reference."""
 BROKEN_OFF_TEXT = "the time budget ended during a fresh session, which does not count; raise --kafka-time-budget"
 """Note of a test whose last fresh session the time budget broke off."""
 
@@ -50,11 +52,10 @@ class CaseBudget:
         self._rounds = case.scenario.rounds
         self._fewest = min(_FEWEST_ROUNDS, self._rounds)
         self._round_s = _declared_round_s(case)
-        self._least_s = _SETUP_S + self._fewest * self._round_s
-        own_s, later_s = _declared_s(case), math.fsum(map(_declared_s, later))
+        self._restart_s, self._setup_s, self._least_s = _restart_s(case), _setup_s(case), _least_s(case)
+        own_s, later_s = estimated_s(case), math.fsum(map(estimated_s, later))
         self._deadline_s = max(left_s * own_s / (own_s + later_s), left_s - later_s)
-        needed_s = math.fsum(min(_FEWEST_ROUNDS, each.scenario.rounds) * _declared_round_s(each) for each in later)
-        self._latest_s = max(self._deadline_s, left_s - needed_s)
+        self._latest_s = max(self._deadline_s, left_s - math.fsum(_least_s(as_run(each)) for each in later))
         self._longest_s = 0.0
         """The longest round so far."""
         self._asked_s: float | None = None
@@ -88,7 +89,8 @@ class CaseBudget:
         """Return the reason if there is no time for a fresh session of so many rounds."""
         now_s, before_s = self._clock(), self._asked_s
         took_s = 0.0 if before_s is None else now_s - before_s
-        needed_s, left_s = max(_SETUP_S + rounds * self._longest_s, took_s), self._latest_s - self._spent_s
+        needed_s = max(self._restart_s + self._setup_s + rounds * self._longest_s, took_s)
+        left_s = self._latest_s - self._spent_s
         if needed_s <= left_s:
             self._asked_s = now_s
             return None
@@ -115,17 +117,46 @@ class CaseBudget:
         return self._clock() - self._began_s
 
 
+def as_run(case: Case) -> Case:
+    """Return the case with the rounds that it runs: short ones beside a reference, unless it is a search."""
+    return case if case.reference is None or case.plan is not None else case.in_short_rounds()
+
+
 def estimated_s(case: Case) -> float:
-    """Return the usual time of a test, with all sessions of a calibration."""
-    settings = case.settings
-    renewal_s = 0.0 if isinstance(settings.cluster, External) else _RESTART_S + settings.preheat_s
-    return (settings.calibrate or 1) * (renewal_s + _declared_s(case))
+    """Return the usual time of a test on brokers that run, if it is no suspect."""
+    case = as_run(case)
+    is_compared = case.reference is not None and case.plan is None
+    sessions = _LIKELY_SESSIONS if is_compared else case.settings.calibrate or 1
+    session_s = _setup_s(case) + case.scenario.rounds * _declared_round_s(case)
+    return sessions * session_s + (sessions - 1) * _restart_s(case)
 
 
-def _declared_s(case: Case) -> float:
-    if case.reference is not None and case.plan is None:
-        return _LIKELY_SESSIONS * _SESSION_S
-    return _SETUP_S + case.scenario.rounds * _declared_round_s(case)
+def estimate(cases: Sequence[Case]) -> str:
+    """Describe the number of tests and their usual total time: `12 perf tests, about 4 min`."""
+    started = {case.spec for case in cases if not _is_external(case)}
+    total_s = math.fsum(map(estimated_s, cases)) + _START_S * len(started)
+    minutes = math.ceil(total_s / 60)
+    about = f"{minutes} min" if minutes > 1 else f"{math.ceil(total_s / 10) * 10} s"
+    return f"{counted(len(cases), 'perf test')}, about {about}"
+
+
+def _least_s(case: Case) -> float:
+    """Return the time of the rounds without which nothing can be decided."""
+    return _setup_s(case) + min(_FEWEST_ROUNDS, case.scenario.rounds) * _declared_round_s(case)
+
+
+def _setup_s(case: Case) -> float:
+    """Return the time before the first round of a session, with the longest warm-up of brokers that are cold."""
+    return _SETUP_S + (0.0 if _is_external(case) else _WARM_UP_RATIO * case.settings.preheat_s)
+
+
+def _restart_s(case: Case) -> float:
+    """Return the time between two sessions."""
+    return case.settings.session_gap_s + (0.0 if _is_external(case) else _RESTART_S)
+
+
+def _is_external(case: Case) -> bool:
+    return isinstance(case.settings.cluster, External)
 
 
 def _declared_round_s(case: Case) -> float:
@@ -133,7 +164,7 @@ def _declared_round_s(case: Case) -> float:
     length_s = window_s(case.scenario)
     load_s = case.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
     times = (1 if case.reference is None else 2) * (1 if case.plan is None else LIKELY_STEPS)
-    return _ROUND_SETUP_S + times * load_s
+    return times * (_ROUND_SETUP_S + load_s)
 
 
 def _seconds(value_s: float) -> str:

@@ -11,12 +11,9 @@ from typing import Any
 from pytest_kafkaperf.scenario.rate import peak_rate
 from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
 
-TOPICS = 2
-"""Topics of a broker warm-up, one after the other. After a single one, however long, the first round on another topic
-was still slow: the JVM had to discard code that it had compiled for the first."""
-
 MOST_SLICES = 24
-"""Maximum number of slices of a side's warm-up in a comparison."""
+"""Maximum number of slices of a side's warm-up. Each has a topic of its own: after a single topic, however long, the
+first round on another one was still slow, because the JVM had to discard code that it had compiled for the first."""
 
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),

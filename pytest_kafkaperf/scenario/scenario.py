@@ -44,6 +44,7 @@ _TOPIC_PROPERTIES = ("partitions", "replication_factor", "topic_config")
 """Fields that only apply to topics that the plugin creates."""
 _LENGTHS = frozenset({"records", "duration"})
 _DEFAULT_DURATION_S = 5.0
+"""Longest default; a test with rounds at one rate shortens it (see `runner.case`)."""
 _MAX_CLIENTS = 1000
 
 
@@ -53,8 +54,8 @@ class Scenario(MarkerFields):
     records: Annotated[Records, Field(ge=1, le=10**12)] | None = None
     """Number of records in each round; excludes `duration`."""
     duration: Annotated[Seconds, Field(gt=0, le=86_400)] | None = None
-    """Duration of each round's window; if neither `records` nor `duration` is given, the larger of 5 s and the duration
-    of the rate's shape."""
+    """Duration of each round's window. If neither `records` nor `duration` is given: 2 s, or as long as a rate needs
+    for 50 records beyond each quantile that has a threshold, at most 5 s; for a shape, its duration, at least 5 s."""
     record_size: RecordSize | None = None
     """Size of a value, or a distribution of sizes (share of the records by size); default 100 B, with samples None."""
     payload: Payload = "random"
@@ -110,7 +111,7 @@ class Scenario(MarkerFields):
     cluster before the load."""
     topic_config: Config = Field(default_factory=dict)
     """Topic properties, with Kafka's names."""
-    warmup: Annotated[Seconds, Field(le=3600)] = 2.0
+    warmup: Annotated[Seconds, Field(le=3600)] = 0.5
     """Duration of the warm-up with the same load before each round's window."""
     rounds: Count = Field(default=5, ge=1, le=1000)
     """Number of rounds in a session."""

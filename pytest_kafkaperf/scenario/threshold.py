@@ -102,6 +102,8 @@ _OPERATORS = " ".join(_COMPARISONS)
 _OPERATOR = re.compile(r"[<>=!]+")
 _RELATIVE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<percent>\d+(?:\.\d+)?|\.\d+)\s*%)?", re.ASCII)
 _EXTREME = re.compile(r"(?P<kind>max|min)\s*\((?P<parts>.*)\)", re.DOTALL)
+_LEAST_TOLERANCE = 0.01 * (1 - 1e-9)
+"""Smallest tolerance, apart from rounding errors."""
 _MAX_LENGTH = 300
 """Maximum number of characters of an expression."""
 
@@ -122,6 +124,25 @@ def parse_threshold(expression: str) -> Threshold:
             f"{_MAX_LENGTH} and the form METRIC OP LIMIT, {_EXAMPLE}"
         )
     return _parse(expression)
+
+
+def parse_declared(expression: str) -> Threshold:
+    """Parse a threshold that a test or the ini file declares; its tolerance must be at least 1 %.
+
+    Raises:
+        ScenarioError: as `parse_threshold`, or the tolerance is smaller.
+
+    """
+    threshold = parse_threshold(expression)
+    relative, subject = threshold.relative, threshold.metric
+    if relative is None or abs(relative.factor - 1) >= _LEAST_TOLERANCE:
+        return threshold
+    sign = "+" if subject.better == "lower" else "-"
+    raise ScenarioError(
+        f"invalid threshold {threshold.expression!r}: a tolerance of {abs(relative.factor - 1) * 100:.2g} % fails "
+        "unchanged software by noise alone; allow at least 1 %, and about 10 % with stored baselines: "
+        f"'{subject.name} {threshold.operator} baseline {sign} 10%'"
+    )
 
 
 def describe_limit(limit: Limit, subject: Metric) -> str:
@@ -207,7 +228,7 @@ def _parse_part(text: str, subject: Metric) -> Absolute | Relative:
         return Absolute(value=parse(text, subject.unit))
     relative = _RELATIVE.fullmatch(text)
     if relative is None:
-        raise ScenarioError(f"cannot read {text!r}; use 'baseline', 'baseline + N%' or 'baseline - N%'")
+        raise ScenarioError(f"cannot read {text!r}; use 'baseline + N%' or 'baseline - N%'")
     change = float(relative["percent"] or 0) / 100
     factor = 1 - change if relative["sign"] == "-" else 1 + change
     if factor <= 0:

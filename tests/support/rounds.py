@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import tempfile
@@ -23,9 +24,12 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
+from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner import rounds as runner
+from pytest_kafkaperf.runner.case import Mark, read_case
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.time_budget import CaseBudget
 from pytest_kafkaperf.scenario.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker
 from tests.support.repeats import note_rounds
@@ -73,6 +77,13 @@ def run_scenario(scenario: Scenario, cluster: Cluster, **given: Any) -> list[Rou
     rounds = runner.run_scenario(scenario, cluster, **given)
     note_rounds(rounds)
     return rounds
+
+
+def time_budget_of(rounds: int, *, left_s: float = math.inf) -> CaseBudget:
+    """Return the time budget of a test with so many rounds, without an end by default."""
+    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
+    marks = [Mark(name="kafka_scenario", args=(), kwargs={"rounds": rounds})]
+    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=left_s)
 
 
 class Load(Protocol):

@@ -35,6 +35,8 @@ LOOK_TIMEOUT_S = 5
 SWEEP_TIMEOUT_S = 10
 """Timeout of the removal of what crashed runs left behind."""
 _TICK_S = 0.05
+_RETRY_MS = 10
+"""Pause of a consumer that has asked for the leaders of a topic, which it does not know at first."""
 _TRANSACTION_TIMEOUT_MS = 60_000
 """Default of aiokafka's producer and of Kafka's own."""
 UNREACHABLE = (
@@ -244,7 +246,9 @@ class Admin:
         return removed
 
     async def _end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=self._servers, **self._config)
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=self._servers, retry_backoff_ms=_RETRY_MS, **self._config
+        )
         async with _started(consumer):
             ends = await consumer.end_offsets([TopicPartition(topic, partition) for partition in range(partitions)])
         return {each.partition: end for each, end in ends.items()}

@@ -12,9 +12,10 @@ from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.case_run import SessionRunner
 from pytest_kafkaperf.runner.rounds import Side
 from tests.support.cluster_life import SHORT, renew
-from tests.support.rounds import run_scenario
+from tests.support.rounds import run_scenario, time_budget_of
 
 
 @pytest.mark.docker
@@ -43,27 +44,29 @@ def test_a_cluster_of_somebody_else_is_left_alone(broker: Cluster) -> None:
     broker.check()
 
 
-def test_brokers_are_preheated_once_with_each_scenario_after_each_start(broker: Cluster) -> None:
+def test_brokers_are_warmed_up_once_with_each_scenario_after_each_start(broker: Cluster) -> None:
     """What runs on a cold JVM says little of what it does later; those of others are as warm as they are."""
-    runs: list[int] = []
 
-    def heat(cluster: Cluster, duration_s: float = 0.4, **changes: object) -> int:
-        runs.clear()
-        scenario = SHORT.model_copy(update={"rounds": 3, "rate": 10, "topic": "not-there", **changes})
-        side = Side(scenario, cluster, on_progress=lambda _, number, __: runs.append(number))
-        side.warm_up(duration_s=duration_s, allocation=WorkerAllocation(), label="")
-        return len(runs)
+    def progress_of_warm_up(cluster: Cluster, warm_up_s: float = 1.0, **changes: object) -> int:
+        scenario = SHORT.model_copy(update={"rounds": 1, "rate": 10, **changes})
+        steps: list[str] = []
+        side = Side(scenario, cluster, on_progress=lambda _, __, progress: steps.append(progress.step))
+        allocation = WorkerAllocation(producing=1, consuming=1)
+        runner = SessionRunner([side], warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
+        session = runner.measure(time_budget_of(rounds=1))
+        assert (session.problems, len(session.rounds)) == ((), 1)
+        return steps.count("broker warm-up")
 
     with provision(ClusterSpec(), target="local") as cluster:
-        assert heat(cluster, duration_s=0.0) == 0
-        assert heat(cluster) > 0
-        assert set(runs) == {1}
-        assert heat(cluster) == 0
-        assert heat(cluster, rate=20) == 0
-        assert heat(cluster, record_size=1000) > 0
+        assert progress_of_warm_up(cluster, warm_up_s=0.0) == 0
         cluster.renew()
-        assert heat(cluster) > 0
-    assert heat(Cluster(bootstrap_servers=broker.bootstrap_servers)) == 0
+        assert progress_of_warm_up(cluster) > 0
+        assert progress_of_warm_up(cluster) == 0
+        assert progress_of_warm_up(cluster, rate=20) == 0
+        assert progress_of_warm_up(cluster, record_size=1000) > 0
+        cluster.renew()
+        assert progress_of_warm_up(cluster) > 0
+    assert progress_of_warm_up(Cluster(bootstrap_servers=broker.bootstrap_servers)) == 0
 
 
 def test_a_deleted_topic_is_gone_from_disk_at_once() -> None:

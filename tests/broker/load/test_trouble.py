@@ -84,7 +84,7 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_br
     assert ran.metrics["errors"] > 0
 
 
-DIED = Problem(ProblemKind.WORKER_FAILED, "a worker process died: killed, out of memory, or crashed")
+DIED = Problem(ProblemKind.WORKER_LOST, "a worker process died: killed, out of memory, or crashed")
 
 
 def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: Load) -> None:

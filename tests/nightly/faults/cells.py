@@ -99,11 +99,10 @@ def _brokers() -> Iterable[Cell]:
 
 
 def _workers() -> Iterable[Cell]:
-    died = functools.partial(_invalid, where="foreign", reason="a worker process died")
-    for phase in (WARMUP, ROUND, DRAINING, CONFIRMATION):  # there are none while a topic is created
-        yield died(phase=phase, fault="worker killed")
-    for phase in (WARMUP, ROUND, DRAINING, CONFIRMATION):
-        yield died(phase=phase, fault="worker out of memory")
+    for fault in ("worker killed", "worker out of memory"):  # the session is measured again
+        for phase in (WARMUP, ROUND, DRAINING):  # there are none while a topic is created
+            yield _valid(phase=phase, fault=fault, where="foreign")
+        yield _slow(phase=CONFIRMATION, fault=fault, where="foreign")
 
 
 def _signals() -> Iterable[Cell]:

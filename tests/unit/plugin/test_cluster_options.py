@@ -30,6 +30,7 @@ def test_a_line_after_the_collection_says_why_there_is_no_docker(
     assert (
         f"kafkaperf: cluster local (auto: no Docker daemon at {nowhere}: FileNotFoundError: [Errno 2] No such file or "
         f"directory), Kafka {DEFAULT_VERSION}, baselines kafka-baselines, environment ci\n"
+        "kafkaperf: 1 perf test, about 20 s\n"
     ) in out
 
 

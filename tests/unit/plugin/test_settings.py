@@ -104,6 +104,8 @@ def test_each_property_of_the_reference_has_its_own_option() -> None:
         ({"connect-timeout": "500 ms"}, "--kafka-connect-timeout=500 ms: a time of at least 1 s is needed"),
         ({"time-budget": "0 s"}, "a time of at least 1 s is needed"),
         ({"time-budget": "-5m"}, "--kafka-time-budget=-5m: "),
+        ({"session-gap": "ten"}, "for example 10m"),
+        ({"session-gap": "2 h"}, "--kafka-session-gap=2 h: a time of at most 3600 s is possible, for example 10m"),
     ],
 )
 def test_the_error_for_invalid_options_says_what_to_do(given: dict[str, str], words: str) -> None:

@@ -58,7 +58,7 @@ def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]
 def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
     """Seven minutes without a word look like a hang."""
     assert describe_plan([GATED, BOUND, GATED], 3) == [
-        "calibration: 2 tests, 3 sessions each, about 5 min in total",
+        "calibration: 2 tests, 3 sessions each, about 2 min in total",
         "calibration: tests without a threshold on the baseline are skipped: test_orders.py::test_sla",
     ]
 
@@ -66,7 +66,7 @@ def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
 def test_nobody_else_s_cluster_is_restarted_or_warmed_up() -> None:
     """It takes less time."""
     theirs = case("test_flood", f"{RATE} >= baseline - 10%", cluster="kafka:9092", sessions=2)
-    assert describe_plan([theirs], 2) == ["calibration: 1 test, 2 sessions each, about 90 s in total"]
+    assert describe_plan([theirs], 2) == ["calibration: 1 test, 2 sessions each, about 30 s in total"]
 
 
 def test_a_run_with_nothing_to_calibrate_says_so() -> None:

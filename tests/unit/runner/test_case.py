@@ -223,6 +223,38 @@ def test_a_smoke_test_of_a_search_holds_its_lowest_rate(tmp_path: Path) -> None:
     assert (case.plan, case.scenario.rate, case.scenario.rounds) == (None, 1000.0, 1)
 
 
+def duration_of(folder: Path, *thresholds: str, **fields: Any) -> float | None:
+    """The length of the rounds of a test with these markers."""
+    marks = [
+        Mark(name="kafka_scenario", args=(), kwargs=fields),
+        Mark(name="kafka_threshold", args=thresholds or ("errors == 0",), kwargs={}),
+    ]
+    settings = read_settings({}, {}, [], invocation_folder=folder, root=folder)
+    return read_case("a.py::test", marks, {}, settings, folder=folder).scenario.duration
+
+
+@pytest.mark.parametrize(
+    ("fields", "quantile", "duration_s"),
+    [
+        ({}, "p99.9", 2.0),  # a closed loop makes enough records
+        ({"rate": "5k records/s"}, "p99", 2.0),
+        ({"rate": "2k records/s"}, "p99", pytest.approx(2.5)),
+        ({"rate": "1k records/s"}, "p99.9", 5.0),  # never more
+        ({"rate": "10 records/s"}, "mean", 5.0),
+        ({"rate": "100 records/s for 1 s, 1k records/s"}, "p50", 5.0),
+        ({"rate": "100 records/s for 9 s, 1k records/s for 1 s"}, "p50", 10.0),
+        ({"duration": "7 s"}, "p50", 7.0),
+        ({"duration": "1 s", "rate": "1k records/s"}, "p99.9", 1.0),
+        ({"records": 1000}, "p50", None),
+    ],
+)
+def test_rounds_without_a_declared_length_are_as_short_as_their_quantile_allows(
+    tmp_path: Path, fields: dict[str, Any], quantile: str, duration_s: float | None
+) -> None:
+    """A test that nobody waits for is run more often; declared lengths are kept."""
+    assert duration_of(tmp_path, f"produce.latency.{quantile} <= 20 ms", **fields) == duration_s
+
+
 # Beside a reference
 
 

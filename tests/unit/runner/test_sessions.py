@@ -1,4 +1,4 @@
-"""Sessions of a test and its reference: which side begins, when both are warm, and what restarts."""
+"""Sessions of a test on one side or two: which side begins, when they are warm, and what restarts."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import contextlib
 import itertools
 import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Mark, read_case
-from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_case
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
-from pytest_kafkaperf.runner.time_budget import CaseBudget
 from pytest_kafkaperf.runner.warmup import MOST_SLICES
 from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from tests.support.rounds import time_budget_of
 
 DEADLINE_S = 20
 ROUNDS = 4
+PASSED = Judgement(verdict=Verdict.PASSED, checks=(), problems=())
 
 
 class Scripted(Side):
@@ -35,6 +36,8 @@ class Scripted(Side):
         super().__init__(Scenario.of({"rounds": ROUNDS}), cluster)
         self.name, self.costs, self.cold, self.breaks = name, costs, bool(costs), False
         self.warmed_s = 0.0
+        self.problems: list[Problem] = []
+        """Problems of the first round of each session, the last one first."""
         self.meets: threading.Barrier | None = None
         self._log = log
 
@@ -44,7 +47,7 @@ class Scripted(Side):
 
     @contextlib.contextmanager
     def started(self, *, label: str, sides: int) -> Iterator[None]:
-        assert sides == 2
+        assert sides in (1, 2)
         self._log.append(f"start {self.name}{label}")
         self.rounds, self.broken = [], False
         self._script = itertools.chain(self.costs, itertools.repeat(math.inf))
@@ -63,7 +66,8 @@ class Scripted(Side):
     def measure(self, workers: Workers) -> Round:
         assert workers.shares
         self._log.append(self.name)
-        self.rounds.append(Round(metrics={"number": float(len(self.rounds))}))
+        problems = (self.problems.pop(),) if self.problems and not self.rounds else ()
+        self.rounds.append(Round(metrics={"number": float(len(self.rounds))}, problems=problems))
         return self.rounds[-1]
 
     def restart(self) -> None:
@@ -71,15 +75,9 @@ class Scripted(Side):
         self.meets.wait(DEADLINE_S)
 
 
-def budget_of() -> CaseBudget:
-    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
-    marks = [Mark(name="kafka_scenario", args=(), kwargs={"rounds": ROUNDS})]
-    return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=math.inf)
-
-
-def runner_of(*sides: Scripted, warm_up_s: float = 60.0) -> SessionRunner:
+def runner_of(*sides: Scripted, warm_up_s: float = 60.0, gap_s: float = 0.0) -> SessionRunner:
     allocation = WorkerAllocation(producing=1, consuming=1)
-    return SessionRunner(sides, warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
+    return SessionRunner(sides, warm_up_s=warm_up_s, gap_s=gap_s, allocation=allocation, on_progress=lambda *_: None)
 
 
 def warmed_up(log: list[str]) -> str:
@@ -93,7 +91,7 @@ def test_each_side_is_the_first_in_every_other_session_and_rounds_go_forth_and_b
     ours, theirs = Scripted("A", log), Scripted("B", log)
     ours.meets = theirs.meets = threading.Barrier(2)  # which neither passes unless both restart at once
     runner = runner_of(ours, theirs)
-    budget = budget_of()
+    budget = time_budget_of(ROUNDS)
 
     found = [runner.measure(budget)] + [runner.measure_fresh(budget, f" {number}") for number in (2, 3)]
 
@@ -126,10 +124,97 @@ def test_a_warm_up_in_turns_ends_when_neither_side_gets_cheaper(
     """The compiler has done its work on both, and both have had the same load."""
     log: list[str] = []
     sides = Scripted("A", log, costs=ours), Scripted("B", log, costs=theirs)
-    runner_of(*sides).measure(budget_of())
+    runner_of(*sides).measure(time_budget_of(ROUNDS))
     assert warmed_up(log) == ("abba" * slices)[: 2 * slices]
     assert [side.cold for side in sides] == [False, False]
     assert sides[0].warmed_s == sides[1].warmed_s > 0
+
+
+@pytest.mark.parametrize(
+    ("costs", "slices"),
+    [
+        ([5, 5, 5, 5, 5], 5),
+        ([9, 5, 5, 5, 5, 5], 6),
+        ([9, 4, 4, 4, 4, 2, 2, 2, 2, 2], 10),  # a step of a broker that is not warm yet
+        ([9, 7, 5, 4, 4, 4, 4, 4], 8),
+    ],
+)
+def test_a_side_alone_is_warm_when_its_cost_stays_the_same_for_longer_than_a_step(
+    costs: list[float], slices: int
+) -> None:
+    """Its figures are compared with those of other days, when the compiler may have been at another step."""
+    log: list[str] = []
+    side = Scripted("A", log, costs=costs)
+    runner_of(side).measure(time_budget_of(ROUNDS))
+    assert warmed_up(log) == "a" * slices
+    assert log[1 + slices :] == ["A"] * ROUNDS
+    assert not side.cold
+
+
+def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
+    """A session that was shortened by choice is not one that ran out of time."""
+    policy = SessionPolicy(
+        judge=lambda _: PASSED, calibrate=None, confirm_gain=False, suffices=lambda rounds: len(rounds) >= 3
+    )
+    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS), policy, lambda: None)
+    assert [len(session.rounds) for session in ran.sessions] == [3]
+    assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
+    assert not ran.partial
+
+
+def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it() -> None:
+    """Ten seconds are enough for its rounds, and not for a restart and another warm-up."""
+    unsettled = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
+    failed = Judgement(verdict=Verdict.REGRESSED, checks=(), problems=())
+    policy = SessionPolicy(judge=lambda _: unsettled, calibrate=None, confirm_gain=False, judge_clear=lambda _: failed)
+    ran = run_case(runner_of(Scripted("A", [])), time_budget_of(ROUNDS, left_s=10), policy, lambda: None)
+    assert (ran.judgement, len(ran.sessions)) == (failed, 1)
+    assert "raise --kafka-time-budget" in ran.notes[-1]
+
+
+@pytest.mark.parametrize(("gap_s", "pauses"), [(0.0, []), (90.0, [90.0, 90.0])])
+def test_fresh_sessions_are_spaced_out_and_the_first_one_is_not(
+    monkeypatch: pytest.MonkeyPatch, gap_s: float, pauses: list[float]
+) -> None:
+    """Sessions on a cluster that does not restart share its state if they follow each other at once."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    side = Scripted("A", [])
+    side.meets = threading.Barrier(1)
+    runner = runner_of(side, gap_s=gap_s)
+    runner.measure(time_budget_of(ROUNDS))
+    for label in (" 2", " 3"):
+        runner.measure_fresh(time_budget_of(ROUNDS), label)
+    assert slept == pauses
+
+
+@pytest.mark.parametrize("kind", list(ProblemKind))
+@pytest.mark.parametrize("heals", [True, False])
+def test_a_first_session_that_the_machine_has_spoilt_is_measured_again_once(kind: ProblemKind, *, heals: bool) -> None:
+    """It says nothing of Kafka; whatever Kafka has done counts at once."""
+    log: list[str] = []
+    side = Scripted("A", log)
+    side.meets, side.problems = threading.Barrier(1), [Problem(kind, "oops")] * (1 if heals else 9)
+    policy = SessionPolicy(judge=lambda _: PASSED, calibrate=None, confirm_gain=False)
+    ran = run_case(runner_of(side), time_budget_of(1), policy, lambda: None)
+    again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
+    assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
+    assert ran.notes == (("the first session was measured again: round 1: oops",) if again else ())
+    assert len(ran.sessions) == 1
+    assert bool(ran.sessions[0].problems) == (not heals or not again)
+
+
+def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
+    """They have restarted."""
+    log: list[str] = []
+    side = Scripted("A", log, costs=[5] * 5)
+    side.meets = threading.Barrier(1)
+    runner = runner_of(side)
+    runner.measure(time_budget_of(ROUNDS))
+    side.cold = True
+    runner.measure_fresh(time_budget_of(ROUNDS), " 2")
+    session = [*"aaaaa", *"A" * ROUNDS]
+    assert log == ["start A", *session, "start A 2", *session]
 
 
 @pytest.mark.parametrize("warm_up_s", [3.0, 600.0])
@@ -138,18 +223,19 @@ def test_a_warm_up_that_never_gets_flat_ends_at_its_limit(warm_up_s: float) -> N
     log: list[str] = []
     falling = [0.5**number for number in range(100)]
     sides = Scripted("A", log, costs=falling), Scripted("B", log, costs=falling)
-    runner_of(*sides, warm_up_s=warm_up_s).measure(budget_of())
+    runner_of(*sides, warm_up_s=warm_up_s).measure(time_budget_of(ROUNDS))
     slices = len(warmed_up(log)) // 2
     slice_s = sides[0].warmed_s / slices
-    assert slices == min(MOST_SLICES, math.ceil(warm_up_s / slice_s))
-    assert sides[0].warmed_s == sides[1].warmed_s < warm_up_s + slice_s
+    assert slices == min(MOST_SLICES, int(warm_up_s / slice_s))
+    assert sides[0].warmed_s == sides[1].warmed_s <= warm_up_s
 
 
 def test_warm_sides_get_no_further_warm_up() -> None:
     """Nor does anything if the user wants none."""
     log: list[str] = []
-    runner_of(Scripted("A", log), Scripted("B", log)).measure(budget_of())
-    runner_of(Scripted("A", log, costs=[9, 1]), Scripted("B", log, costs=[9, 1]), warm_up_s=0).measure(budget_of())
+    runner_of(Scripted("A", log), Scripted("B", log)).measure(time_budget_of(ROUNDS))
+    unwanted = runner_of(Scripted("A", log, costs=[9, 1]), Scripted("B", log, costs=[9, 1]), warm_up_s=0)
+    unwanted.measure(time_budget_of(ROUNDS))
     assert warmed_up(log) == ""
 
 
@@ -158,5 +244,5 @@ def test_a_load_that_breaks_a_side_ends_the_warm_up() -> None:
     log: list[str] = []
     ours, theirs = Scripted("A", log, costs=[9, 9]), Scripted("B", log, costs=[9, 9])
     theirs.breaks = True
-    runner_of(ours, theirs).measure(budget_of())
+    runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
     assert warmed_up(log) == "ab"

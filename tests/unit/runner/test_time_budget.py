@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.time_budget import CaseBudget
+from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, estimate
 
-SETUP_S = 2.0
-ROUND_SETUP_S = 0.8
+SETUP_S = 1.0 + 1.4 * 5
+"""With the longest broker warm-up."""
+ROUND_SETUP_S = 0.3
+REFERENCE_S = 6 * (SETUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3)) + 5 * 3
+"""Six sessions of four short rounds on each side, and five restarts."""
 
 
 class Clock:
@@ -32,9 +36,9 @@ class Clock:
         return self.now_s
 
 
-def case_of(*, reference: str | None = None, **fields: Any) -> Case:
+def case_of(*, reference: str | None = None, options: dict[str, str] | None = None, **fields: Any) -> Case:
     marks = [Mark(name="kafka_scenario", args=(), kwargs={"duration": "5 s", "warmup": "2 s", **fields})]
-    given = {"cluster": "local"} if reference is None else {"cluster": "local", "reference": reference}
+    given = {"cluster": "local", **({} if reference is None else {"reference": reference}), **(options or {})}
     settings = read_settings(given, {}, [], invocation_folder=Path(), root=Path())
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
 
@@ -84,7 +88,7 @@ def test_where_everything_fits_nothing_is_left_out(cases: list[Case]) -> None:
 
 def test_each_of_equal_tests_gets_the_same_rounds() -> None:
     """Whoever comes first takes nothing from the others."""
-    assert run([case_of(rounds=9)] * 3, left_s=3 * (SETUP_S + 5 * 7.8), round_s=7.8)[0] == [5, 5, 5]
+    assert run([case_of(rounds=9)] * 3, left_s=3 * 5.1 * 7.3, round_s=7.3)[0] == [5, 5, 5]
 
 
 def test_the_share_follows_the_declared_load() -> None:
@@ -112,7 +116,7 @@ def test_the_first_three_rounds_may_take_the_time_of_others() -> None:
 def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
     """A test that cannot be decided starts no cluster."""
     assert CaseBudget(case_of(), [], left_s=20).obstacle == (
-        "not run: 3 rounds need 25.4 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
+        "not run: 3 rounds need 29.9 s, and 20 s of the time budget are left; raise --kafka-time-budget, or run "
         "fewer tests"
     )
     assert CaseBudget(case_of(rounds=1), [], left_s=20).obstacle is None
@@ -122,12 +126,12 @@ def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
 @pytest.mark.parametrize(
     ("fields", "round_s"),
     [
-        ({}, 7.8),
-        ({"duration": "10 s", "rate": 100}, 12.8),
-        ({"records": 1000, "duration": None}, 7.8),
-        ({"records": 1000, "rate": 500, "duration": None}, 4.8),
-        ({"records": 3000, "rate": "100 records/s for 10 s, 1k records/s", "duration": None}, 14.8),
-        ({"reference": "local:4.0.0"}, 14.8),
+        ({}, 7.3),
+        ({"duration": "10 s", "rate": 100}, 12.3),
+        ({"records": 1000, "duration": None}, 7.3),
+        ({"records": 1000, "rate": 500, "duration": None}, 4.3),
+        ({"records": 3000, "rate": "100 records/s for 10 s, 1k records/s", "duration": None}, 14.3),
+        ({"reference": "local:4.0.0"}, 14.6),
     ],
 )
 def test_a_round_takes_what_its_scenario_declares(fields: dict[str, Any], round_s: float) -> None:
@@ -140,7 +144,7 @@ def test_a_round_takes_what_its_scenario_declares(fields: dict[str, Any], round_
 def test_a_search_takes_its_steps() -> None:
     """Each of them is a round of its own."""
     case = case_of().with_search(["errors == 0"], low="1k records/s", high="2k records/s", hold="5 s")
-    needed_s = SETUP_S + ROUND_SETUP_S + LIKELY_STEPS * (5 + 2)
+    needed_s = SETUP_S + LIKELY_STEPS * (ROUND_SETUP_S + 5 + 2)
     assert CaseBudget(case, [], left_s=needed_s + 0.001).obstacle is None
     assert CaseBudget(case, [], left_s=needed_s - 0.001).obstacle is not None
 
@@ -154,7 +158,7 @@ def test_fresh_sessions_take_what_later_tests_do_not_need() -> None:
     assert budget.refuses_session(3) is None
     clock.now_s += 30
     assert budget.refuses_session(3) == (
-        "another fresh session needs 30 s, and 22.6 s of the time budget are left for it; raise --kafka-time-budget"
+        "another fresh session needs 35 s, and 16.1 s of the time budget are left for it; raise --kafka-time-budget"
     )
     assert list(budget.limited(range(3), fresh=True)) == [0, 1, 2]
     clock.now_s += 40
@@ -176,11 +180,11 @@ def test_what_was_left_out_is_told() -> None:
 
 
 def test_a_later_test_beside_a_reference_keeps_the_time_of_its_usual_sessions() -> None:
-    """Eight of 15 s, whatever the rounds are declared as: here half of the time for both."""
+    """Six, of four short rounds on each side, whatever the rounds are declared as: here half of the time for both."""
     case = case_of(rounds=9)
-    left_s = (SETUP_S + 9 * 7.8 + 8 * 15) / 2
+    left_s = (SETUP_S + 9 * 7.3 + REFERENCE_S) / 2
     budget = CaseBudget(case, [case_of(reference="local:4.0.0")], left_s=left_s, clock=(clock := Clock()))
-    assert first_session(budget, clock, case, round_s=7.8) == 4
+    assert first_session(budget, clock, case, round_s=7.3) == 5
 
 
 def test_a_further_session_needs_at_least_as_long_as_the_one_before() -> None:
@@ -195,3 +199,31 @@ def test_a_further_session_needs_at_least_as_long_as_the_one_before() -> None:
     assert budget.refuses_session(4) == (
         "another fresh session needs 40 s, and 27 s of the time budget are left for it; raise --kafka-time-budget"
     )
+
+
+def test_rounds_beside_a_reference_are_those_that_run() -> None:
+    """Long declared rounds would refuse a test, and leave out others, for which there is time."""
+    case = case_of(reference="local:4.0.0", duration="60 s")
+    assert CaseBudget(case, [], left_s=60).obstacle is not None
+    assert CaseBudget(as_run(case), [], left_s=60).obstacle is None
+    assert as_run(case_of(duration="60 s")).scenario.duration == 60
+
+
+@pytest.mark.parametrize(
+    ("cases", "text"),
+    [
+        ([case_of(records=1000, duration=None, rounds=1)], "1 perf test, about 30 s"),
+        ([case_of()], "1 perf test, about 50 s"),  # 5 s to start, 8 s of setup and five rounds of 7.3 s
+        ([case_of()] * 5, "5 perf tests, about 4 min"),
+        ([case_of(options={"cluster": "10.0.0.1:9092"})], "1 perf test, about 40 s"),
+        ([case_of(options={"calibrate": "5"})], f"1 perf test, about {math.ceil((5 * 44.5 + 4 * 3 + 5) / 60)} min"),
+        (
+            [case_of(options={"calibrate": "5", "session-gap": "2m"})],
+            f"1 perf test, about {math.ceil((5 * 44.5 + 4 * (3 + 120) + 5) / 60)} min",
+        ),
+        ([case_of(reference="local:4.0.0")], f"1 perf test, about {math.ceil((REFERENCE_S + 5) / 60)} min"),
+    ],
+)
+def test_the_estimate_of_a_run_says_how_many_tests_take_how_long(cases: list[Case], text: str) -> None:
+    """Who starts a run knows whether to wait for it."""
+    assert estimate(cases) == text

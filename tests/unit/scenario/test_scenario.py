@@ -51,7 +51,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "partitions": 6,
         "replication_factor": None,
         "topic_config": {},
-        "warmup": 2.0,
+        "warmup": 0.5,
         "rounds": 5,
     }
 

@@ -156,14 +156,14 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
         (
             f"{_P99} <= baseline + 20",
             (
-                f"invalid threshold '{_P99} <= baseline + 20': cannot read 'baseline + 20'; use 'baseline', "
+                f"invalid threshold '{_P99} <= baseline + 20': cannot read 'baseline + 20'; use "
                 "'baseline + N%' or 'baseline - N%'"
             ),
         ),
         (
             f"{_P99} <= baseline + \u0663%",
             (
-                f"invalid threshold '{_P99} <= baseline + ٣%': cannot read 'baseline + ٣%'; use 'baseline', "
+                f"invalid threshold '{_P99} <= baseline + ٣%': cannot read 'baseline + ٣%'; use "
                 "'baseline + N%' or 'baseline - N%'"
             ),
         ),

@@ -1,0 +1,92 @@
+"""A first session that ends early: only where the rounds that are left could hardly fail the test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.judging import CaseJudge
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+
+RATE, P99 = "produce.throughput", "produce.latency.p99"
+RELATIVE = f"{RATE} >= baseline - 10%"
+SPREAD = (0.97, 0.99, 1.0, 1.01, 1.03)
+
+
+def suffices(
+    rates: Sequence[float],
+    *thresholds: str,
+    sessions: int = 3,
+    options: dict[str, str] | None = None,
+    metrics: dict[str, float] | None = None,
+    **fields: Any,
+) -> bool:
+    """Return True if a session may end after rounds of these rates; the baseline's are about 1."""
+    marks = [Mark(name="kafka_scenario", args=(), kwargs=fields)]
+    marks += [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
+    settings = read_settings(options or {}, {}, [], invocation_folder=Path(), root=Path())
+    case = read_case("a.py::test", marks, {}, settings, folder=Path())
+    baseline = BaselineRounds(sessions=tuple(tuple({RATE: one} for one in SPREAD) for _ in range(sessions)))
+    return CaseJudge(case, baseline, settings).suffices(
+        [Round(metrics={RATE: rate, P99: 0.01, **(metrics or {})}) for rate in rates]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rates", "enough"),
+    [
+        ([1.0, 1.0], False),  # the other three decide the median
+        ([1.0, 1.0, 1.0], True),
+        ([0.95, 0.93, 0.92], True),
+        ([1.0, 0.89, 1.0], False),
+        ([1.0, 0.89, 1.0, 1.0], True),
+        ([0.89, 0.89, 1.0, 1.0], False),
+        ([0.5, 0.5, 0.5], False),  # a suspect needs all rounds
+        ([2.0, 2.0, 2.0], False),  # so does an improvement
+    ],
+)
+def test_a_session_ends_when_most_of_its_rounds_are_within_the_tolerance(rates: list[float], *, enough: bool) -> None:
+    """The median of five rounds is within it, too, whatever the others are."""
+    assert suffices(rates, RELATIVE) == enough
+
+
+@pytest.mark.parametrize(
+    ("threshold", "enough"),
+    [
+        (f"{P99} <= 10 ms", True),
+        (f"{P99} < 10 ms", False),
+        ("errors == 0", False),  # the sum of all rounds
+        (f"{RATE} >= max(baseline - 10%, 0.5 records/s)", True),
+    ],
+)
+def test_absolute_thresholds_count_by_their_median(threshold: str, *, enough: bool) -> None:
+    """An error in the fourth round would be missed."""
+    assert suffices([1.0] * 3, threshold, metrics={"errors": 0.0}) == enough
+    assert suffices([1.0] * 3, threshold, RELATIVE, metrics={"errors": 0.0}) == enough
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rounds": 5},
+        {"options": {"update-baselines": "append"}},
+        {"options": {"calibrate": "3"}},
+        {"options": {"reference": "local:4.0.0", "cluster": "local"}},
+        {"sessions": 1},  # three rounds against five prove nothing
+        {"sessions": 0},
+    ],
+)
+def test_a_session_is_measured_as_a_whole_where_its_rounds_are_needed(given: dict[str, Any]) -> None:
+    """For a baseline, for the noise of the test, and because somebody said so."""
+    assert not suffices([1.0] * 3, RELATIVE, **given)
+
+
+def test_without_a_threshold_all_rounds_are_measured() -> None:
+    """Nothing says how close they are to anything."""
+    assert not suffices([1.0] * 4)

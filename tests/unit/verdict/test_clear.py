@@ -1,0 +1,65 @@
+"""A regression that nobody has to confirm: it fails although the time for fresh sessions is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+
+from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.verdict.clear import is_clear
+from pytest_kafkaperf.verdict.comparison import Measured
+
+RATE = "produce.throughput"
+SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
+LEVEL = Fraction(1, 100)
+
+
+def clear(*sessions: Sequence[float], limit: str = "baseline - 10%", levels: Sequence[float] = (1.0, 1.0, 1.0)) -> bool:
+    """Judge sessions of these rates against a baseline whose sessions have these levels."""
+    baseline = [[{RATE: level * factor} for factor in SPREAD] for level in levels]
+    measured = [Measured(rounds=[{RATE: rate} for rate in rates]) for rates in sessions]
+    return is_clear(parse_threshold(f"{RATE} >= {limit}"), measured, baseline, level=LEVEL)
+
+
+def around(level: float) -> list[float]:
+    return [level * factor for factor in SPREAD]
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        (around(0.5), True),
+        (around(0.75), True),
+        (around(0.85), False),  # a suspect that fresh sessions may clear
+        ([*around(0.5)[:4], 0.9], False),  # one round says otherwise
+        ([0.75, 0.6, 0.5, 0.4, 0.75], False),  # its own noise may be the reason
+        ([0.5, 0.5], False),
+        ([0.5, 0.5, 0.5], True),
+        (around(1.0), False),
+        ([0.0] * 5, False),
+    ],
+)
+def test_every_round_is_worse_than_twice_the_tolerance_and_the_noise(rates: list[float], *, expected: bool) -> None:
+    """A session of unchanged software is never that far off."""
+    assert clear(rates) == expected
+
+
+def test_noise_between_the_sessions_of_the_baseline_counts() -> None:
+    """Such a baseline has been as far off itself."""
+    assert clear(around(0.7))
+    assert not clear(around(0.7), levels=(0.7, 1.0, 1.3))
+
+
+def test_every_session_has_to_be_clear() -> None:
+    """A fresh session that is better shows that the first one was unlucky."""
+    assert clear(around(0.5), around(0.6))
+    assert not clear(around(0.5), around(0.9))
+
+
+def test_what_cannot_be_significant_is_not_clear() -> None:
+    """Three rounds against five, and limits with another part."""
+    assert not clear([0.5, 0.5, 0.5], levels=(1.0,))
+    assert not clear(around(0.5), limit="max(baseline - 10%, 3 records/s)")
+    assert not clear(around(0.5), levels=())
