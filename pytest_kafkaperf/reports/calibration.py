@@ -23,6 +23,8 @@ NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so ther
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
 _MOST_NAMED = 5
 """Maximum number of skipped tests that are listed by name."""
+_WIDEST_PERCENT = 50
+"""Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
 _WHOLE_PERCENT = 10
 """Percentages from this one on are shown without decimals."""
 
@@ -101,7 +103,7 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     if math.isfinite(found.detectable):
         percent = 100 * abs(change_of(CATALOGUE[name], found.detectable))
         wider = math.floor(percent / 5) * 5 if percent > _WHOLE_PERCENT else math.floor(percent)
-        cures += [f"{wider} %"] if 100 * tolerance < wider <= 100 else []  # noqa: PLR2004 - a change of 100 %
+        cures += [f"{wider} %"] if 100 * tolerance < wider <= _WIDEST_PERCENT else []
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
     return f"detects {detects or 'no change'}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
