@@ -21,6 +21,7 @@ from pytest_kafkaperf.plugin.console import print_annotations, print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
+from pytest_kafkaperf.reports.pytest_benchmark import is_disabled
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.result import Ending
@@ -133,7 +134,7 @@ class PerfPlugin:
         wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:
             wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
-        if settings.calibrate is not None:
+        if settings.calibrate is not None and not is_disabled(self._config):
             lines += describe_plan(cases, settings.calibrate)
         elif verbosity >= 0:
             lines.append(estimate(cases))
@@ -143,7 +144,8 @@ class PerfPlugin:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
         case = self._collection.cases.get(item.nodeid)
-        if case is not None and self._settings.calibrate is not None and not count_gated(case.thresholds):
+        calibrates = self._settings.calibrate is not None and not is_disabled(item.config)
+        if case is not None and calibrates and not count_gated(case.thresholds):
             pytest.skip(NOTHING_TO_CALIBRATE)
         if case is not None and self._settings.time_budget_s is not None:
             session = self.session_or_fail()

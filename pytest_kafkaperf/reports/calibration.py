@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports.table import short
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
-from pytest_kafkaperf.runner.time_budget import estimated_s
+from pytest_kafkaperf.runner.time_budget import about, estimated_s
 from pytest_kafkaperf.scenario.threshold import count_gated
 from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -23,7 +23,8 @@ NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so ther
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
 _MOST_NAMED = 5
 """Maximum number of skipped tests that are listed by name."""
-_MINUTE_S = 60
+_WIDEST_PERCENT = 50
+"""Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
 _WHOLE_PERCENT = 10
 """Percentages from this one on are shown without decimals."""
 
@@ -35,7 +36,7 @@ def describe_plan(cases: Sequence[Case], sessions: int) -> list[str]:
     if not gated:
         problem = "no perf test has a threshold on the baseline, so all are skipped"
         return [f"calibration: {problem}; add one, for example {_EXAMPLE}"]
-    expected = _about(math.fsum(map(estimated_s, gated)))
+    expected = about(math.fsum(map(estimated_s, gated)))
     lines = [f"calibration: {counted(len(gated), 'test')}, {counted(sessions, 'session')} each, {expected} in total"]
     if skipped:
         more = f" and {len(skipped) - _MOST_NAMED} more" if len(skipped) > _MOST_NAMED else ""
@@ -49,7 +50,7 @@ def describe_session(case: Case, measured: Sequence[MeasuredSession], sessions: 
     name, last = printable(case.nodeid.partition("::")[2]), measured[-1]
     if last.is_spoilt and last not in judged(measured):
         return f"{name}: a session is measured again: {last.problems[0]}"
-    left = f", {_about(left_s)} left" if left_s > 0 else ""
+    left = f", {about(left_s)} left" if left_s > 0 else ""
     number = f"{name}: session {len(judged(measured))} of {sessions}"
     if last.problems:
         return f"{number}: INVALID: {last.problems[0]}"
@@ -102,7 +103,7 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     if math.isfinite(found.detectable):
         percent = 100 * abs(change_of(CATALOGUE[name], found.detectable))
         wider = math.floor(percent / 5) * 5 if percent > _WHOLE_PERCENT else math.floor(percent)
-        cures += [f"{wider} %"] if 100 * tolerance < wider <= 100 else []  # noqa: PLR2004 - a change of 100 %
+        cures += [f"{wider} %"] if 100 * tolerance < wider <= _WIDEST_PERCENT else []
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
     return f"detects {detects or 'no change'}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
@@ -117,12 +118,6 @@ def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int,
     later_s = math.fsum(estimated_s(each) for each in later if count_gated(each.thresholds))
     left_s = max(0, 1 - finished / sessions) * estimated_s(case) + later_s
     return left_s * took_s * sessions / (finished * estimated_s(case))
-
-
-def _about(seconds: float) -> str:
-    if seconds <= 1.5 * _MINUTE_S:
-        return f"about {math.ceil(seconds / 10) * 10} s"
-    return f"about {seconds / _MINUTE_S:.0f} min"
 
 
 def _percent(ratio: float) -> str:

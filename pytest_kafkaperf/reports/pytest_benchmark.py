@@ -33,7 +33,8 @@ def is_disabled(config: pytest.Config) -> bool:
     `Fixture.disabled` cannot be used, because pytest-benchmark also disables itself if any option of pytest-xdist is
     given. Perf tests would then check nothing, even if they run one after the other.
     """
-    return bool(config.getoption("benchmark_disable")) and not config.getoption("benchmark_enable")
+    disabled = config.getoption("benchmark_disable", default=False)  # without pytest-benchmark there is no such option
+    return bool(disabled) and not config.getoption("benchmark_enable")
 
 
 class LoadClock:

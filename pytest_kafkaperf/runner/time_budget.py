@@ -135,9 +135,13 @@ def estimate(cases: Sequence[Case]) -> str:
     """Describe the number of tests and their usual total time: `12 perf tests, about 4 min`."""
     started = {case.spec for case in cases if not _is_external(case)}
     total_s = math.fsum(map(estimated_s, cases)) + _START_S * len(started)
-    minutes = math.ceil(total_s / 60)
-    about = f"{minutes} min" if minutes > 1 else f"{math.ceil(total_s / 10) * 10} s"
-    return f"{counted(len(cases), 'perf test')}, about {about}"
+    return f"{counted(len(cases), 'perf test')}, {about(total_s)}"
+
+
+def about(seconds: float) -> str:
+    """Describe an estimated time: `about 50 s`, `about 4 min`."""
+    minutes = math.ceil(seconds / 60)
+    return f"about {minutes} min" if minutes > 1 else f"about {math.ceil(seconds / 10) * 10} s"
 
 
 def _least_s(case: Case) -> float:

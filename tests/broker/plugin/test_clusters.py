@@ -189,7 +189,7 @@ def check_own(project: Project, params: list[str], environment: dict[str, str], 
     run = project.run("--kafka-update-baselines", reports=True, **environment)
     assert run.status == pytest.ExitCode.OK, run.out
     names = [f"test_one[{param}]" for param in params]
-    assert run.verdicts == dict.fromkeys(names, "PASSED")
+    assert run.verdicts == dict.fromkeys(names, "MEASURED")  # the threshold on the baseline is accepted
     assert len(run.baselines) == len(params)
     for test in run.report["tests"]:
         assert test["cluster"]["provider"] == "external"

@@ -60,7 +60,7 @@ class Row:
 def outcome_of(status: int, verdict: str | None, reason: str) -> str:
     """In a few words: the verdict with its reason, or how the run ended without one."""
     ending = {2: "interrupted, exit status 2", 4: "exit status 4"}.get(status)
-    if status == 1 and verdict == "PASSED":
+    if status == 1 and verdict in ("PASSED", "MEASURED"):
         ending = "and the test fails"
     if status < 0:
         ending = "ended at once"

@@ -27,8 +27,6 @@ from pytest_kafkaperf.verdict.calibration import Calibrated
 from tests.support import results
 
 RATE = "produce.throughput"
-SESSION_S = 2 + 5 * (0.8 + 2 + 5) + 3 + 6
-"""Set-up, five rounds with their own set-up, warm-up and window, a restart, and the broker warm-up."""
 
 
 def case(name: str, *thresholds: str, cluster: str = "local", sessions: int = 3) -> Case:
@@ -58,7 +56,7 @@ def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]
 def test_the_plan_says_how_much_will_run_and_what_will_not() -> None:
     """Seven minutes without a word look like a hang."""
     assert describe_plan([GATED, BOUND, GATED], 3) == [
-        "calibration: 2 tests, 3 sessions each, about 2 min in total",
+        "calibration: 2 tests, 3 sessions each, about 3 min in total",
         "calibration: tests without a threshold on the baseline are skipped: test_orders.py::test_sla",
     ]
 
@@ -87,7 +85,7 @@ def test_each_session_has_a_line() -> None:
         describe_session(GATED, [session(), session(late)], 3, left_s=50),
         describe_session(GATED, [session(lost)], 3, left_s=50),
     ] == [
-        f"test_flood: session 2 of 3, {RATE} 1310k/s, about 3 min left",
+        f"test_flood: session 2 of 3, {RATE} 1310k/s, about 4 min left",
         f"test_flood: session 3 of 3, {RATE} 1310k/s",
         "test_flood: a session is measured again: late",
         "test_flood: session 1 of 3: INVALID: records lost",
@@ -95,9 +93,8 @@ def test_each_session_has_a_line() -> None:
 
 
 def test_the_time_left_follows_the_speed_of_this_machine() -> None:
-    """Sessions that took twice as long as expected will do so again, and tests that are skipped take no time."""
-    left_s = remaining_s(GATED, [BOUND, GATED], 2, 3, took_s=2 * 2 * SESSION_S)
-    assert left_s == pytest.approx(2 * (1 + 3) * SESSION_S)
+    """Sessions of 50 s each, whatever was expected, will take as long again; tests that are skipped take no time."""
+    assert remaining_s(GATED, [BOUND, GATED], 2, 3, took_s=2 * 50.0) == pytest.approx((1 + 3) * 50.0)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +123,10 @@ def test_a_tolerance_that_the_noise_drowns_is_told(found: Calibrated, scenario: 
     assert "".join(remarks(found, **scenario)) == text
 
 
-def test_a_tolerance_above_100_percent_is_no_cure() -> None:
-    """A latency may rise thirtyfold before a threshold on it detects that."""
-    assert remarks(calibrated(math.log(14), tolerance=math.log(1.2)), "produce.latency.p99", rate=5000.0) == [
-        "detects +1300 %: a tolerance of 20 % gates nothing here; try more sessions"
+def test_a_tolerance_above_50_percent_is_no_cure() -> None:
+    """It would not notice that a throughput has halved."""
+    assert remarks(calibrated(math.log(1.66), tolerance=math.log(1.1)), "produce.latency.p99", rate=5000.0) == [
+        "detects +66 %: a tolerance of 10 % gates nothing here; try more sessions"
     ]
 
 
