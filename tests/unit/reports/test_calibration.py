@@ -103,17 +103,17 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
         (
             calibrated(-math.log(0.67)),
             {},
-            "detects -33 %: a tolerance of 10 % gates nothing here; try paced load, more sessions, or 30 %",
+            "detects -33 %: a tolerance of 10 % gates nothing here; try paced load, more dates, or 30 %",
         ),
         (
             calibrated(-math.log(0.67), sessions=10),
             {"rate": 5000.0},
-            "detects -33 %: a tolerance of 10 % gates nothing here; try a quieter machine or 30 %",
+            "detects -33 %: a tolerance of 10 % gates nothing here; try more dates or 30 %",
         ),
         (
             calibrated(math.inf),
             {"rate": 5000.0},
-            "detects no change: a tolerance of 10 % gates nothing here; try more sessions",
+            "detects no change: a tolerance of 10 % gates nothing here; try more dates",
         ),
         (calibrated(-math.log(0.75)), {}, ""),
     ],
@@ -126,7 +126,7 @@ def test_a_tolerance_that_the_noise_drowns_is_told(found: Calibrated, scenario: 
 def test_a_tolerance_above_50_percent_is_no_cure() -> None:
     """It would not notice that a throughput has halved."""
     assert remarks(calibrated(math.log(1.66), tolerance=math.log(1.1)), "produce.latency.p99", rate=5000.0) == [
-        "detects +66 %: a tolerance of 10 % gates nothing here; try more sessions"
+        "detects +66 %: a tolerance of 10 % gates nothing here; try more dates"
     ]
 
 
@@ -164,5 +164,5 @@ def test_the_noise_fits_into_80_columns() -> None:
         "metric               within  between  tolerance  suspect  false alarms  detects",
         "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 3       0 of 20  +3030 %",
         "produce.latency.p99: detects +3030 %: a tolerance of 20 % gates nothing here;",
-        "    try paced load or more sessions",
+        "    try paced load or more dates",
     ]
