@@ -16,7 +16,7 @@ import numpy as np
 from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
 from pytest_kafkaperf.verdict.comparison import exceeds
 from pytest_kafkaperf.verdict.dates import BaselineLevel, Comparison
-from pytest_kafkaperf.verdict.power import Noise, detectable_shift
+from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
 from pytest_kafkaperf.verdict.regression import SESSIONS, is_cleared
 
 _MOST_SPLITS = 1000
@@ -52,10 +52,13 @@ class Calibrated:
         return self.detectable > _DROWNED * self.tolerance
 
 
-def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) -> Calibrated | None:
+def calibrated(
+    sessions: Sequence[_Session], *, tolerance: float, alpha: float, confirmation: Confirmation
+) -> Calibrated | None:
     """Evaluate unchanged sessions against each other; return None if there are fewer than two sessions, or no noise.
 
-    `tolerance` is on the log scale; `alpha` is the significance level. The splits share sessions, so their false alarms
+    `tolerance` is on the log scale; `alpha` is the significance level; `confirmation` is how later suspects will be
+    confirmed, which decides what is detectable. The splits share sessions, so their false alarms
     are not independent.
     """
     noise = Noise.of(sessions)
@@ -80,7 +83,7 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) 
         alarms=alarms,
         splits=len(splits),
         detectable=detectable_shift(
-            BaselineLevel.of([sessions[-kept:]]), tolerance=tolerance, confirmed=True, alpha=alpha
+            BaselineLevel.of([sessions[-kept:]]), tolerance=tolerance, confirmation=confirmation, alpha=alpha
         ),
     )
 
