@@ -214,9 +214,9 @@ def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
 
 
 def _counted(value: float, digits: int) -> str:
-    """Format a count, with a multiplier if that is shorter: 1k, 1234, 12.3k, 1235k, 12.3M."""
+    """Format a count, with a multiplier if that is shorter: 1k, 1234, 12.3k, 1.23M."""
     for scale, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        long = abs(value) > _MAX_PLAIN_COUNT and _reaches(value, 10 * scale, digits)
+        long = abs(value) > _MAX_PLAIN_COUNT and _reaches(value, scale, digits)
         if long or (abs(value) >= scale and value % scale == 0):
             return f"{_digits(value / scale, digits)}{prefix}"
     return _digits(value, digits)
