@@ -41,6 +41,11 @@ _BYTES = {
     "KB": Fraction(1000),
 }
 
+_RATE_ALIASES = ("/s", "record/s", "rec/s", "msg/s", "msgs/s", "messages/s")
+"""Other names of `records/s`: tables print `5k/s`, and Kafka's users say messages."""
+_ALIASES = ("μs", "record", "core", "KB", "KB/s", *_RATE_ALIASES)
+"""Valid names of units that errors do not list."""
+
 _SCALES: dict[Unit, dict[str, Fraction]] = {
     Unit.SECONDS: {
         "ns": Fraction(1, 10**9),
@@ -56,9 +61,9 @@ _SCALES: dict[Unit, dict[str, Fraction]] = {
     Unit.RECORDS: {"records": Fraction(1), "record": Fraction(1)},
     Unit.RECORD_RATE: {
         "records/s": Fraction(1),
-        "record/s": Fraction(1),
         "records/sec": Fraction(1),
         "records/min": Fraction(1, 60),
+        **dict.fromkeys(_RATE_ALIASES, Fraction(1)),
     },
     Unit.BYTE_RATE: {f"{name}/s": scale for name, scale in _BYTES.items()},
     Unit.CORES: {"cores": Fraction(1), "core": Fraction(1)},
@@ -91,7 +96,7 @@ _MIN_EXPONENT = 1e15
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
-    r"(?:(?P<multiplier>[kKMG])(?=\s|$|record))?\s*(?P<unit>\S.*)?",
+    r"(?:(?P<multiplier>[kKMG])(?![iB]))?\s*(?P<unit>\S.*)?",  # the k of 5k/s, not that of kB or KiB
     re.ASCII,
 )
 _MAX_LENGTH = 100
@@ -255,5 +260,4 @@ _DIMENSIONS = {
 
 
 def _unit_names(unit: Unit) -> str:
-    shown = [name for name in _SCALES[unit] if name not in ("μs", "record", "record/s", "core", "KB", "KB/s")]
-    return ", ".join(shown)
+    return ", ".join(name for name in _SCALES[unit] if name not in _ALIASES)

@@ -28,6 +28,8 @@ def step(rate: float, seconds: float | None = None) -> Segment:
         ("1k -> 50k records/s over 30 s", (RAMP,)),
         ("1k records/s -> 50k records/s over 30 s", (RAMP,)),
         ("1k→50k records/s over 30 s", (RAMP,)),
+        ("1k -> 50k/s over 30 s", (RAMP,)),
+        ("1k/s -> 50k msg/s over 30 s", (RAMP,)),
         (" 1000  ->  50k  records/s  over  0.5 min ", (RAMP,)),
         ("100 -> 5000 kB/s over 30 s", (RAMP,)),
         ("100 kB/s -> 50k records/s over 30 s", (RAMP,)),
