@@ -220,6 +220,12 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             "'transaction_size', 'warmup'; "
             "unknown field 'acs': did you mean 'acks'?",
         ),
+        ({"throughput": 5, "rps": 5}, "unknown fields 'throughput', 'rps': did you mean 'rate'?"),
+        (
+            {"num_messages": 5, "msg_size": 5},
+            "unknown field 'num_messages': did you mean 'records'?; "
+            "unknown field 'msg_size': did you mean 'record_size'?",
+        ),
         ({"acks": 2}, "acks=2: must be 0, 1 or 'all'"),
         ({"acks": True}, "acks='True': must be 0, 1 or 'all'"),
         ({"compression": "zip"}, "compression='zip': must be 'gzip', 'snappy', 'lz4' or 'zstd'"),
