@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
 
@@ -99,6 +100,7 @@ _QUANTITY = re.compile(
     r"(?:(?P<multiplier>[kKMG])(?![iB]))?\s*(?P<unit>\S.*)?",  # the k of 5k/s, not that of kB or KiB
     re.ASCII,
 )
+_CI_MINUTES = re.compile(r"(?<=[\d\s])m\s*\Z", re.ASCII)
 _MAX_LENGTH = 100
 """Maximum number of characters of a quantity."""
 _MAX_FLOAT = 10**300
@@ -148,6 +150,28 @@ def parse(quantity: str | float, unit: Unit) -> float:
     if exact > _MAX_FLOAT:
         raise UnitError(f"invalid quantity {repr_of(quantity)}: too large")
     return float(exact)
+
+
+def parse_time(given: object) -> float:
+    """Parse a time that a user gave, and return seconds: text with a unit, a `timedelta`, or 0.
+
+    Other numbers are refused: `linger=5` would be 5 ms in Kafka's configuration, and 5 s in Python's. Minutes may be
+    written as in CI systems, `10m`; in a threshold, that would be taken for a misspelt `10ms`.
+
+    >>> parse_time("25 ms")
+    0.025
+    """
+    if isinstance(given, timedelta):
+        seconds = given.total_seconds()
+        if seconds < 0:
+            raise UnitError(f"invalid quantity {seconds} s: must be at least 0")
+        return seconds
+    if isinstance(given, str):
+        given = _CI_MINUTES.sub("min", given)
+    seconds = parse(given, Unit.SECONDS)  # type: ignore[arg-type]
+    if seconds and not isinstance(given, str):
+        raise UnitError(_time_without_unit(given))
+    return seconds
 
 
 def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
@@ -203,9 +227,15 @@ def _parse_text(quantity: str, unit: Unit) -> Fraction:
     scale = _SCALES[unit].get(name) if name else Fraction(1)
     if scale is None or (match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE)):
         raise UnitError(_unreadable(quantity, unit))
+    if not name and number and unit is Unit.SECONDS:
+        raise UnitError(_time_without_unit(quantity.strip()))
     if not name and number and unit not in _BARE:
         raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_EXAMPLES[unit]}")
     return number * scale
+
+
+def _time_without_unit(number: object) -> str:
+    return f"a time needs a unit: '{number} ms' or '{number} s'"
 
 
 def _scaled(value: float, steps: dict[str, float], digits: int) -> str:

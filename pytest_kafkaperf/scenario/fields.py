@@ -20,7 +20,7 @@ from pydantic import (
 
 from pytest_kafkaperf.core.errors import ScenarioError, nearest, shortened
 from pytest_kafkaperf.core.text import printable, repr_of
-from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_whole
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time, parse_whole
 from pytest_kafkaperf.scenario.rate import Rate, dump_rate, format_rate, parse_rate
 from pytest_kafkaperf.scenario.records import (
     Keys,
@@ -184,7 +184,7 @@ def _config_text(item: Any) -> Any:
     return str(item) if isinstance(item, int | float) else item
 
 
-Seconds = Annotated[float, BeforeValidator(lambda quantity: parse(quantity, Unit.SECONDS))]
+Seconds = Annotated[float, BeforeValidator(parse_time)]
 
 Bytes = Annotated[int, BeforeValidator(lambda quantity: parse_whole(quantity, Unit.BYTES))]
 

@@ -31,7 +31,7 @@ def limited() -> Iterator[Cluster]:
 
 def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, **fields: object) -> Round:
     """One search."""
-    scenario = Scenario.of({"record_size": RECORD_BYTES, "duration": 3, "warmup": 1, "rounds": 1} | fields)
+    scenario = Scenario.of({"record_size": RECORD_BYTES, "duration": "3 s", "warmup": "1 s", "rounds": 1} | fields)
     plan = SearchPlan(limits=tuple(map(parse_threshold, limits)), low=low, high=high)
     (only,) = run_scenario(scenario, cluster, plan=plan)
     return only
