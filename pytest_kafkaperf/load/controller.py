@@ -143,7 +143,8 @@ class WorkerPool:
             try:
                 futures = stack.enter_context(backend.load(assignments, counters))
             except LoadError as error:
-                return LoadReport.failed(ProblemKind.WORKER_FAILED, error)
+                kind = ProblemKind.WORKER_LOST if str(error) == DIED else ProblemKind.WORKER_FAILED
+                return LoadReport.failed(kind, error)
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
             return _Round(futures, counters, scenario, read, check, progress, backend.margin_ns).run()
 
@@ -326,7 +327,7 @@ class _Round:
         for number, future in enumerate(self._futures):
             if not future.done():
                 text = f"worker {number} did not report within {_GIVE_UP_S} s and was killed"
-                self._problems.append(Problem(ProblemKind.WORKER_LOST, text))
+                self._add_worker_problem(text, ProblemKind.WORKER_LOST)
                 self._broken = True
                 continue
             try:
@@ -334,7 +335,7 @@ class _Round:
             except LoadError as error:
                 self._add_worker_problem(str(error))
             except BrokenProcessPool:
-                self._problems.append(Problem(ProblemKind.WORKER_LOST, DIED))
+                self._add_worker_problem(DIED, ProblemKind.WORKER_LOST)
                 self._broken = True
             except Exception as error:  # noqa: BLE001 - the report must name any cause
                 # concurrent.futures keeps the worker's own traceback as the cause.
@@ -345,7 +346,7 @@ class _Round:
         self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
         self._broken = True
 
-    def _add_worker_problem(self, text: str) -> None:
-        problem = Problem(ProblemKind.WORKER_FAILED, text)
+    def _add_worker_problem(self, text: str, kind: ProblemKind = ProblemKind.WORKER_FAILED) -> None:
+        problem = Problem(kind, text)
         if problem not in self._problems:  # a cause that ends several workers is reported once
             self._problems.append(problem)
