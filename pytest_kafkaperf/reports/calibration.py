@@ -84,7 +84,7 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
     sum of theirs (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
     (1978)). So brokers that need 10 % more lower it by 10 % of their share; by less if cores are idle.
     """
-    remarks = [_drowned(name, found, result)] if found.drowns else []
+    remarks = [_drowned(name, found, result)] if found.drowns(found.detectable) else []
     costs = [result.metrics.get(each) for each in ("broker.cost", "client.cpu")]
     if name in result.lower_bounds and name.startswith("produce.") and None not in costs:
         brokers, clients = (each or 0.0 for each in costs)
@@ -95,18 +95,20 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
 
 
 def _drowned(name: str, found: Calibrated, result: Result) -> str:
-    """Return why the tolerance is useless, and the cures."""
-    tolerance = abs(change_of(CATALOGUE[name], found.tolerance))
+    """Return why the tolerance is useless, and the cures: a wider tolerance only if more dates are not enough."""
+    tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_of_dates))
+    dates = (
+        f"a baseline of {min(found.sessions, MAX_SESSIONS)} dates (at best {_change(name, found.detectable_of_dates)})"
+    )
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
-    cures += ["more sessions"] if found.sessions < MAX_SESSIONS else ["a quieter machine"]
-    detects = _change(name, found.detectable)
-    if math.isfinite(found.detectable):
-        percent = 100 * abs(change_of(CATALOGUE[name], found.detectable))
-        wider = math.floor(percent / 5) * 5 if percent > _WHOLE_PERCENT else math.floor(percent)
-        cures += [f"{wider} %"] if 100 * tolerance < wider <= _WIDEST_PERCENT else []
+    cures.append(dates)
+    wider = math.floor(100 * best / 5) * 5
+    if found.drowns(found.detectable_of_dates) and 100 * tolerance < wider <= _WIDEST_PERCENT:
+        cures.append(f"{wider} %")
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
-    return f"detects {detects or 'no change'}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
+    detects = _change(name, found.detectable)
+    return f"detects {detects}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
 
 
 def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int, *, took_s: float) -> float:

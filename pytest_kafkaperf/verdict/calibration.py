@@ -45,11 +45,12 @@ class Calibrated:
     """Number of evaluated splits of the sessions into a first session, fresh sessions and a baseline."""
     detectable: float
     """Minimum detectable change against a baseline of the newest of these sessions."""
+    detectable_of_dates: float
+    """The same if each of these sessions was of a date of its own: at best, because dates differ more than sessions."""
 
-    @property
-    def drowns(self) -> bool:
-        """True if the threshold misses changes of three times its tolerance, because the noise is so large."""
-        return self.detectable > _DROWNED * self.tolerance
+    def drowns(self, detectable: float) -> bool:
+        """Return True if a threshold that detects this change misses changes of three times its tolerance."""
+        return detectable > _DROWNED * self.tolerance
 
 
 def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) -> Calibrated | None:
@@ -69,6 +70,10 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) 
         rest = [sessions[place] for place in places if place != first and place not in fresh][-kept:]
         chosen = [sessions[place] for place in fresh]
         alarms += _is_alarm(sessions[first], chosen, rest, tolerance=tolerance, alpha=alpha)
+    dates = [sessions[-kept:]], [[session] for session in sessions[-kept:]]
+    detectable, of_dates = (
+        detectable_shift(BaselineLevel.of(each), tolerance=tolerance, confirmed=True, alpha=alpha) for each in dates
+    )
     return Calibrated(
         noise=noise,
         tolerance=tolerance,
@@ -79,9 +84,8 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) 
         ),
         alarms=alarms,
         splits=len(splits),
-        detectable=detectable_shift(
-            BaselineLevel.of([sessions[-kept:]]), tolerance=tolerance, confirmed=True, alpha=alpha
-        ),
+        detectable=detectable,
+        detectable_of_dates=of_dates,
     )
 
 
