@@ -23,7 +23,7 @@ NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so ther
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
 _MOST_NAMED = 5
 """Maximum number of skipped tests that are listed by name."""
-_WIDEST_PERCENT = 50
+_WIDEST = 0.5
 """Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
 _WHOLE_PERCENT = 10
 """Percentages from this one on are shown without decimals."""
@@ -49,7 +49,7 @@ def describe_session(case: Case, measured: Sequence[MeasuredSession], sessions: 
     """Return a line about the session that has just ended, the last one of `measured`, and the time to the end."""
     name, last = printable(case.nodeid.partition("::")[2]), measured[-1]
     if last.is_spoilt and last not in judged(measured):
-        return f"{name}: a session is measured again: {last.problems[0]}"
+        return f"{name}: a session is measured again: {last.problems[0].text.partition(';')[0]}"
     left = f", {about(left_s)} left" if left_s > 0 else ""
     number = f"{name}: session {len(judged(measured))} of {sessions}"
     if last.problems:
@@ -97,14 +97,15 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
 def _drowned(name: str, found: Calibrated, result: Result) -> str:
     """Return why the tolerance is useless, and the cures: a wider tolerance only if more dates are not enough."""
     tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_of_dates))
-    dates = (
-        f"a baseline of {min(found.sessions, MAX_SESSIONS)} dates (at best {_change(name, found.detectable_of_dates)})"
-    )
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
-    cures.append(dates)
-    wider = math.floor(100 * best / 5) * 5
-    if found.drowns(found.detectable_of_dates) and 100 * tolerance < wider <= _WIDEST_PERCENT:
-        cures.append(f"{wider} %")
+    if best > _WIDEST:
+        cures.append("a quieter machine")
+    else:
+        dates, change = min(found.sessions, MAX_SESSIONS), _change(name, found.detectable_of_dates)
+        cures.append(f"a baseline of {dates} dates (at best {change})")
+        wider = math.floor(100 * best / 5) * 5
+        if found.drowns(found.detectable_of_dates) and wider > 100 * tolerance:
+            cures.append(f"{wider} %")
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
     detects = _change(name, found.detectable)
