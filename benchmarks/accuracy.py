@@ -48,7 +48,7 @@ FRACTIONS = (0.1, 0.5, 0.8)
 PAIRS = 5
 TOLERATED_S = 0.0003
 
-LOAD: dict[str, Any] = {"partitions": 1, "acks": 1, "batch_size": "16 KiB", "duration": 2, "warmup": 1}
+LOAD: dict[str, Any] = {"partitions": 1, "acks": 1, "batch_size": "16 KiB", "duration": "2 s", "warmup": "1 s"}
 LINGER_S = 0.03
 
 STALL_RATE = 1000
@@ -96,7 +96,7 @@ def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pai
         if progress.phase == "connecting":
             broker.proxy.delay(order[number - 1])
 
-    scenario = Scenario.of(LOAD | {"rate": rate, "linger": LINGER_S, "rounds": len(order)})
+    scenario = Scenario.of(LOAD | {"rate": rate, "linger": f"{LINGER_S} s", "rounds": len(order)})
     measured = rounds.run_scenario(scenario, broker.proxied, on_progress=set_delay)
     pairs_of_rounds = zip(measured[::2], measured[1::2], strict=True)
     valid = [(_p50_ms(sooner), _p50_ms(later)) for sooner, later in pairs_of_rounds if not _invalid(sooner, later)]

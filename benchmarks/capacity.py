@@ -33,9 +33,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("kinds", nargs="*", default=["quota", "broker"], help="quota, broker; default: both")
     options.add_argument("--runs", type=int, default=10)
-    options.add_argument("--hold", type=float, default=3.0, help="seconds for which each rate is held")
+    options.add_argument("--hold", default="3 s", help="time for which each rate is held (default: 3 s)")
     given = options.parse_args()
-    scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup=2.0, rounds=1)
+    scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup="2 s", rounds=1)
     for kind in given.kinds:
         with provision(ClusterSpec(), target="local") as cluster:
             run_scenario(scenario.model_copy(update={"duration": 10.0}), cluster)  # a cold JVM is slow

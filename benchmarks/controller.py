@@ -74,7 +74,7 @@ def merge(size: int, repeats: int) -> dict[str, Any]:
     other: 200 processes do not fit on the machine. Memory is the growth of this process's resident memory at its peak.
     """
     scenario = Scenario.of(
-        {"rate": RATE * CLIENTS * math.ceil(size / 2), "duration": ROUND_S, "consumers": 1, "producers": 1}
+        {"rate": RATE * CLIENTS * math.ceil(size / 2), "duration": f"{ROUND_S} s", "consumers": 1, "producers": 1}
     )
     cores = os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")
@@ -254,7 +254,7 @@ def _latencies_ns(source: np.random.Generator, level_ns: float) -> npt.NDArray[n
 def _records(size: int) -> list[BaselineRecord]:
     from tests.support.results import CREATED, Behaviour, drawn_session  # noqa: PLC0415 - the path is set by then
 
-    scenario = Scenario.of({"rate": 5000, "duration": 10, "consumers": 1})
+    scenario = Scenario.of({"rate": 5000, "duration": "10 s", "consumers": 1})
     measured = [drawn_session(Behaviour(jmx=True), scenario, number) for number in range(_SESSIONS)]
     one = {
         "schema": 1,

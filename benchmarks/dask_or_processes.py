@@ -37,8 +37,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "paced": {"rate": 5000, "record_size": "1 KiB"},
     "closed loop": {"record_size": "1 KiB"},
 }
-LOAD: dict[str, Any] = {"producers": 2, "consumers": 1, "duration": 5, "warmup": 2, "rounds": 1}
-PREHEAT: dict[str, Any] = {"producers": 2, "consumers": 1, "duration": 3, "warmup": 0, "rounds": 1}
+LOAD: dict[str, Any] = {"producers": 2, "consumers": 1, "duration": "5 s", "warmup": "2 s", "rounds": 1}
+PREHEAT: dict[str, Any] = {"producers": 2, "consumers": 1, "duration": "3 s", "warmup": 0, "rounds": 1}
 FIGURES = (
     "produce.throughput",
     "produce.latency.p50",

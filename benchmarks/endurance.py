@@ -33,7 +33,7 @@ from resident import WORKER, Sampler
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.core.units import Unit, parse
+from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 DURATION = "30 min"
@@ -63,7 +63,7 @@ import pytest
 secrets.randbits = lambda _: 0  # no nonce in the tags: the topic has no other writer, and the benchmark reads them
 
 @pytest.mark.kafka_scenario(
-    topic={topic!r}, rate={rate}, record_size=200, duration={duration}, warmup="5 s", rounds=1,
+    topic={topic!r}, rate={rate}, record_size=200, duration="{duration} s", warmup="5 s", rounds=1,
     consumers=2,
 )
 @pytest.mark.kafka_threshold("lost == 0", "duplicated == 0", "errors == 0")
@@ -91,7 +91,7 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=PARTITIONS, help=f"of the topic (default: {PARTITIONS})")
     parser.add_argument("--brokers", type=int, default=BROKERS, help=f"and replicas (default: {BROKERS})")
     options = parser.parse_args()
-    duration_s = parse(options.duration, Unit.SECONDS)
+    duration_s = parse_time(options.duration)
     if duration_s < LEAST_S:
         sys.exit(f"--duration={options.duration} is too short: use at least {LEAST_S} s, for the records of its ends")
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")

@@ -107,13 +107,13 @@ def _cells(outcome: Outcome, claim: Claim, *, with_range: bool) -> tuple[str, ..
 
 
 def number(value: float, figure: str) -> str:
-    """Format as `1420k`, without the unit, which the figure's name has."""
+    """Format as `1.42M`, without the unit, which the figure's name has."""
     unit = UNITS[figure]
     return format_quantity(value, unit).removesuffix(f" {unit}")
 
 
 def _shown(values: Sequence[float], figure: str, *, with_range: bool) -> str:
-    """Format as `1420k (1300k to 1500k)`: the median, and the lowest and the highest value."""
+    """Format as `1.42M (1.3M to 1.5M)`: the median, and the lowest and the highest value."""
     if not values:
         return "-"
     median, low, high = (number(value, figure) for value in (statistics.median(values), min(values), max(values)))

@@ -98,7 +98,7 @@ def _run(arm: str, sessions: int) -> None:
     name, _, neighbour = arm.partition("+")
     load, noise, effect = name.split("-", 2)
     common: dict[str, Any] = {**_NOISES[noise], "heap": "1g"}
-    fields = {"rounds": _PAIRS, "duration": _ROUND_S, "warmup": _WARMUP_S, **_LOADS[load]}
+    fields = {"rounds": _PAIRS, "duration": f"{_ROUND_S} s", "warmup": f"{_WARMUP_S} s", **_LOADS[load]}
     scenario = Scenario.of(fields)
     with contextlib.ExitStack() as stack:
         specs = [ClusterSpec(**{**common, **_changes(effect)}), ClusterSpec(**common)]

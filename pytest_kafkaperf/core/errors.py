@@ -17,11 +17,15 @@ Every message says what was given, what is valid and what to do.
 from __future__ import annotations
 
 import difflib
+import re
 import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+_MAX_ALIKE = 5
+"""Maximum number of suggested names with the same ending."""
 
 
 class KafkaPerfError(Exception):
@@ -80,14 +84,38 @@ def nearest(given: str, valid: Iterable[str]) -> str:
 
     >>> nearest("acs", ["acks", "rate"])
     "did you mean 'acks'?"
+    >>> nearest("p99", ["e2e.latency.p99", "lost"])
+    "did you mean 'e2e.latency.p99'?"
     >>> nearest("xyz", ["acks", "rate"])
     "valid are 'acks', 'rate'"
     """
-    choices = sorted(valid)
-    return suggestion(given, choices) or f"valid are {', '.join(map(repr, choices))}"
+    choices = list(valid)
+    alike = ending_alike(given, choices)
+    if alike:
+        return _did_you_mean(alike[:_MAX_ALIKE])
+    return suggestion(given, choices) or f"valid are {', '.join(map(repr, sorted(choices)))}"
 
 
 def suggestion(given: str, choices: Sequence[str]) -> str | None:
-    """Name the choices nearest to `given`, or return None when none is near."""
-    near = [repr(choice) for choice in difflib.get_close_matches(given, choices, n=3, cutoff=0.6)]
-    return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?" if near else None
+    """Name the choices whose spelling is nearest to `given`, or return None when none is near."""
+    near = difflib.get_close_matches(given, choices, n=3, cutoff=0.6)
+    return _did_you_mean(near) if near else None
+
+
+def ending_alike(given: str, choices: Iterable[str]) -> list[str]:
+    """Return the choices with the last word of `given`, and with all other words of it or no others than those."""
+    words = _words(given)
+    return [
+        each
+        for each in choices
+        if (other := _words(each))[-1] == words[-1] and ({*words} <= {*other} or {*other} <= {*words})
+    ]
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[ ._-]", name.lower())
+
+
+def _did_you_mean(names: Sequence[str]) -> str:
+    *others, last = map(repr, names)
+    return f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_kafkaperf.core.errors import ScenarioError, nearest
+from pytest_kafkaperf.core.errors import ScenarioError, ending_alike, nearest
 from pytest_kafkaperf.core.units import Unit
 
 Better = Literal["lower", "higher"]
@@ -168,5 +168,5 @@ def metric(name: str) -> Metric:
     """
     found = CATALOGUE.get(name)
     if found is None:
-        raise ScenarioError(f"unknown metric {name!r}; {nearest(name, CATALOGUE)}")
+        raise ScenarioError(f"unknown metric {name!r}; {nearest(name, ending_alike(name, HEADLINES) or CATALOGUE)}")
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
 
@@ -41,6 +42,11 @@ _BYTES = {
     "KB": Fraction(1000),
 }
 
+_RATE_ALIASES = ("/s", "record/s", "rec/s", "msg/s", "msgs/s", "messages/s")
+"""Other names of `records/s`: tables print `5k/s`, and Kafka's users say messages."""
+_ALIASES = ("μs", "record", "core", "KB", "KB/s", *_RATE_ALIASES)
+"""Valid names of units that errors do not list."""
+
 _SCALES: dict[Unit, dict[str, Fraction]] = {
     Unit.SECONDS: {
         "ns": Fraction(1, 10**9),
@@ -56,9 +62,9 @@ _SCALES: dict[Unit, dict[str, Fraction]] = {
     Unit.RECORDS: {"records": Fraction(1), "record": Fraction(1)},
     Unit.RECORD_RATE: {
         "records/s": Fraction(1),
-        "record/s": Fraction(1),
         "records/sec": Fraction(1),
         "records/min": Fraction(1, 60),
+        **dict.fromkeys(_RATE_ALIASES, Fraction(1)),
     },
     Unit.BYTE_RATE: {f"{name}/s": scale for name, scale in _BYTES.items()},
     Unit.CORES: {"cores": Fraction(1), "core": Fraction(1)},
@@ -91,9 +97,10 @@ _MIN_EXPONENT = 1e15
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
-    r"(?:(?P<multiplier>[kKMG])(?=\s|$|record))?\s*(?P<unit>\S.*)?",
+    r"(?:(?P<multiplier>[kKMG])(?![iB]))?\s*(?P<unit>\S.*)?",  # the k of 5k/s, not that of kB or KiB
     re.ASCII,
 )
+_CI_MINUTES = re.compile(r"(?<=[\d\s])m\s*\Z", re.ASCII)
 _MAX_LENGTH = 100
 """Maximum number of characters of a quantity."""
 _MAX_FLOAT = 10**300
@@ -143,6 +150,28 @@ def parse(quantity: str | float, unit: Unit) -> float:
     if exact > _MAX_FLOAT:
         raise UnitError(f"invalid quantity {repr_of(quantity)}: too large")
     return float(exact)
+
+
+def parse_time(given: object) -> float:
+    """Parse a time that a user gave, and return seconds: text with a unit, a `timedelta`, or 0.
+
+    Other numbers are refused: `linger=5` would be 5 ms in Kafka's configuration, and 5 s in Python's. Minutes may be
+    written as in CI systems, `10m`; in a threshold, that would be taken for a misspelt `10ms`.
+
+    >>> parse_time("25 ms")
+    0.025
+    """
+    if isinstance(given, timedelta):
+        seconds = given.total_seconds()
+        if seconds < 0:
+            raise UnitError(f"invalid quantity {seconds} s: must be at least 0")
+        return seconds
+    if isinstance(given, str):
+        given = _CI_MINUTES.sub("min", given)
+    seconds = parse(given, Unit.SECONDS)  # type: ignore[arg-type]
+    if seconds and not isinstance(given, str):
+        raise UnitError(_time_without_unit(given))
+    return seconds
 
 
 def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
@@ -198,9 +227,15 @@ def _parse_text(quantity: str, unit: Unit) -> Fraction:
     scale = _SCALES[unit].get(name) if name else Fraction(1)
     if scale is None or (match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE)):
         raise UnitError(_unreadable(quantity, unit))
+    if not name and number and unit is Unit.SECONDS:
+        raise UnitError(_time_without_unit(quantity.strip()))
     if not name and number and unit not in _BARE:
         raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_EXAMPLES[unit]}")
     return number * scale
+
+
+def _time_without_unit(number: object) -> str:
+    return f"a time needs a unit: '{number} ms' or '{number} s'"
 
 
 def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
@@ -214,9 +249,9 @@ def _scaled(value: float, steps: dict[str, float], digits: int) -> str:
 
 
 def _counted(value: float, digits: int) -> str:
-    """Format a count, with a multiplier if that is shorter: 1k, 1234, 12.3k, 1235k, 12.3M."""
+    """Format a count, with a multiplier if that is shorter: 1k, 1234, 12.3k, 1.23M."""
     for scale, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        long = abs(value) > _MAX_PLAIN_COUNT and _reaches(value, 10 * scale, digits)
+        long = abs(value) > _MAX_PLAIN_COUNT and _reaches(value, scale, digits)
         if long or (abs(value) >= scale and value % scale == 0):
             return f"{_digits(value / scale, digits)}{prefix}"
     return _digits(value, digits)
@@ -255,5 +290,4 @@ _DIMENSIONS = {
 
 
 def _unit_names(unit: Unit) -> str:
-    shown = [name for name in _SCALES[unit] if name not in ("μs", "record", "record/s", "core", "KB", "KB/s")]
-    return ", ".join(shown)
+    return ", ".join(name for name in _SCALES[unit] if name not in _ALIASES)

@@ -8,7 +8,8 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -59,7 +60,7 @@ class KafkaPerf:
         clock = None if marker is None else marker.kwargs.get("timer")
         self._benchmark = (request.getfixturevalue("benchmark"), clock) if isinstance(clock, LoadClock) else None
         """pytest-benchmark's fixture and its timer; None if the test is not in its table."""
-        self._planned: list[tuple[str | float, Callable[[], object]]] = []
+        self._planned: list[tuple[object, Callable[[], object]]] = []
         self._called = False
         self._finished = False
         self._in_thread: concurrent.futures.Future[Result] | None = None
@@ -76,7 +77,9 @@ class KafkaPerf:
             text = "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure"
             pytest.fail(text, pytrace=False)
 
-    def at(self, time: str | float, action: Callable[..., object], *arguments: object, **named: object) -> None:
+    def at(
+        self, time: str | timedelta | Literal[0], action: Callable[..., object], *arguments: object, **named: object
+    ) -> None:
         """Call `action` in every round, `time` after the start: `kafka_perf.at("3 s", cluster.stop_broker, 2)`.
 
         The action runs in its own thread. If it raises an exception, the round is INVALID.

@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.client.run_names import LEGAL_PREFIX, PREFIX
 from pytest_kafkaperf.clusters.target import CONNECT_TIMEOUT_S, Reference, parse_reference, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
-from pytest_kafkaperf.core.units import Unit, parse
+from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.html import check_installed
@@ -201,9 +201,9 @@ def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int 
 
 def _seconds(name: str, text: str, *, minimum: int, maximum: float = math.inf) -> float:
     try:
-        seconds = parse(re.sub(r"m\s*\Z", "min", text), Unit.SECONDS)  # CI systems write minutes as `m`
+        seconds = parse_time(text)
     except UnitError as error:
-        raise UsageError(f"--kafka-{name}={text}: {error}; for example 10m or 5s") from None
+        raise UsageError(f"--kafka-{name}={text}: {error}") from None
     if seconds < minimum:
         raise UsageError(f"--kafka-{name}={text}: a time of at least {minimum} s is needed, for example 10m")
     if seconds > maximum:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.core.errors import ScenarioError, UnitError, UsageError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.core.units import Unit, format_quantity, parse
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time
 from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.observers import Observer
 
@@ -36,14 +36,17 @@ class Action:
         return f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
 
 
-def planned(at: str | float, do: Callable[[], object], *, duration_s: float | None) -> Action:
+def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -> Action:
     """Return an action at the given time; `duration_s` is that of the window, None if it has no fixed end.
 
     Raises:
         ScenarioError: the time is not readable, or not within the window.
 
     """
-    at_s = parse(at, Unit.SECONDS)
+    try:
+        at_s = parse_time(at)
+    except UnitError as error:
+        raise ScenarioError(f"kafka_perf.at({at!r}): {error}") from None
     if duration_s is not None and at_s >= duration_s:
         raise ScenarioError(
             f"kafka_perf.at({at!r}): the window is over by then; give a time below its duration of "

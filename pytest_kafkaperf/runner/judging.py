@@ -21,6 +21,7 @@ from pytest_kafkaperf.verdict.clear import is_clear
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
 from pytest_kafkaperf.verdict.dates import FEWEST_DATES
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
+from pytest_kafkaperf.verdict.power import Confirmation
 from pytest_kafkaperf.verdict.regression import ALPHA
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from pytest_kafkaperf.verdict.verdict import judge
@@ -40,8 +41,12 @@ _CLEAR = (
 class CaseJudge:
     """Judges the sessions of a test by its thresholds, its baseline and the options."""
 
-    def __init__(self, case: Case, baseline: BaselineRounds, settings: Settings) -> None:
+    def __init__(
+        self, case: Case, baseline: BaselineRounds, settings: Settings, *, alone: str | None = "no load has run"
+    ) -> None:
+        """`alone` is the reason why the baseline's brokers cannot confirm a suspect; None if they can."""
         self.baseline = baseline
+        self.alone = alone
         self.rebuilt: Rebuilt | None = None
         """The baseline's brokers, once they run beside the test's own to confirm a suspect."""
         self.way: str | None = None
@@ -141,7 +146,9 @@ class CaseJudge:
             one = None
             if flaw is None:
                 values = [logs(CATALOGUE[name], rounds) for rounds in measured]
-                one = calibrated(values, tolerance=tolerance, alpha=ALPHA / max(1, count_gated(case.thresholds)))
+                alpha = ALPHA / max(1, count_gated(case.thresholds))
+                way: Confirmation = "beside" if self.alone is None else "fresh"
+                one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way)
                 flaw = f"{name} has one round per session, so its noise is unknown"
             if one is not None:
                 found[name] = one
@@ -169,6 +176,7 @@ class CaseJudge:
             problems=problems_of(sessions),
             at_least=at_least(sessions),
             ungated=ungated,
+            beside=self.alone is None,
             rebuilt=self.rebuilt,
         )
 

@@ -18,7 +18,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 def obstacle(case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool) -> str | None:
     """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
-    before = baseline.fingerprint.get("provider", "an unknown provider")
+    before = baseline.fingerprint.get("provider", cluster.provider)
     reasons = {
         f"this session did not start the brokers at {cluster.bootstrap_servers}": cluster.fleet is None,
         f"the baseline was imported from {baseline.imported}": baseline.imported is not None,

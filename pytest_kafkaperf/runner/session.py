@@ -94,7 +94,9 @@ class Session:
             case = as_run(case)
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
-        judge = CaseJudge(case, self._baseline(case, key), self.settings)
+        baseline = self._baseline(case, key)
+        alone = obstacle(case, cluster, baseline, has_actions=bool(actions))
+        judge = CaseJudge(case, baseline, self.settings, alone=alone)
         reference = self.clusters.reference(case)
         for each in (cluster, reference):
             self.clusters.sweep(each)
@@ -120,9 +122,7 @@ class Session:
                 runner,
                 budget,
                 policy,
-                lambda: self._confirming(
-                    case, cluster, judge, runner, on_progress=on_progress, has_actions=bool(actions)
-                ),
+                lambda: self._confirming(case, cluster, judge, runner, on_progress=on_progress),
             )
         else:
             sessions = (not_run(unfit),)
@@ -186,15 +186,13 @@ class Session:
         runner: SessionRunner,
         *,
         on_progress: OnProgress,
-        has_actions: bool,
     ) -> SessionRunner | str | None:
         """Return what runs a suspect's further sessions: both the test's own and the baseline's brokers, if possible.
 
         Otherwise fresh sessions of the test's own brokers decide (None), unless the machine is known to be slower,
         which such sessions cannot tell from a regression; then the reason is returned.
         """
-        baseline = judge.baseline
-        reason = obstacle(case, cluster, baseline, has_actions=has_actions)
+        baseline, reason = judge.baseline, judge.alone
         if reason is None:
             try:
                 reference = self.clusters.rebuilt(rebuilt_spec(case.spec, baseline.fingerprint))

@@ -20,7 +20,7 @@ from pydantic import (
 
 from pytest_kafkaperf.core.errors import ScenarioError, nearest, shortened
 from pytest_kafkaperf.core.text import printable, repr_of
-from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_whole
+from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time, parse_whole
 from pytest_kafkaperf.scenario.rate import Rate, dump_rate, format_rate, parse_rate
 from pytest_kafkaperf.scenario.records import (
     Keys,
@@ -41,6 +41,16 @@ from pytest_kafkaperf.scenario.records import (
 OWN_NAMES: Mapping[str, str] = MappingProxyType({})
 """Every field is known by its own name."""
 
+_WORDS = {
+    "throughput": "rate",
+    "rps": "rate",
+    "message": "record",
+    "messages": "records",
+    "msg": "record",
+    "msgs": "records",
+}
+"""Words of other tools, which an error about an unknown field translates."""
+
 _MAX_SHOWN = 100
 """Maximum number of characters of an invalid value in an error."""
 
@@ -58,14 +68,23 @@ class MarkerFields(BaseModel):
             ScenarioError: a field is unknown or a value is invalid; the message lists all problems.
 
         """
-        unknown = [name for name in fields if name not in cls.model_fields]
+        unknown: dict[str, list[str]] = {}
+        for name in fields:
+            if name not in cls.model_fields:
+                unknown.setdefault(nearest(_in_our_words(name), cls.model_fields), []).append(repr(name))
         if unknown:
-            told = "; ".join(f"unknown field {name!r}: {nearest(name, cls.model_fields)}" for name in unknown)
-            raise ScenarioError(f"{where}{told}")
+            told = (
+                f"unknown field{'s' * (len(given) > 1)} {', '.join(given)}: {hint}" for hint, given in unknown.items()
+            )
+            raise ScenarioError(f"{where}{'; '.join(told)}")
         try:
             return cls.model_validate(dict(fields))
         except ValidationError as error:
             raise ScenarioError(f"{where}{explain(error, names)}") from None
+
+
+def _in_our_words(name: str) -> str:
+    return "_".join(_WORDS.get(word, word) for word in name.split("_"))
 
 
 def explain(error: ValidationError, names: Mapping[str, str] = OWN_NAMES) -> str:
@@ -165,7 +184,7 @@ def _config_text(item: Any) -> Any:
     return str(item) if isinstance(item, int | float) else item
 
 
-Seconds = Annotated[float, BeforeValidator(lambda quantity: parse(quantity, Unit.SECONDS))]
+Seconds = Annotated[float, BeforeValidator(parse_time)]
 
 Bytes = Annotated[int, BeforeValidator(lambda quantity: parse_whole(quantity, Unit.BYTES))]
 

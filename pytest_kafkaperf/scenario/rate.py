@@ -38,7 +38,7 @@ _MAX_LENGTH = 100
 _EXAMPLES = "for example '1k -> 50k records/s over 30 s' or '1k records/s for 10 s, 5k records/s'"
 _RAMP = re.compile(r"(?P<start>.+?)->(?P<end>.+?)\sover\s(?P<seconds>.+)", re.DOTALL)
 _STEP = re.compile(r"(?P<rate>.+?)\sfor\s(?P<seconds>.+)", re.DOTALL)
-_NUMBER = re.compile(r"\s*[+-]?[\d_.]+(?:[eE][+-]?\d+)?\s*(?:[kKMG](?=\s|$|record))?", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?[\d_.]+(?:[eE][+-]?\d+)?\s*(?:[kKMG](?![iB]))?", re.ASCII)
 
 
 def parse_rate(given: Any, *, record_bytes: float | None) -> Rate:

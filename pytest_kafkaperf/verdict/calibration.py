@@ -16,7 +16,7 @@ import numpy as np
 from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
 from pytest_kafkaperf.verdict.comparison import exceeds
 from pytest_kafkaperf.verdict.dates import BaselineLevel, Comparison
-from pytest_kafkaperf.verdict.power import Noise, detectable_shift
+from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
 from pytest_kafkaperf.verdict.regression import SESSIONS, is_cleared
 
 _MOST_SPLITS = 1000
@@ -53,10 +53,13 @@ class Calibrated:
         return detectable > _DROWNED * self.tolerance
 
 
-def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) -> Calibrated | None:
+def calibrated(
+    sessions: Sequence[_Session], *, tolerance: float, alpha: float, confirmation: Confirmation
+) -> Calibrated | None:
     """Evaluate unchanged sessions against each other; return None if there are fewer than two sessions, or no noise.
 
-    `tolerance` is on the log scale; `alpha` is the significance level. The splits share sessions, so their false alarms
+    `tolerance` is on the log scale; `alpha` is the significance level; `confirmation` is how later suspects will be
+    confirmed, which decides what is detectable. The splits share sessions, so their false alarms
     are not independent.
     """
     noise = Noise.of(sessions)
@@ -72,7 +75,8 @@ def calibrated(sessions: Sequence[_Session], *, tolerance: float, alpha: float) 
         alarms += _is_alarm(sessions[first], chosen, rest, tolerance=tolerance, alpha=alpha)
     dates = [sessions[-kept:]], [[session] for session in sessions[-kept:]]
     detectable, of_dates = (
-        detectable_shift(BaselineLevel.of(each), tolerance=tolerance, confirmed=True, alpha=alpha) for each in dates
+        detectable_shift(BaselineLevel.of(each), tolerance=tolerance, confirmation=confirmation, alpha=alpha)
+        for each in dates
     )
     return Calibrated(
         noise=noise,

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Rounds, change_of, ratio_of, sign_of
 from pytest_kafkaperf.verdict.dates import BaselineLevel, level_of
 from pytest_kafkaperf.verdict.regression import SESSIONS
-from pytest_kafkaperf.verdict.sequential import student_quantile
+from pytest_kafkaperf.verdict.sequential import detectable, student_quantile
 
 POWER = 0.8
 """Statistical power of the minimum detectable change: the usual convention of 80 %."""
@@ -79,7 +79,11 @@ class Noise:
         return cls(within=math.sqrt(within), between=math.sqrt(between), sessions=len(groups), assumed=assumed)
 
 
-def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmed: bool, alpha: float) -> float:
+Confirmation = Literal["none", "fresh", "beside"]
+"""Confirmation of a suspect: none, by fresh sessions, or beside the baseline's brokers."""
+
+
+def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmation: Confirmation, alpha: float) -> float:
     """Return the minimum detectable change: the true change that the rule finds with a mean probability of POWER.
 
     The mean is over all that is not known of the variances: with few dates, they may be much larger than the estimate.
@@ -90,10 +94,13 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmed: bool,
     change that it would have found; the result is the POWER quantile of these. The random numbers are the same in every
     call.
 
+    Beside the baseline's brokers, the result is a bound: the first session and the comparison each find that change
+    with a probability of the square root of POWER. Two sessions are taken to differ there as they do on one date.
+
     Args:
         known: the baseline.
         tolerance: tolerated change, on the log scale.
-        confirmed: True if fresh sessions decide about a suspect; False if the first session decides.
+        confirmation: how suspects are confirmed; without confirmation, the first session decides.
         alpha: significance level.
 
     """
@@ -109,7 +116,11 @@ def detectable_shift(known: BaselineLevel, *, tolerance: float, confirmed: bool,
     before += of_session * drawn[:, 1:2] * math.sqrt(known.sessions_share / dates)
     shifts = of_date * drawn[:, 2:3] + of_session * drawn[:, 3:] - before
     first, fresh = shifts[:, 0], np.median(shifts[:, 1:], axis=1)
-    deciding, sessions = (fresh, SESSIONS) if confirmed else (first, 1)
+    if confirmation == "beside":
+        deviation, power = math.sqrt(2 * known.of_sessions.value), math.sqrt(POWER)
+        suspect = float(np.quantile(tolerance - first, power))
+        return max(suspect, detectable(deviation, tolerance=tolerance, alpha=alpha, power=power))
+    deciding, sessions = (fresh, SESSIONS) if confirmation == "fresh" else (first, 1)
     needed = np.maximum(tolerance - first, max(tolerance, known.most_by_noise(sessions, alpha)) - deciding)
     return max(tolerance, float(np.quantile(needed, POWER)))
 

@@ -32,7 +32,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, flaw_of, no_ratio, value_of
 from pytest_kafkaperf.verdict.dates import Comparison, compare, level_of
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
-from pytest_kafkaperf.verdict.power import POWER, detectable_change, detectable_shift
+from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
 from pytest_kafkaperf.verdict.sequential import Look, detectable, differences_of, look
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, cleared_early, judge_suspect, machine_change
@@ -47,6 +47,7 @@ def judge(
     problems: Sequence[Problem] = (),
     at_least: Sequence[str] = (),
     ungated: Verdict | None = None,
+    beside: bool = False,
     rebuilt: Rebuilt | None = None,
 ) -> Judgement:
     """Evaluate the thresholds of a test.
@@ -63,6 +64,7 @@ def judge(
         at_least: metrics whose values are lower bounds. Such a value can meet a threshold, but cannot violate it.
         ungated: NOT_JUDGED or ACCEPTED as the outcome of all thresholds relative to the baseline, or None to evaluate
             them.
+        beside: True if suspects will be confirmed beside the baseline's brokers; this changes what is detectable.
         rebuilt: the baseline's brokers, if the further sessions ran beside them; None if they ran alone.
 
     """
@@ -72,7 +74,7 @@ def judge(
     else:
         stage: Stage = "first" if confirm else "alone"
         found = [
-            _evaluate(threshold, sessions[:1], baseline, ungated=ungated, stage=stage, gated=number)
+            _evaluate(threshold, sessions[:1], baseline, ungated=ungated, stage=stage, gated=number, beside=beside)
             for threshold in thresholds
         ]
         if confirm and len(sessions) > 1 and not problems:
@@ -173,6 +175,7 @@ def _evaluate(
     ungated: Verdict | None,
     stage: Stage,
     gated: int,
+    beside: bool = False,
 ) -> _Result:
     """Evaluate a threshold of sessions without a reference."""
     subject, comparison = threshold.metric, compare(threshold.metric, sessions, baseline)
@@ -190,7 +193,8 @@ def _evaluate(
     least = None
     if level is not None and counts and threshold.relative is not None and not isinstance(comparison, str):
         tolerance = threshold.relative.log_tolerance
-        least = detectable_shift(level, tolerance=tolerance, confirmed=stage != "alone", alpha=evidence.alpha)
+        way: Confirmation = "none" if stage == "alone" else "beside" if beside else "fresh"
+        least = detectable_shift(level, tolerance=tolerance, confirmation=way, alpha=evidence.alpha)
     result = _result(
         threshold,
         evidence,

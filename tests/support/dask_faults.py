@@ -26,7 +26,9 @@ def kill_a_worker(broker: Cluster, folder: Path, *, nanny: bool) -> None:
             victim = max(victim.children(recursive=True), key=lambda child: child.memory_info().rss)
         kill = Once(lambda: os.kill(victim.pid, signal.SIGKILL), after_s=0.5)
         ended: list[float] = []
-        scenario = Scenario.of({"rate": 500, "producers": 3, "consumers": 0, "rounds": 2, "warmup": 0.3, "duration": 3})
+        scenario = Scenario.of(
+            {"rate": 500, "producers": 3, "consumers": 0, "rounds": 2, "warmup": "300 ms", "duration": "3 s"}
+        )
 
         def watch(number: int, progress: Any) -> None:
             kill(number, progress)

@@ -30,8 +30,8 @@ SWALLOWED = 3
 
 
 LOOPS: dict[str, dict[str, Any]] = {
-    "open": {"rate": 2000, "duration": 8},
-    "closed": {"duration": 8, "batch_size": "4 KiB"},
+    "open": {"rate": 2000, "duration": "8 s"},
+    "closed": {"duration": "8 s", "batch_size": "4 KiB"},
 }
 
 
@@ -177,7 +177,7 @@ def swallow_answers(restartable: ProxiedBroker, load: Load, log: ConsumedLog, *,
         restartable.proxied,
         consumers=1,
         on_progress=in_the_middle,
-        **(LOOPS[loop] | {"duration": 3}),
+        **(LOOPS[loop] | {"duration": "3 s"}),
         **RETRIES[retries],
     )
 
@@ -191,7 +191,7 @@ def swallow_answers(restartable: ProxiedBroker, load: Load, log: ConsumedLog, *,
 def swallow_answers_without_consumers(restartable: ProxiedBroker, load: Load, log: ConsumedLog, *, loop: str) -> None:
     """Lose answers of the broker where only batches have tags: the surplus of the log is what is duplicated."""
     in_the_middle = Once(lambda: restartable.proxy.swallow(SWALLOWED), after_s=1)
-    ran = load(restartable.proxied, on_progress=in_the_middle, **(LOOPS[loop] | {"duration": 3}))
+    ran = load(restartable.proxied, on_progress=in_the_middle, **(LOOPS[loop] | {"duration": "3 s"}))
 
     assert ran.faults == []
     acknowledged = sum(ran.report.acknowledged().values())

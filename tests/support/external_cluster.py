@@ -43,7 +43,7 @@ def write(path: Path, access: Access) -> Path:
 
 def load(cluster: Cluster) -> dict[str, float]:
     """Metrics of one round, with a group of consumers."""
-    fields = {"records": 3000, "warmup": 0.2, "rounds": 1, "consumers": 1, "partitions": 2, "idempotence": True}
+    fields = {"records": 3000, "warmup": "200 ms", "rounds": 1, "consumers": 1, "partitions": 2, "idempotence": True}
     (one,) = run_scenario(Scenario.of(fields), cluster)
     assert one.problems == ()
     return dict(one.metrics)

@@ -29,8 +29,8 @@ def kill_and_start_a_broker(provider: str) -> None:
         {
             "rate": 300,
             "record_size": "1 KiB",
-            "duration": 25,
-            "warmup": 4,
+            "duration": "25 s",
+            "warmup": "4 s",
             "rounds": 1,
             "consumers": 1,
             "replication_factor": 3,
@@ -65,7 +65,7 @@ def kill_and_start_a_broker(provider: str) -> None:
 
 def pause_a_broker(provider: str) -> None:
     """Pause a broker under load: records are acknowledged late, none is lost; brokers that do not exist are refused."""
-    scenario = Scenario.of({"rate": 200, "duration": 4, "warmup": 2, "rounds": 1})
+    scenario = Scenario.of({"rate": 200, "duration": "4 s", "warmup": "2 s", "rounds": 1})
     with provision(ClusterSpec(heap="300m"), target=provider) as cluster:
 
         def stall() -> None:

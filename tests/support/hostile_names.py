@@ -47,7 +47,7 @@ TOPIC = f"{'A._-' * 62}b"
 def hostile(name: str) -> Result:
     """A test in which everything that a user, a cluster or the system can name is that text."""
     text = name if is_utf8(name) else "x"  # a scenario takes no other
-    scenario = {"topic": TOPIC, "payload": f"file:{text or 'x'}", "headers": {"h": text}, "duration": 5}
+    scenario = {"topic": TOPIC, "payload": f"file:{text or 'x'}", "headers": {"h": text}, "duration": "5 s"}
     return result(
         f"test_x[{name}]",
         "produce.latency.p99 <= 1 ms",

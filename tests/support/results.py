@@ -217,7 +217,7 @@ def drawn_result(
     problems: Sequence[Problem] = (),
 ) -> Result:
     """A result as the session makes it: judged by the real rule against 5 simulated sessions of `before`."""
-    fields = {"rate": now.rate, "record_size": now.record_bytes, "duration": 10.0, "consumers": now.consumers}
+    fields = {"rate": now.rate, "record_size": now.record_bytes, "duration": "10 s", "consumers": now.consumers}
     load = Scenario(**{**fields, **(scenario or {})})
     cluster = _cluster(now, "4.3.1")
     there = {"kafka": "4.2.1", "java": "openjdk 17.0.15"}
@@ -296,7 +296,7 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
 
     rounds: list[Round] = []
     for _ in range(searches):
-        rounds.append(find_capacity(plan, Scenario(duration=10.0), measure, rounds))
+        rounds.append(find_capacity(plan, Scenario(duration="10 s"), measure, rounds))
     nodeid = "tests/perf/test_orders.py::test_how_much"
     base = drawn_result(nodeid, before=None, now=Behaviour(consumers=0), limits=("capacity >= 150k records/s",))
     judgement = judge(
@@ -308,7 +308,7 @@ def capacity(*, most: float = 180_000.0, searches: int = 3) -> Result:
     return dataclasses.replace(
         base,
         plan=plan,
-        scenario=Scenario(duration=10.0, record_size=1024, rounds=searches),
+        scenario=Scenario(duration="10 s", record_size=1024, rounds=searches),
         sources={"duration": "call", "record_size": "marker", "rounds": "marker"},
         sessions=(MeasuredSession(created=CREATED, rounds=tuple(rounds)),),
         verdict=judgement.verdict,

@@ -110,7 +110,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         on_progress: OnProgress = lambda *_: None,
         **fields: Any,
     ) -> Ran:
-        scenario = Scenario.of({"rounds": 1, "warmup": 0.3} | fields)
+        scenario = Scenario.of({"rounds": 1, "warmup": "300 ms"} | fields)
         (only,) = run_scenario(scenario, cluster, allocation=allocation or WorkerAllocation(), on_progress=on_progress)
         return Ran(round=only, report=reports[-1])
 

@@ -104,7 +104,10 @@ def achieved_power(setting: Setting, *, baselines: int, runs: int, seed: int = 1
     before = drawn(setting, runs=baselines, seed=seed).baseline
     least = [
         detectable_shift(
-            BaselineLevel.of(one.tolist()), tolerance=setting.tolerance, confirmed=setting.confirmed, alpha=ALPHA
+            BaselineLevel.of(one.tolist()),
+            tolerance=setting.tolerance,
+            confirmation="fresh" if setting.confirmed else "none",
+            alpha=ALPHA,
         )
         for one in before
     ]

@@ -45,7 +45,7 @@ def test_a_delay_on_the_way_to_the_broker_is_found_in_the_median(
         if progress.phase == "connecting":
             behind.proxy.delay(order[number - 1])
 
-    fields = {"linger": 0, "duration": 1, "warmup": 0.3, "rounds": len(order)} | load_fields
+    fields = {"linger": 0, "duration": "1 s", "warmup": "300 ms", "rounds": len(order)} | load_fields
     rounds = run_scenario(Scenario.of(fields), behind.proxied, on_progress=set_delay)
     medians_s = [one.metrics[f"{family}.p50"] for one in rounds]
     best_s = [min(medians_s[at :: len(DELAYS_S)]) for at in range(len(DELAYS_S))]
@@ -62,7 +62,7 @@ def test_a_stall_is_found_in_as_many_records_as_were_due_in_it(behind: ProxiedBr
     beyond_s: list[float] = []
     for _ in range(STALLS):
         stall = Once(lambda: begun_ns.append(behind.proxy.stall(STALL_S)))
-        ran = load(behind.proxied, rate=STALL_RATE, duration=2, linger=0, consumers=1, on_progress=stall)
+        ran = load(behind.proxied, rate=STALL_RATE, duration="2 s", linger=0, consumers=1, on_progress=stall)
 
         assert ran.faults == []
         latencies = [merged([part.latency for part in parts]) for parts in (ran.produced, ran.consumed)]

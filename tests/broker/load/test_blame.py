@@ -33,7 +33,7 @@ def test_a_starved_generator_makes_the_round_invalid(broker: Cluster, load: Load
         stalls[0].begin()
 
     once = Once(starve, after_s=0.2)
-    ran = load(broker, rate=1000, duration=2, linger=0.02, on_progress=once, **kind)
+    ran = load(broker, rate=1000, duration="2 s", linger="20 ms", on_progress=once, **kind)
     (stall,) = stalls
     stall.join()
 
@@ -59,7 +59,8 @@ def test_a_cluster_slower_than_the_rate_is_a_valid_round_with_high_latency(
     """The load is what was asked for; what the cluster made of it is the result. For each kind of producer."""
     with quota(broker, producer_byte_rate=300_000):
         runs = [
-            load(broker, rate=1000, duration=0.8, warmup=0, record_size=1000, **kind) for kind in (BATCH, KEYED, RECORD)
+            load(broker, rate=1000, duration="800 ms", warmup=0, record_size=1000, **kind)
+            for kind in (BATCH, KEYED, RECORD)
         ]
 
     for ran in runs:
@@ -73,7 +74,7 @@ def test_a_cluster_slower_than_the_rate_is_a_valid_round_with_high_latency(
 
 def test_a_rate_beyond_the_generator_is_never_the_clusters_fault(broker: Cluster, load: Load) -> None:
     """No machine sends so many records a second: the round is invalid, and ends in time."""
-    ran = load(broker, rate=50e6, duration=0.02, warmup=0)
+    ran = load(broker, rate=50e6, duration="20 ms", warmup=0)
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.GENERATOR_TOO_SLOW

@@ -34,7 +34,7 @@ def assert_throughput_is_from(ran: Ran, begin_ns: int | None) -> None:
 
 def test_every_group_gets_every_record_live(broker: Cluster, load: Load, log: Log) -> None:
     """Fan-out: the groups do not share, their members do; throughput is that of all together."""
-    ran = load(broker, rate=1000, duration=1, consumers=2, consumer_groups=3)
+    ran = load(broker, rate=1000, duration="1 s", consumers=2, consumer_groups=3)
 
     assert ran.faults == []
     assert received_by_group(ran) == {0: 1000, 1: 1000, 2: 1000}
@@ -53,7 +53,7 @@ def test_every_group_gets_every_record_live(broker: Cluster, load: Load, log: Lo
 )
 def test_a_backlog_is_read_once_it_is_complete(broker: Cluster, load: Load, log: Log, fields: dict[str, Any]) -> None:
     """Nothing of it beforehand, warm-up aside: the window of consuming begins with the drain."""
-    ran = load(broker, rate=2000, duration=1, consumers=2, consumer_groups=2, consume="backlog", **fields)
+    ran = load(broker, rate=2000, duration="1 s", consumers=2, consumer_groups=2, consume="backlog", **fields)
 
     acknowledged = sum(part.acknowledged for part in ran.produced)
     assert ran.faults == []
@@ -87,7 +87,7 @@ def test_a_backlog_has_no_age_to_measure(broker: Cluster, load: Load) -> None:
 def test_consumers_fetch_as_they_are_told(broker: Cluster, load: Load) -> None:
     """A broker that may wait for more data holds each record back by up to that time: its words reach it."""
     waiting = {"fetch.min.bytes": 1 << 20, "fetch_max_wait_ms": 400}
-    ran = load(broker, rate=200, duration=1.5, partitions=1, consumers=1, consumer_config=waiting)
+    ran = load(broker, rate=200, duration="1.5 s", partitions=1, consumers=1, consumer_config=waiting)
 
     assert ran.faults == []
     assert received_by_group(ran) == {0: 300}

@@ -107,7 +107,15 @@ def test_a_worker_with_another_version_is_refused_before_any_load(tmp_path: Path
 def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) -> None:
     """The same figures as from processes here, and nothing is left anywhere."""
     scenario = Scenario.of(
-        {"rate": 2000, "producers": 2, "consumers": 1, "rounds": 2, "warmup": 0.5, "duration": 2, "record_size": 100}
+        {
+            "rate": 2000,
+            "producers": 2,
+            "consumers": 1,
+            "rounds": 2,
+            "warmup": "500 ms",
+            "duration": "2 s",
+            "record_size": 100,
+        }
     )
     seen: list[str] = []
     rounds = run_scenario(
@@ -134,7 +142,7 @@ def test_a_round_from_three_workers_is_a_round(broker: Cluster, three: Workers) 
 @elsewhere
 def test_machines_begin_together_and_time_by_one_clock(broker: Cluster, three: Workers, load: Load) -> None:
     """One clock is 1000 s ahead: without its offset nothing here could hold."""
-    ran = load(broker, allocation=three.allocation, rate=1000, producers=2, consumers=1, duration=2)
+    ran = load(broker, allocation=three.allocation, rate=1000, producers=2, consumers=1, duration="2 s")
     only, report = ran.round, ran.report
 
     assert ran.faults == []
@@ -178,7 +186,9 @@ def test_several_shares_go_to_one_worker_with_one_thread(broker: Cluster, tmp_pa
     with dask(tmp_path) as workers:
         workers.add()
         allocation = WorkerAllocation(scheduler=workers.address, producing=2, consuming=2)
-        scenario = Scenario.of({"rate": 500, "producers": 2, "consumers": 2, "rounds": 1, "warmup": 0.3, "duration": 1})
+        scenario = Scenario.of(
+            {"rate": 500, "producers": 2, "consumers": 2, "rounds": 1, "warmup": "300 ms", "duration": "1 s"}
+        )
         (only,) = run_scenario(scenario, broker, allocation=allocation)
         assert left_behind(workers) == ([], [], 0)
     assert faults(only) == []
@@ -201,7 +211,7 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
             "from pytest_kafkaperf.runner.rounds import run_scenario\n"
             "from pytest_kafkaperf.scenario.scenario import Scenario\n"
             "cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider='external', version='unknown')\n"
-            "scenario = Scenario.of({'rate': 100, 'rounds': 1, 'warmup': 0, 'duration': 60})\n"
+            "scenario = Scenario.of({'rate': 100, 'rounds': 1, 'warmup': 0, 'duration': '60 s'})\n"
             "run_scenario(scenario, cluster, allocation=WorkerAllocation(scheduler=sys.argv[2]))\n"
         )
         command = [sys.executable, "-c", script, broker.bootstrap_servers, workers.address]
@@ -221,7 +231,7 @@ def test_a_scheduler_that_is_killed_makes_the_round_invalid(broker: Cluster, tmp
     with dask(tmp_path) as workers:
         workers.add()
         kill = Once(workers.scheduler.kill, after_s=0.3)
-        scenario = Scenario.of({"rate": 500, "rounds": 1, "warmup": 0, "duration": 20})
+        scenario = Scenario.of({"rate": 500, "rounds": 1, "warmup": 0, "duration": "20 s"})
         (only,) = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=kill)
         assert kill.done_s is not None
         assert time.monotonic() - kill.done_s < 40

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.support.rounds import Load
 
 CLOSED: dict[str, Any] = {"warmup": 0}
-OPEN: dict[str, Any] = {"rate": 4000, "warmup": 0.2}
+OPEN: dict[str, Any] = {"rate": 4000, "warmup": "200 ms"}
 SIGMAS = 5
 """By which a count may miss its expected value: the draws are seeded, and still random."""
 
@@ -112,7 +112,7 @@ def test_sequential_keys_come_once_each(
 
 def test_records_with_keys_linger_for_their_batch(broker: Cluster, load: Load, log: Log) -> None:
     """Each partition gathers its own batch: linger is part of the latency, and makes the batches larger."""
-    ran = load(broker, rate=1000, duration=1, key="uniform:100", partitions=2, linger=0.1)
+    ran = load(broker, rate=1000, duration="1 s", key="uniform:100", partitions=2, linger="100 ms")
 
     assert ran.faults == []
     assert ran.metrics["produce.latency.p50"] > 0.02

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30
 WARM, DUE = 100, 600
-PACED: dict[str, Any] = {"rate": 300, "duration": 2, "warmup": WARM / 300, "consumers": 1}
+PACED: dict[str, Any] = {"rate": 300, "duration": "2 s", "warmup": f"{WARM / 300} s", "consumers": 1}
 IN, OUT = "relay-in", "relay-out"
 THROUGH: dict[str, Any] = {"topic": IN, "output_topic": OUT, **PACED}
 
@@ -134,7 +134,7 @@ def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, re
 def test_runs_at_once_count_their_own_records(broker: Cluster, relay: Start) -> None:
     """One application serves both; each run receives the records of the other, too."""
     relay("--lose", "500")
-    fields = THROUGH | {"rate": 200, "duration": 5, "warmup": 0}
+    fields = THROUGH | {"rate": 200, "duration": "5 s", "warmup": 0}
     runs = run_at_once(broker, [fields, fields | {"key": "uniform:50"}])
 
     counts = [tuple(run.metrics[name] for name in ("errors", "lost", "duplicated")) for run in runs]

@@ -49,7 +49,7 @@ def test_random_values_are_all_different_and_cannot_be_compressed(broker: Cluste
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 def test_each_codec_delivers_every_record(broker: Cluster, load: Load, log: Log, codec: str | None) -> None:
     """What is compressed must come back, tag and all, and must have been compressed by what was asked for."""
-    ran = load(broker, records=3000, compression=codec, payload="zeros", consumers=1, warmup=0.1)
+    ran = load(broker, records=3000, compression=codec, payload="zeros", consumers=1, warmup="100 ms")
 
     assert ran.round.problems == ()
     assert sum(part.received for part in ran.consumed) == 3000

@@ -37,7 +37,7 @@ def test_producers_share_processes_where_there_are_more_of_them_than_cores(
 def test_requests_on_their_way_are_as_many_as_they_may_be(behind: ProxiedBroker, load: Load) -> None:
     """Kafka's own parameter, which aiokafka lacks: on a long way more of them bring more records across."""
     behind.proxy.delay(0.05)
-    fields: dict[str, Any] = {"duration": 1, "partitions": 1, "batch_size": 1000, "linger": 0, "warmup": 0}
+    fields: dict[str, Any] = {"duration": "1 s", "partitions": 1, "batch_size": 1000, "linger": 0, "warmup": 0}
     one, five = (
         load(behind.proxied, producer_config={"max.in.flight.requests.per.connection": count}, **fields)
         for count in (1, 5)

@@ -42,7 +42,7 @@ def test_an_open_loop_makes_its_rate_and_every_record_is_timed_end_to_end(
     broker: Cluster, load: Load, consumers: int
 ) -> None:
     """No record is skipped, by producers or consumers; more consumers than partitions included."""
-    ran = load(broker, rate=2000, duration=1, producers=3, consumers=consumers)
+    ran = load(broker, rate=2000, duration="1 s", producers=3, consumers=consumers)
 
     assert ran.faults == []
     assert sum(part.sent + part.missing for part in ran.produced) == 2000
@@ -71,7 +71,7 @@ def test_an_open_loop_can_end_by_its_number_of_records(broker: Cluster, load: Lo
 
 def test_linger_is_part_of_the_latency(broker: Cluster, load: Load) -> None:
     """A record waits for half of it on average, 50 ms here: people tune it to see this."""
-    without, with_linger = (load(broker, rate=200, duration=0.8, linger=linger) for linger in (0, 0.1))
+    without, with_linger = (load(broker, rate=200, duration="800 ms", linger=linger) for linger in (0, "100 ms"))
 
     difference_s = with_linger.metrics["produce.latency.p50"] - without.metrics["produce.latency.p50"]
     assert 0.02 < difference_s < 0.2
@@ -80,7 +80,7 @@ def test_linger_is_part_of_the_latency(broker: Cluster, load: Load) -> None:
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_each_kind_of_acknowledgement_works(broker: Cluster, load: Load, acks: object) -> None:
     """With acks=0 nobody promises anything, so nothing is said of losses."""
-    ran = load(broker, records=3000, acks=acks, warmup=0.1)
+    ran = load(broker, records=3000, acks=acks, warmup="100 ms")
 
     assert ran.round.problems == ()
     assert sum(part.acknowledged for part in ran.produced) == 3000
@@ -89,7 +89,7 @@ def test_each_kind_of_acknowledgement_works(broker: Cluster, load: Load, acks: o
 
 def test_large_records_reach_every_partition(broker: Cluster, load: Load) -> None:
     """The bound of unacknowledged bytes must not leave partitions without load."""
-    ran = load(broker, records=24, record_size=900_000, partitions=40, rate=40, warmup=1)
+    ran = load(broker, records=24, record_size=900_000, partitions=40, rate=40, warmup="1 s")
 
     assert len(ran.report.acknowledged()) == 40
 
@@ -100,7 +100,7 @@ def test_records_that_the_broker_refuses_are_errors_with_their_reason(
 ) -> None:
     """A misconfigured topic shows at once, not as a hang. How far records compress, nobody knows before."""
     fields: dict[str, Any] = {"topic_config": {"max.message.bytes": "1000"}, "compression": "lz4"}
-    ran = load(broker, duration=0.5, rate=rate, record_size=5000, warmup=0.1, **fields)
+    ran = load(broker, duration="500 ms", rate=rate, record_size=5000, warmup="100 ms", **fields)
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.NOTHING_ACKNOWLEDGED
@@ -111,7 +111,7 @@ def test_records_that_the_broker_refuses_are_errors_with_their_reason(
 
 def test_rounds_follow_each_other_on_one_topic(broker: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
     """Each round counts its own records only, and nobody writes into the terminal."""
-    rounds = run_scenario(Scenario.of({"records": 2000, "rounds": 3, "warmup": 0.1, "consumers": 2}), broker)
+    rounds = run_scenario(Scenario.of({"records": 2000, "rounds": 3, "warmup": "100 ms", "consumers": 2}), broker)
 
     assert [(one.problems, one.metrics["lost"], one.metrics["duplicated"]) for one in rounds] == [((), 0, 0)] * 3
     assert capfd.readouterr() == ("", "")
@@ -156,7 +156,7 @@ def test_brokers_delete_the_records_of_a_killed_run_within_hours(
         (topic,) = [name for name in topics(broker) if name.startswith(PREFIX)]
         found.update(topic_properties(broker, topic))
 
-    load(broker, rate=100, duration=1.5, topic_config=topic_config, on_progress=Once(look))
+    load(broker, rate=100, duration="1.5 s", topic_config=topic_config, on_progress=Once(look))
     retention_ms = int(found["retention.ms"])
     assert 3_600_000 < retention_ms < 2 * 3_600_000 if not topic_config else retention_ms == 86_400_000
     assert found["retention.bytes"] == "-1"
@@ -189,7 +189,7 @@ def test_the_cost_of_the_brokers_is_their_cpu_time_by_record(broker: Cluster, lo
     def note(_: int, progress: Progress) -> None:
         edges.setdefault(progress.phase, cpu_s())
 
-    ran = load(broker, duration=3, warmup=0.5, producers=1, on_progress=note)
+    ran = load(broker, duration="3 s", warmup="500 ms", producers=1, on_progress=note)
     cost_s = ran.metrics["broker.cost"] * sum(part.acknowledged for part in ran.produced) / 1e6
     assert cost_s < cpu_s() - began_s
     assert cost_s == pytest.approx(edges["draining"] - edges["measuring"], rel=0.1)

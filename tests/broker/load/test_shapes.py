@@ -51,7 +51,7 @@ def test_records_are_due_as_the_shape_says(
     broker: Cluster, load: Load, log: Log, rate: object, due: Callable[[float], float], *, fields: dict[str, Any]
 ) -> None:
     """A ramp finds the knee of a cluster: each rate must be what it says, to the record."""
-    ran = load(broker, rate=rate, duration=1.5, consumers=1, warmup=0, **fields)
+    ran = load(broker, rate=rate, duration="1.5 s", consumers=1, warmup=0, **fields)
 
     start_ns = ran.report.start_ns
     assert ran.faults == []
@@ -69,7 +69,7 @@ def test_records_are_due_as_the_shape_says(
 
 def test_a_series_counts_every_record_warm_up_at_negative_seconds(broker: Cluster, load: Load, log: Log) -> None:
     """Plots begin before the window, and nothing is missing in them, consumers' groups included."""
-    ran = load(broker, rate=1000, duration=0.7, warmup=1.2, consumers=1, consumer_groups=2)
+    ran = load(broker, rate=1000, duration="700 ms", warmup="1.2 s", consumers=1, consumer_groups=2)
 
     produce, consume = (by_second(ran.round.series[name]) for name in ("produce", "consume"))
     assert ran.faults == []
@@ -85,7 +85,7 @@ def test_a_series_counts_every_record_warm_up_at_negative_seconds(broker: Cluste
 
 def test_a_closed_loop_has_a_series_too(broker: Cluster, load: Load) -> None:
     """Its warm-up is as long as that of a paced load, and what was acknowledged in it is no part of the figures."""
-    ran = load(broker, records=30_000, producers=2, warmup=0.4)
+    ran = load(broker, records=30_000, producers=2, warmup="400 ms")
 
     produce = by_second(ran.round.series["produce"])
     assert ran.round.problems == ()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tests.support.rounds import Load, Ran
 
 PARTITIONS = 3
-PACED: dict[str, Any] = {"rate": 2000, "duration": 1}
-CLOSED: dict[str, Any] = {"duration": 0.4, "batch_size": "4 KiB"}
+PACED: dict[str, Any] = {"rate": 2000, "duration": "1 s"}
+CLOSED: dict[str, Any] = {"duration": "400 ms", "batch_size": "4 KiB"}
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_committed_records_are_read_between_the_transactions_of_others(
 
 def test_runs_at_once_count_their_own_records(broker: Cluster, orders: str) -> None:
     """CI jobs that share a topic have the same scenarios; a loss in one of them must not be hidden by the others."""
-    fields: dict[str, Any] = {"topic": orders, "rate": 300, "duration": 5, "warmup": 0.5}
+    fields: dict[str, Any] = {"topic": orders, "rate": 300, "duration": "5 s", "warmup": "500 ms"}
     kinds: list[dict[str, Any]] = [
         {"consumers": 1, "client": "record"},
         {"consumers": 1},

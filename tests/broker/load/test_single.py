@@ -41,8 +41,8 @@ def test_a_closed_loop_sends_exactly_the_asked_records_one_by_one(broker: Cluste
 def test_an_open_loop_sends_each_record_when_it_is_due(broker: Cluster, load: Load, log: Log) -> None:
     """Sizes are mixed as asked, and batches are the client's own: by its linger, up to its size."""
     mix = {"100 B": 3, "400 B": 1}
-    fields: dict[str, Any] = {"record_size": mix, "batch_size": 2000, "linger": 0.05, "client": "record"}
-    ran = load(broker, rate=2000, duration=1, warmup=0, producers=2, **fields)
+    fields: dict[str, Any] = {"record_size": mix, "batch_size": 2000, "linger": "50 ms", "client": "record"}
+    ran = load(broker, rate=2000, duration="1 s", warmup=0, producers=2, **fields)
 
     assert ran.faults == []
     assert sorted(part.sent for part in ran.produced) == [1000, 1000]
@@ -61,7 +61,7 @@ def test_an_open_loop_sends_each_record_when_it_is_due(broker: Cluster, load: Lo
 def test_records_that_the_client_itself_refuses_are_errors(broker: Cluster, load: Load) -> None:
     """A parameter of the client that the scenario passes on, in Kafka's words."""
     config = {"max.request.size": 500}
-    ran = load(broker, client="record", duration=0.3, rate=500, record_size=1000, warmup=0, producer_config=config)
+    ran = load(broker, client="record", duration="300 ms", rate=500, record_size=1000, warmup=0, producer_config=config)
 
     text = "no record of the window was acknowledged: MessageSizeTooLargeError (150 records)"
     assert ran.round.problems == (Problem(ProblemKind.NOTHING_ACKNOWLEDGED, text),)

@@ -27,12 +27,18 @@ ATTEMPTS = 3
 """To meet the machine at a moment when it does not hold the generator up."""
 DELAY_S = 0.15
 """Of what clients send, longer than what counts as late."""
-CLOSED: dict[str, Any] = {"warmup": 0.1}
-OPEN: dict[str, Any] = {"rate": 2000, "warmup": 0.2}
+CLOSED: dict[str, Any] = {"warmup": "100 ms"}
+OPEN: dict[str, Any] = {"rate": 2000, "warmup": "200 ms"}
 BATCH: dict[str, Any] = {}
 KEYED: dict[str, Any] = {"key": "uniform:50"}
 RECORD: dict[str, Any] = {"client": "record"}
-ENDLESS: dict[str, Any] = {"topic": "ledger", "rate": 500, "duration": 60, "producers": 2, "transaction_size": 10**6}
+ENDLESS: dict[str, Any] = {
+    "topic": "ledger",
+    "rate": 500,
+    "duration": "60 s",
+    "producers": 2,
+    "transaction_size": 10**6,
+}
 """The transactions are open until the end."""
 
 
@@ -96,7 +102,7 @@ def test_each_transaction_holds_its_size_of_records_that_follow_one_another(
 
 def test_latency_of_a_record_includes_the_commit_of_its_transaction(broker: Cluster, load: Load) -> None:
     """Until then no reader of committed records has it: the first of 200 records waits for the last."""
-    ran = load(broker, rate=1000, duration=1.4, transaction_size=200, isolation_level="read_committed", consumers=1)
+    ran = load(broker, rate=1000, duration="1.4 s", transaction_size=200, isolation_level="read_committed", consumers=1)
 
     assert ran.faults == []
     assert ran.metrics["produce.latency.p50"] >= 0.08

@@ -40,7 +40,7 @@ def kill(*pids: int) -> None:
 def test_a_stalled_broker_shows_in_full(own_broker: Cluster, load: Load) -> None:
     """The records that were due meanwhile waited; a closed loop would have sent, and timed, almost none."""
     stall = Stall(own_broker.pids, 1.0)
-    ran = load(own_broker, rate=500, duration=3, consumers=1, on_progress=Once(stall.begin))
+    ran = load(own_broker, rate=500, duration="3 s", consumers=1, on_progress=Once(stall.begin))
     stall.join()
 
     assert ran.faults == []
@@ -58,7 +58,7 @@ def test_a_killed_broker_of_our_own_ends_the_round_with_the_reason(
     """No hang, no traceback, no noise."""
     killer = Once(lambda: kill(*own_broker.pids))
     with within(TOLD_WITHIN_S):
-        ran = load(own_broker, rate=rate, duration=60, consumers=1, producers=2, on_progress=killer)
+        ran = load(own_broker, rate=rate, duration="60 s", consumers=1, producers=2, on_progress=killer)
 
     assert killer.done_s is not None
     (problem,) = ran.round.problems
@@ -74,7 +74,7 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(own_br
     cluster = Cluster(bootstrap_servers=own_broker.bootstrap_servers, brokers=1, provider="external", version="4.3")
     killer = Once(lambda: kill(*own_broker.pids))
     with within(TOLD_WITHIN_S + 5):  # topic and clients come first
-        ran = load(cluster, rate=500, duration=60, consumers=1, rounds=1, on_progress=killer)
+        ran = load(cluster, rate=500, duration="60 s", consumers=1, rounds=1, on_progress=killer)
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.CLUSTER_ERROR
@@ -91,7 +91,7 @@ def test_a_killed_worker_ends_the_round_with_the_reason(broker: Cluster, load: L
     """The kernel takes memory back by SIGKILL."""
     killer = Once(lambda: kill(workers()[0].pid))
     with within(TOLD_WITHIN_S):
-        ran = load(broker, rate=500, duration=60, producers=2, on_progress=killer)
+        ran = load(broker, rate=500, duration="60 s", producers=2, on_progress=killer)
 
     assert ran.round.problems == (DIED,)
     assert workers() == []
@@ -128,7 +128,7 @@ def test_a_worker_that_raises_while_it_connects_ends_the_round_with_its_tracebac
     """A bug, or a client library that has changed: whoever is told must be able to find it."""
     break_last_worker(monkeypatch, counters="/no/such/counters")
     with within(TOLD_WITHIN_S):
-        ran = load(broker, rate=500, duration=60, producers=2)
+        ran = load(broker, rate=500, duration="60 s", producers=2)
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.WORKER_FAILED
@@ -143,7 +143,7 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
 ) -> None:
     """The others stop at once, their process and topic are sound: the next round is a valid one."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    scenario = Scenario.of({"rate": 500, "duration": 1, "warmup": 0.2, "rounds": 2, "producers": 2})
+    scenario = Scenario.of({"rate": 500, "duration": "1 s", "warmup": "200 ms", "rounds": 2, "producers": 2})
     break_last_worker(monkeypatch, scenario=scenario.model_copy(update={"rate": "fast"}))
     with within(TOLD_WITHIN_S):
         first, second = run_scenario(scenario, broker)
@@ -173,7 +173,7 @@ def test_nothing_is_left_after_ctrl_c(
     if phase == "connecting":
         once = Once(once.action, phase=phase, after_s=0)
     with within(20), pytest.raises(KeyboardInterrupt):
-        load(broker, rate=500, duration=60, producers=2, consumers=2, on_progress=once)
+        load(broker, rate=500, duration="60 s", producers=2, consumers=2, on_progress=once)
 
     assert (workers(), topics_of_runs(broker), leftovers()) == ([], [], [])
     assert capfd.readouterr().err == ""
@@ -193,7 +193,7 @@ def tell(number, progress):
         print(*[child.pid for child in psutil.Process().children()], flush=True)
 
 cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")
-run_scenario(Scenario.of({"rate": 100, "duration": 60, "warmup": 0, "consumers": 1}), cluster, on_progress=tell)
+run_scenario(Scenario.of({"rate": 100, "duration": "60 s", "warmup": 0, "consumers": 1}), cluster, on_progress=tell)
 """
 
 
@@ -222,7 +222,9 @@ def test_a_cluster_that_is_lost_after_a_round_ends_the_run(own_broker: Cluster) 
             own_broker.stop_broker(1, kill=True)
 
     first, second = run_scenario(
-        Scenario.of({"rate": 200, "duration": 1, "warmup": 0.2, "rounds": 3}), own_broker, on_progress=kill_broker
+        Scenario.of({"rate": 200, "duration": "1 s", "warmup": "200 ms", "rounds": 3}),
+        own_broker,
+        on_progress=kill_broker,
     )
     assert (first.problems, killed) == ((), [2])
     assert second.problems

@@ -77,7 +77,7 @@ with provision(ClusterSpec.of(given["spec"]), target=given["target"]) as cluster
         def look(*_):
             if given["raise_after_s"] is not None and time.monotonic() - began_s > given["raise_after_s"]:
                 raise RuntimeError("injected")
-        scenario = Scenario.of({"records": 2000, "rate": 500, "consumers": 1, "rounds": 1, "warmup": 1})
+        scenario = Scenario.of({"records": 2000, "rate": 500, "consumers": 1, "rounds": 1, "warmup": "1 s"})
         run_scenario(scenario, cluster, on_progress=look)
     elif given["raise_after_s"] is not None:
         raise RuntimeError("injected")

@@ -17,7 +17,14 @@ TIGHT = ("errors == 0", "lost == 0", "produce.latency.p99 <= 2 s")
 """What a quota breaks."""
 AGAINST_BASELINE = ("produce.throughput >= baseline - 10%",)
 
-_ANY: dict[str, Any] = {"rate": 1000, "record_size": 100, "partitions": 2, "duration": 4, "warmup": 2, "rounds": 1}
+_ANY: dict[str, Any] = {
+    "rate": 1000,
+    "record_size": 100,
+    "partitions": 2,
+    "duration": "4 s",
+    "warmup": "2 s",
+    "rounds": 1,
+}
 PACED = _ANY | {"consumers": 1}
 MANY_PARTITIONS = PACED | {"partitions": 50}
 """They take the cluster a moment to create."""
@@ -28,7 +35,7 @@ SLOWLY_DRAINED = PACED | {
     "consumer_config": {"fetch_max_bytes": 1, "max_partition_fetch_bytes": 1},
 }
 """A batch is a record, and a fetch brings one batch: what a second has sent takes longer than a second to read."""
-SHORT = {"records": 2000, "record_size": 100, "partitions": 2, "warmup": 0.1, "rounds": 5}
+SHORT = {"records": 2000, "record_size": 100, "partitions": 2, "warmup": "100 ms", "rounds": 5}
 """Without a rate no machine is too busy for it."""
 
 _TEST = """

@@ -50,7 +50,7 @@ _SHOWN = {
 """What the terminal shows in a phase."""
 _MORE: dict[str, dict[str, Any]] = {
     "broker stopped for 5 s": {"producer_config": {"request_timeout_ms": REQUEST_TIMEOUT_S * 1000}},
-    "quota set": {"duration": 25},  # Kafka's own tool, which sets it, takes some seconds to start
+    "quota set": {"duration": "25 s"},  # Kafka's own tool, which sets it, takes some seconds to start
 }
 """What a fault takes of a workload, while it lasts."""
 

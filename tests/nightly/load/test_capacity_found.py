@@ -29,7 +29,7 @@ def limited() -> Iterator[Cluster]:
 
 def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, **fields: object) -> Round:
     """One search."""
-    scenario = Scenario.of({"record_size": RECORD_BYTES, "duration": 3, "warmup": 1, "rounds": 1} | fields)
+    scenario = Scenario.of({"record_size": RECORD_BYTES, "duration": "3 s", "warmup": "1 s", "rounds": 1} | fields)
     plan = SearchPlan(limits=tuple(map(parse_threshold, limits)), low=low, high=high)
     (only,) = run_scenario(scenario, cluster, plan=plan)
     return only
@@ -38,7 +38,9 @@ def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, 
 @pytest.mark.timeout(900)
 def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
     """Within 5 %, although it counts more bytes than those of values, and latency rises near to it."""
-    run_scenario(Scenario.of({"record_size": RECORD_BYTES, "duration": 5, "rounds": 1}), limited)  # a cold JVM is slow
+    run_scenario(
+        Scenario.of({"record_size": RECORD_BYTES, "duration": "5 s", "rounds": 1}), limited
+    )  # a cold JVM is slow
     with quota(limited, producer_byte_rate=QUOTA_BYTES):
         found = search(limited, ["produce.latency.p99 <= 50 ms", "errors == 0"], low=8_000, high=500_000)
     assert found.problems == ()

@@ -29,7 +29,7 @@ def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path:
             if number == 2 and not ended:
                 ended.append(time.monotonic())
 
-        scenario = Scenario.of({"rate": 500, "producers": 2, "rounds": 2, "warmup": 0.3, "duration": 10})
+        scenario = Scenario.of({"rate": 500, "producers": 2, "rounds": 2, "warmup": "300 ms", "duration": "10 s"})
         first, second = run_scenario(scenario, broker, allocation=workers.allocation, on_progress=watch)
         victim.resume()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pytest_kafkaperf.core import errors
 from pytest_kafkaperf.core.errors import KafkaPerfError, nearest
 
@@ -39,6 +41,19 @@ def test_one_near_choice_is_suggested() -> None:
 def test_several_near_choices_are_suggested_together() -> None:
     """Which one was meant is the user's to know."""
     assert nearest("p9", ["p90", "p95", "max"]) == "did you mean 'p95' or 'p90'?"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("p99", "did you mean 'produce.p99' or 'e2e.p99'?"),
+        ("E2E_P99", "did you mean 'e2e.p99'?"),
+        ("target-rate", "did you mean 'rate'?"),
+    ],
+)
+def test_the_last_words_of_a_name_find_it(given: str, told: str) -> None:
+    """People remember the part that matters, and rarely the family or the separator."""
+    assert nearest(given, ["rate", "produce.p99", "e2e.p99"]) == told
 
 
 def test_without_a_near_choice_all_are_listed_in_order() -> None:

@@ -101,3 +101,21 @@ def test_an_unknown_metric_is_answered_with_the_nearest() -> None:
         "unknown metric 'produce.latency.p9'; "
         "did you mean 'produce.latency.p99', 'produce.latency.p95' or 'produce.latency.p90'?"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("p99", "did you mean 'produce.latency.p99' or 'e2e.latency.p99'?"),
+        ("latency_p99", "did you mean 'produce.latency.p99' or 'e2e.latency.p99'?"),
+        ("throughput", "did you mean 'produce.throughput' or 'consume.throughput'?"),
+        ("p99.9", "did you mean 'produce.latency.p99.9', 'produce.delay.p99.9' or 'e2e.latency.p99.9'?"),
+        ("e2e_p99", "did you mean 'e2e.latency.p99'?"),
+        ("delay.p99", "did you mean 'produce.delay.p99'?"),
+    ],
+)
+def test_a_metric_without_its_family_is_answered_with_the_most_important_ones(given: str, told: str) -> None:
+    """`p99` is the first thing that everybody types; only the user knows which latency is meant."""
+    with pytest.raises(ScenarioError) as caught:
+        metric(given)
+    assert str(caught.value) == f"unknown metric {given!r}; {told}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from fractions import Fraction
 
 import pytest
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import UnitError
-from pytest_kafkaperf.core.units import Unit, counted, format_percent, format_quantity, format_ratio, parse, parse_exact
+from pytest_kafkaperf.core.units import (
+    Unit,
+    counted,
+    format_percent,
+    format_quantity,
+    format_ratio,
+    parse,
+    parse_exact,
+    parse_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +58,14 @@ from pytest_kafkaperf.core.units import Unit, counted, format_percent, format_qu
         ("50krecords/s", Unit.RECORD_RATE, 50_000.0),
         ("1G records/sec", Unit.RECORD_RATE, 1e9),
         ("60 records/min", Unit.RECORD_RATE, 1.0),
+        ("5k/s", Unit.RECORD_RATE, 5000.0),
+        ("1.56M/s", Unit.RECORD_RATE, 1_560_000.0),
+        ("500/s", Unit.RECORD_RATE, 500.0),
+        ("5k msg/s", Unit.RECORD_RATE, 5000.0),
+        ("5kmsg/s", Unit.RECORD_RATE, 5000.0),
+        ("5k msgs/s", Unit.RECORD_RATE, 5000.0),
+        ("5k messages/s", Unit.RECORD_RATE, 5000.0),
+        ("5k rec/s", Unit.RECORD_RATE, 5000.0),
         ("50 MiB/s", Unit.BYTE_RATE, 52_428_800.0),
         ("50 MB/s", Unit.BYTE_RATE, 50_000_000.0),
         ("1.5", Unit.CORES, 1.5),
@@ -138,11 +156,7 @@ def test_a_quantity_is_read_in_its_base_unit(text: str | float, unit: Unit, expe
             "cannot read None as a number of cores; use one of cores, for example '1.5 cores'",
         ),
         (True, Unit.CORES, "cannot read True as a number of cores; use one of cores, for example '1.5 cores'"),
-        (
-            "25",
-            Unit.SECONDS,
-            "'25' has no unit; use one of ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 min'",
-        ),
+        ("25", Unit.SECONDS, "a time needs a unit: '25 ms' or '25 s'"),
         ("-25 ms", Unit.SECONDS, "invalid quantity '-25 ms': must be at least 0"),
         (-1, Unit.RECORDS, "invalid quantity -1: must be a finite number of at least 0"),
         (math.nan, Unit.SECONDS, "invalid quantity nan: must be a finite number of at least 0"),
@@ -157,12 +171,57 @@ def test_what_is_no_quantity_is_refused_with_the_valid_units(given: object, unit
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("5 ms", 0.005),
+        ("5 s", 5.0),
+        ("10m", 600.0),
+        ("10 m ", 600.0),
+        (timedelta(minutes=1, microseconds=5), 60.000005),
+        (0, 0.0),
+        (0.0, 0.0),
+        ("0", 0.0),
+        (timedelta(0), 0.0),
+    ],
+)
+def test_a_time_is_a_text_with_a_unit_a_timedelta_or_zero(given: object, seconds: float) -> None:
+    """Each of these means the same to everybody."""
+    assert parse_time(given) == seconds
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (5, "a time needs a unit: '5 ms' or '5 s'"),
+        (0.5, "a time needs a unit: '0.5 ms' or '0.5 s'"),
+        (1e-5, "a time needs a unit: '1e-05 ms' or '1e-05 s'"),
+        (" 5 ", "a time needs a unit: '5 ms' or '5 s'"),
+        ("1_000", "a time needs a unit: '1_000 ms' or '1_000 s'"),
+        (-5, "invalid quantity -5: must be a finite number of at least 0"),
+        (timedelta(seconds=-5), "invalid quantity -5.0 s: must be at least 0"),
+        (
+            True,
+            "cannot read True as a time; use one of ns, us, µs, ms, s, min, h, "
+            "for example '250 us', '25 ms', '5 s', '2 min'",
+        ),
+    ],
+)
+def test_a_bare_number_is_no_time(given: object, message: str) -> None:
+    """`linger=5` means 5 ms in Kafka's own configuration, and 5 s in Python's."""
+    with pytest.raises(UnitError) as caught:
+        parse_time(given)
+    assert str(caught.value) == message
+
+
 def test_a_whole_number_beyond_floats_is_read_exactly_and_refused_as_a_float() -> None:
     """Python's own OverflowError is no answer to a user."""
     assert parse_exact(10**400, Unit.BYTES) == Fraction(10**400)
     for digits in (400, 5000):
         with pytest.raises(UnitError, match="too large"):
             parse(10**digits, Unit.BYTES)
+        with pytest.raises(UnitError, match="too large"):
+            parse_time(10**digits)
 
 
 def test_a_hundred_characters_are_read_and_more_are_refused_and_cut() -> None:
@@ -237,11 +296,14 @@ def test_small_whole_numbers_lose_nothing(value: int, unit: Unit) -> None:
         (10_001, Unit.RECORDS, "10k records"),
         (10_500, Unit.RECORDS, "10.5k records"),
         (52_340, Unit.RECORD_RATE, "52.3k records/s"),
-        (1_234_567, Unit.RECORD_RATE, "1235k records/s"),
-        (9_990_000, Unit.RECORDS, "9990k records"),
+        (1_560_000, Unit.RECORD_RATE, "1.56M records/s"),
+        (1_234_567, Unit.RECORD_RATE, "1.23M records/s"),
+        (999_499, Unit.RECORD_RATE, "999k records/s"),
+        (999_500, Unit.RECORD_RATE, "1M records/s"),
+        (9_990_000, Unit.RECORDS, "9.99M records"),
         (1e6, Unit.RECORDS, "1M records"),
         (12_345_678, Unit.RECORDS, "12.3M records"),
-        (9_994_000_000, Unit.RECORDS, "9994M records"),
+        (9_994_000_000, Unit.RECORDS, "9.99G records"),
         (1e9, Unit.RECORDS, "1G records"),
         (12_345_678_901, Unit.RECORDS, "12.3G records"),
         (5e10, Unit.RECORDS, "50G records"),

@@ -587,7 +587,7 @@ def test_a_client_of_single_records_lingers_by_itself() -> None:
     """It is there to measure what an application gets: nothing of it is ours."""
 
     async def make() -> None:
-        client = producer_of(client="record", linger=0.02)
+        client = producer_of(client="record", linger="20 ms")
         assert client._message_accumulator._linger_time == 0.02
         assert (type(client._sender._in_flight), type(client._sender._muted_partitions)) == (set, set)
         assert client._txn_manager is None

@@ -37,7 +37,7 @@ def held(received: ReceivedBatch, *, every: bool = True) -> bool:
 def test_only_a_topic_that_exists_has_foreign_records() -> None:
     """On a topic of the run's own nobody looks at each record for whose it is."""
     assert RecordFilter.of(Scenario.of({}), NONCE) is None
-    shared = Scenario.of({"topic": "orders", "producers": 3, "warmup": 0.5})
+    shared = Scenario.of({"topic": "orders", "producers": 3, "warmup": "500 ms"})
     assert RecordFilter.of(shared, NONCE) == RecordFilter(producers=3, warmup_ns=SECOND // 2, nonce=NONCE)
 
 
@@ -70,7 +70,7 @@ def test_any_other_record_is_foreign(tag: Tag) -> None:
 @pytest.mark.parametrize("every", [False, True])
 def test_a_record_of_another_run_at_the_same_time_is_foreign(*, is_application: bool, every: bool) -> None:
     """Its due time and its origin are those of this round, too; only the nonce differs."""
-    scenario = Scenario.of({"topic": "orders", "producers": 2, "consumers": int(every), "warmup": 2})
+    scenario = Scenario.of({"topic": "orders", "producers": 2, "consumers": int(every), "warmup": "2 s"})
     dues_ns = np.arange(START, NOW, SECOND // 2)
     read = []
     for nonce in (NONCE, (NONCE[0] ^ 1 << 60, NONCE[1]), (NONCE[0], NONCE[1] ^ 1 << 62)):

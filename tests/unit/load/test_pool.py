@@ -143,8 +143,8 @@ def test_a_terminal_that_is_closed_leaves_no_semaphores() -> None:
 @pytest.mark.parametrize(
     ("fields", "bound_s"),
     [
-        ({"duration": 5}, 20),
-        ({"duration": 600}, 1200),
+        ({"duration": "5 s"}, 20),
+        ({"duration": "600 s"}, 1200),
         ({"records": 100_000, "rate": 100}, 2000),
         ({"records": 100_000}, 3600),
         ({"rate": "100 -> 900 records/s over 30 s"}, 60),
@@ -166,7 +166,7 @@ def test_settling_takes_no_longer_than_a_request_may(fields: dict[str, Any], bou
 
 @pytest.mark.parametrize(
     ("fields", "length_s"),
-    [({"duration": 5}, 5), ({"records": 900, "rate": 100}, 9), ({"records": 900}, None), ({}, 5)],
+    [({"duration": "5 s"}, 5), ({"records": 900, "rate": 100}, 9), ({"records": 900}, None), ({}, 5)],
     ids=str,
 )
 def test_the_window_is_as_long_as_was_asked_for(fields: dict[str, Any], length_s: float | None) -> None:

@@ -31,7 +31,7 @@ EXAMPLE: dict[str, Any] = {
     "rate": 5000,
     "records": 50,
     "warmup": 0,
-    "linger": 0.002,
+    "linger": "2 ms",
     "batch_size": 1000,
     "record_size": MIXED,
     "producers": 2,
@@ -41,7 +41,9 @@ EXAMPLE: dict[str, Any] = {
 
 def simulated(fields: dict[str, Any], **conditions: Any) -> Simulation:
     """A scenario whose records all have tags, and whose values are made quickly."""
-    return Simulation(scenario=Scenario.of({"consumers": 1, "warmup": 0.1, "payload": "zeros"} | fields), **conditions)
+    return Simulation(
+        scenario=Scenario.of({"consumers": 1, "warmup": "100 ms", "payload": "zeros"} | fields), **conditions
+    )
 
 
 def schedule_of(scenario: Scenario, number: int = 0) -> Schedule:
@@ -53,11 +55,11 @@ def schedule_of(scenario: Scenario, number: int = 0) -> Schedule:
 @pytest.mark.parametrize(
     "load",
     [
-        {"rate": 20, "duration": 1},
-        {"rate": 1000, "duration": 1},
-        {"rate": 200_000, "duration": 0.02, "warmup": 0.01},
+        {"rate": 20, "duration": "1 s"},
+        {"rate": 1000, "duration": "1 s"},
+        {"rate": 200_000, "duration": "20 ms", "warmup": "10 ms"},
         {"rate": 1000, "records": 300, "producers": 3},
-        {"rate": "100 -> 2000 records/s over 1 s", "duration": 1},
+        {"rate": "100 -> 2000 records/s over 1 s", "duration": "1 s"},
     ],
     ids=lambda load: f"{load['rate']}",
 )
@@ -70,7 +72,8 @@ def test_an_open_loop_sends_each_record_once_and_in_time(
     schedule = schedule_of(simulation.scenario, simulation.number)
 
     first = schedule.first_after(START_NS - round(simulation.scenario.warmup * NS_PER_S) - 1)
-    stop = 100 if "records" in load else schedule.first_after(START_NS + round(load["duration"] * NS_PER_S) - 1)
+    length_s = simulation.scenario.duration
+    stop = 100 if length_s is None else schedule.first_after(START_NS + round(length_s * NS_PER_S) - 1)
     assert sorted(simulation.indexes) == list(range(first, stop))
     for one in simulation.sent:
         assert one.dues_ns == [schedule.due_ns(index) for index in one.indexes]
@@ -92,7 +95,7 @@ def test_a_batch_leaves_when_it_is_full_or_has_lingered(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any], rate: int, linger: float, records: int
 ) -> None:
     """Neither before, which would make more requests than Kafka's own producer, nor after."""
-    load = {"rate": rate, "records": records, "linger": linger, "partitions": 3, "warmup": 0, "record_size": 100}
+    load = {"rate": rate, "records": records, "linger": f"{linger} s", "partitions": 3, "warmup": 0, "record_size": 100}
     simulation = simulated(kind | load, latency_ns=lambda _: 1)
     simulation.run(monkeypatch)
     capacity = max(len(one.indexes) for one in simulation.sent)
@@ -139,7 +142,7 @@ def test_a_closed_loop_measures_exactly_the_asked_records_after_the_warm_up(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
 ) -> None:
     """And keeps no more on their way than the client sends at once, and one to follow."""
-    simulation = simulated(kind | {"records": 4001, "partitions": 3, "warmup": 0.02})
+    simulation = simulated(kind | {"records": 4001, "partitions": 3, "warmup": "20 ms"})
     if kind is SINGLE:  # its client bounds what is on its way, which the simulation's does not
         simulation = simulated(kind | {"records": 4001, "warmup": 0})
     report = simulation.run(monkeypatch)
@@ -159,7 +162,7 @@ def test_a_closed_loop_measures_exactly_the_asked_records_after_the_warm_up(
 @pytest.mark.parametrize("kind", BATCHED)
 def test_a_closed_loop_ends_with_its_window(monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]) -> None:
     """Records that were sent in it are measured, whenever they are acknowledged."""
-    simulation = simulated(kind | {"duration": 0.05, "warmup": 0.02, "record_size": 1000})
+    simulation = simulated(kind | {"duration": "50 ms", "warmup": "20 ms", "record_size": 1000})
     report = simulation.run(monkeypatch)
 
     assert report.first_due_ns is not None
@@ -181,7 +184,7 @@ def test_a_cluster_that_is_too_slow_is_not_the_generators_fault(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any], linger: float
 ) -> None:
     """Every record is sent once there is room, its whole wait counts, and nobody calls the generator late."""
-    load = {"rate": 4000, "duration": 2, "partitions": 2, "batch_size": 1000, "linger": linger}
+    load = {"rate": 4000, "duration": "2 s", "partitions": 2, "batch_size": 1000, "linger": f"{linger} s"}
     simulation = simulated(kind | load, latency_ns=slow)
     report = simulation.run(monkeypatch)
 
@@ -196,7 +199,7 @@ def test_a_cluster_that_is_too_slow_is_not_the_generators_fault(
 
 def test_a_partition_without_room_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full buffer would, and is far away: here one of seven leaders is gone for a second."""
-    load = {"key": "uniform:1M", "rate": 7000, "duration": 1, "partitions": 7, "warmup": 0, "batch_size": 1000}
+    load = {"key": "uniform:1M", "rate": 7000, "duration": "1 s", "partitions": 7, "warmup": 0, "batch_size": 1000}
     simulation = simulated(load, latency_ns=lambda one: NS_PER_S if one.partition == 3 else MS)
     report = simulation.run(monkeypatch)
 
@@ -213,7 +216,7 @@ def test_a_load_that_is_given_up_accounts_for_each_record_due(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
 ) -> None:
     """Sent or missing, never both and never neither; those due have a latency."""
-    load = {"rate": 4000, "duration": 2, "partitions": 2, "batch_size": 1000}
+    load = {"rate": 4000, "duration": "2 s", "partitions": 2, "batch_size": 1000}
     given_up_ns = START_NS + NS_PER_S + 3 * MS
     simulation = simulated(kind | load, latency_ns=slow, give_up_ns=given_up_ns)
     report = simulation.run(monkeypatch)
@@ -237,7 +240,7 @@ def test_mixed_sizes_come_through_whatever_they_begin_with(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any], load: dict[str, Any], sizes: dict[str, float], number: int
 ) -> None:
     """Batches of one large record and of hundreds of small ones follow each other."""
-    fields = {"record_size": sizes, "records": 20_000, "producers": 4, "linger": 1, "warmup": 0}
+    fields = {"record_size": sizes, "records": 20_000, "producers": 4, "linger": "1 s", "warmup": 0}
     simulation = simulated(kind | load | fields, number=number)
     report = simulation.run(monkeypatch)
 
@@ -279,7 +282,7 @@ def test_the_time_that_commits_take_is_not_the_generators(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
 ) -> None:
     """A coordinator that takes 300 ms is a slow cluster: high latency, and a valid round."""
-    load = {"rate": 2000, "duration": 2, "transaction_size": 500, "warmup": 0}
+    load = {"rate": 2000, "duration": "2 s", "transaction_size": 500, "warmup": 0}
     report = simulated(kind | load, commit_ns=300 * MS).run(monkeypatch)
 
     assert (report.sent, report.acknowledged, report.late, report.behind) == (4000, 4000, 0, 0)
@@ -306,12 +309,12 @@ def test_a_batch_that_fails_aborts_its_transaction_only(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", [*KINDS, pytest.param(KEYED | {"record_size": MIXED}, id="mixed")])
-@pytest.mark.parametrize("load", [{}, {"linger": 0.2}], ids=str)
+@pytest.mark.parametrize("load", [{}, {"linger": "200 ms"}], ids=str)
 def test_a_generator_that_stands_still_is_late_with_what_was_due_meanwhile(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any], load: dict[str, Any]
 ) -> None:
     """There was room all along: the first 400 ms of 500 are more than it may be late, less what it lingers for."""
-    simulation = simulated({"rate": 1000, "duration": 2} | kind | load)
+    simulation = simulated({"rate": 1000, "duration": "2 s"} | kind | load)
     simulation.stall(START_NS + NS_PER_S // 2, NS_PER_S // 2)
     report = simulation.run(monkeypatch)
 
@@ -325,7 +328,7 @@ def test_a_generator_that_stands_still_is_late_with_the_rest_of_its_transaction(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
 ) -> None:
     """The next one begins after that: what it holds had no room before, whoever is to blame. It is enough to tell."""
-    simulation = simulated({"rate": 1000, "duration": 2, "transaction_size": 400} | kind)
+    simulation = simulated({"rate": 1000, "duration": "2 s", "transaction_size": 400} | kind)
     simulation.stall(START_NS + NS_PER_S // 2, NS_PER_S // 2)
 
     assert 100 < simulation.run(monkeypatch).late <= 405
@@ -335,8 +338,8 @@ workloads = st.fixed_dictionaries(
     {
         "rate": st.sampled_from([None, 100, 5000, 300_000]),
         "records": st.sampled_from([1, 50, 1000]),
-        "warmup": st.sampled_from([0, 0.01]),
-        "linger": st.sampled_from([0, 0.002, 0.3]),
+        "warmup": st.sampled_from([0, "10 ms"]),
+        "linger": st.sampled_from([0, "2 ms", "300 ms"]),
         "batch_size": st.sampled_from([1, 1000, 16 << 10]),
         "record_size": st.sampled_from([16, 100, 3000]) | st.just(MIXED),
         "partitions": st.integers(1, 5),
@@ -356,7 +359,7 @@ workloads = st.fixed_dictionaries(
     number=st.integers(0, 2),
 )
 @example(  # a batch of fewer records than the one before, whose records were no full batch until then
-    fields=EXAMPLE | {"rate": 100, "warmup": 0.01, "linger": 0.3, "partitions": 2, "key": "uniform:3"},
+    fields=EXAMPLE | {"rate": 100, "warmup": "10 ms", "linger": "300 ms", "partitions": 2, "key": "uniform:3"},
     latencies_ms=[1],
     failing=0,
     give_up_s=1,

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.filterwarnings("error")
 REFUSED = [
     ("kafka_scenario(acs=1)", "kafka_scenario: unknown field 'acs': did you mean 'acks'?"),
     ("kafka_scenario(rate='5 MB')", "cannot read '5 MB' as a record rate"),
-    ("kafka_scenario(duration='5')", "'5' has no unit"),
+    ("kafka_scenario(duration='5')", "duration='5': a time needs a unit: '5 ms' or '5 s'"),
+    ("kafka_scenario(linger=5)", "kafka_scenario: linger=5: a time needs a unit: '5 ms' or '5 s'"),
     ("kafka_scenario(payload='text')", "must be 'random', 'zeros', 'file:PATH'"),
     ("kafka_scenario(producer_config={'max_reqest_size': 5})", "did you mean 'max_request_size'?"),
     ("kafka_scenario(producer_config={'linger.ms': 5})", "'linger.ms' is set by the field linger"),
@@ -115,7 +116,7 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
         ("--kafka-cluster=broker1", "'broker1' has no port"),
         ("--kafka-cluster=dcker", "did you mean 'docker'?"),
         ("--kafka-rounds=many", "rounds='many'"),
-        ("--kafka-duration=10", "'10' has no unit"),
+        ("--kafka-duration=10", "duration='10': a time needs a unit: '10 ms' or '10 s'"),
         ("--kafka-version=4", "a Kafka version has three numbers"),
         ("--kafka-environment=../elsewhere", "invalid environment name '../elsewhere'"),
         (

@@ -85,8 +85,8 @@ def test_each_session_has_a_line() -> None:
         describe_session(GATED, [session(), session(late)], 3, left_s=50),
         describe_session(GATED, [session(lost)], 3, left_s=50),
     ] == [
-        f"test_flood: session 2 of 3, {RATE} 1310k/s, about 4 min left",
-        f"test_flood: session 3 of 3, {RATE} 1310k/s",
+        f"test_flood: session 2 of 3, {RATE} 1.31M/s, about 4 min left",
+        f"test_flood: session 3 of 3, {RATE} 1.31M/s",
         "test_flood: a session is measured again: late",
         "test_flood: session 1 of 3: INVALID: records lost",
     ]

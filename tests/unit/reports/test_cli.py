@@ -87,7 +87,7 @@ def test_an_import_tells_what_was_read_and_where_it_is(kafkaperf: Command, tmp_p
         "  produce.latency.p99               8 ms             8 ms             8 ms\n"
         "  produce.latency.p99.9            16 ms            16 ms            16 ms\n"
         "  produce.latency.max             275 ms           275 ms           275 ms\n"
-        "  consume.throughput     2073k records/s  2073k records/s  2073k records/s\n"
+        "  consume.throughput     2.07M records/s  2.07M records/s  2.07M records/s\n"
         "  consume.bandwidth            198 MiB/s        198 MiB/s        198 MiB/s\n"
         "  note: producer-4.1.txt: omitted, because 0 means too small to print:\n"
         "    produce.latency.p50 (line 3)\n"

@@ -44,7 +44,7 @@ def _result(*rounds: Round, fresh: tuple[Round, ...] = (), **fields: Any) -> Res
     return results.bare_result(
         *(sessions or [MeasuredSession(created="", rounds=())]),
         nodeid="test_x.py::test_y",
-        scenario=Scenario(duration=3.0, warmup=1.0),
+        scenario=Scenario(duration="3 s", warmup="1 s"),
         cluster=Cluster(bootstrap_servers="127.0.0.1:9092"),
         **fields,
     )
@@ -130,7 +130,7 @@ def test_a_warm_up_that_does_not_fill_an_interval_is_left_out_too() -> None:
 def test_a_round_shorter_than_an_interval_is_shown_all_the_same() -> None:
     """A point that is too low is more than no chart."""
     one = Round(metrics={}, series={"produce": _curves([500.0], first_s=0.0)})
-    short = dataclasses.replace(_result(one), scenario=Scenario(duration=0.5))
+    short = dataclasses.replace(_result(one), scenario=Scenario(duration="500 ms"))
     trace = _named(throughput_chart(short), "produced")
     assert (trace["x"], trace["y"], trace["mode"]) == ([0.5], [500], "markers")
 

@@ -516,7 +516,7 @@ def test_a_round_is_printed_as_the_tools_would() -> None:
         "2026-11-21 05:15:45:015, 2026-11-21 05:15:47:015, 200.0000, 100.0000, 2000000, 1000000.0000, 0, 2000, "
         "100.0000, 1000000.0000"
     )
-    by_time = Scenario.of({"duration": 10, "consumers": 1})
+    by_time = Scenario.of({"duration": "10 s", "consumers": 1})
     assert str(format_summary(metrics, by_time)).startswith("998104 records sent, ")
 
 

@@ -134,7 +134,7 @@ def test_a_parameter_that_names_what_two_fields_say_does_not_hide_their_sweep() 
 @pytest.mark.parametrize(("values", "is_log"), [((1, 9), False), ((1, 10), True), ((0, 10), False)])
 def test_an_axis_that_spans_a_decade_is_logarithmic(values: tuple[int, ...], is_log: bool) -> None:  # noqa: FBT001
     """Of 100 B, 1 KiB and 10 KiB the first two would lie on each other; 0 has no logarithm."""
-    sweep = _found(*({"linger": value} for value in values))
+    sweep = _found(*({"linger": f"{value} s"} for value in values))
     assert sweep is not None
     assert (sweep.is_log, sweep.is_text) == (is_log, False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -60,6 +61,15 @@ def test_an_action_after_the_end_is_refused_before_the_load() -> None:
     assert (
         str(caught.value) == "kafka_perf.at('10 s'): the window is over by then; give a time below its duration of 5 s"
     )
+
+
+def test_the_time_of_an_action_has_a_unit() -> None:
+    """A broker that stops after 3 ms instead of 3 s stops in another phase of the load."""
+    assert planned(timedelta(seconds=3), print, duration_s=5.0).at_s == 3.0
+    assert planned(0, print, duration_s=5.0).at_s == 0.0
+    with pytest.raises(ScenarioError) as caught:
+        planned(3, print, duration_s=5.0)
+    assert str(caught.value) == "kafka_perf.at(3): a time needs a unit: '3 ms' or '3 s'"
 
 
 class Thing:

@@ -65,7 +65,7 @@ class Queue:
 
 def searched(measure: Callable[[Scenario, str], Round], earlier: Sequence[Round] = (), **fields: Any) -> Round:
     """What a search gives."""
-    return find_capacity(PLAN, Scenario(duration=HOLD_S, warmup=2.0, **fields), measure, earlier)
+    return find_capacity(PLAN, Scenario(duration=f"{HOLD_S} s", warmup="2 s", **fields), measure, earlier)
 
 
 @given(st.floats(LOW, HIGH / RESOLUTION))

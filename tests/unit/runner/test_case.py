@@ -134,7 +134,9 @@ def test_a_search_holds_rates_that_it_chooses_itself(tmp_path: Path) -> None:
 
 def test_rates_of_a_search_can_be_in_bytes(tmp_path: Path) -> None:
     """As those of a scenario: an operator sells MiB/s."""
-    case = case_of(tmp_path, record_size="1 KiB").with_search(["errors == 0"], low="1 MiB/s", high="1 GiB/s", hold=1)
+    case = case_of(tmp_path, record_size="1 KiB").with_search(
+        ["errors == 0"], low="1 MiB/s", high="1 GiB/s", hold="1 s"
+    )
     assert case.plan is not None
     assert (case.plan.low, case.plan.high) == (1024.0, 1024.0**2)
 
@@ -184,6 +186,7 @@ def test_a_test_is_one_search_unless_more_are_asked_for(
         (["errors == 0"], {"low": "fast"}, "low: "),
         (["errors == 0"], {"high": "fast"}, "high: "),
         (["errors == 0"], {"hold": "long"}, "hold: "),
+        (["errors == 0"], {"hold": 10}, "hold=10: a time needs a unit: '10 ms' or '10 s'"),
         (["errors == 0"], {"hold": None}, "hold is how long each rate is held, for example hold='10 s'"),
     ],
 )

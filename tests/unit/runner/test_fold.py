@@ -21,10 +21,10 @@ START_NS = 50 * NS_PER_S
 BROKER_ENDED = Problem(ProblemKind.CLUSTER_ERROR, "the broker ended")
 MS = 1_000_000
 
-PACED = Scenario.of({"rate": 100, "duration": 10})
+PACED = Scenario.of({"rate": 100, "duration": "10 s"})
 UNPACED = Scenario.of({"records": 1000})
-READ = Scenario.of({"rate": 100, "duration": 10, "consumers": 2})
-BACKLOG = Scenario.of({"rate": 100, "duration": 10, "consumers": 2, "consume": "backlog"})
+READ = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2})
+BACKLOG = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2, "consume": "backlog"})
 
 
 def latencies(*values_ms: int) -> Histogram:
@@ -128,7 +128,7 @@ def test_producers_and_consumers_of_several_workers_add_up() -> None:
 
 def test_every_group_reads_everything() -> None:
     """Fan-out: throughput and bandwidth are those of all groups together, end-to-end times those of all receptions."""
-    scenario = Scenario.of({"rate": 100, "duration": 10, "consumers": 2, "consumer_groups": 2})
+    scenario = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 2, "consumer_groups": 2})
     fast = [consumed(group=0), consumed(group=0)]
     slow = [consumed(group=1, latency=latencies(*[8] * 500)), consumed(group=1, latency=latencies(*[8] * 500))]
     done = fold(report(produced(), *fast, *slow), scenario)
@@ -316,7 +316,7 @@ NO_OUTPUT = Problem(
 )
 def test_an_application_may_drop_records_but_not_all(acknowledged: int, received: int, problems: list[Problem]) -> None:
     """Where nothing came out nothing was measured; where nothing went in that is why."""
-    scenario = Scenario.of({"rate": 100, "duration": 10, "consumers": 1, "topic": "in", "output_topic": "out"})
+    scenario = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 1, "topic": "in", "output_topic": "out"})
     found = Audit(lost=acknowledged - received, duplicated=0, reordered=0)
     parts = produced(acknowledged=acknowledged), consumed(received=received)
     done = fold(report(*parts, audit=found, log_growth=None), scenario)
@@ -371,7 +371,7 @@ def test_records_that_no_consumer_got_make_the_round_invalid(parts: tuple[Consum
 @pytest.mark.parametrize(("isolation_level", "unread"), [("read_uncommitted", 200), ("read_committed", 0)])
 def test_records_of_aborted_transactions_are_read_by_whoever_reads_all(isolation_level: str, unread: int) -> None:
     """And must not be missed by whoever reads what was committed."""
-    fields = {"rate": 100, "duration": 10, "consumers": 1, "transaction_size": 10, "abort_ratio": 0.2}
+    fields = {"rate": 100, "duration": "10 s", "consumers": 1, "transaction_size": 10, "abort_ratio": 0.2}
     scenario = Scenario.of(fields | {"isolation_level": isolation_level})
     parts: list[Produced | Consumed] = [produced(acknowledged=800, aborted=200), consumed(received=800)]
     problems = fold(report(*parts), scenario).problems
@@ -461,7 +461,7 @@ def test_the_state_of_all_partitions_at_the_start_is_known() -> None:
 
 def test_with_acks_0_nothing_is_said_of_losses() -> None:
     """Nobody promised that they are in the log."""
-    scenario = Scenario.of({"rate": 100, "duration": 10, "acks": 0})
+    scenario = Scenario.of({"rate": 100, "duration": "10 s", "acks": 0})
 
     metrics = fold(report(produced(), log_growth=None), scenario).metrics
     assert {"lost", "duplicated", "reordered"}.isdisjoint(metrics)

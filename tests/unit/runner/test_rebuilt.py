@@ -43,7 +43,6 @@ def test_what_the_session_started_can_be_compared() -> None:
         (case(), dataclasses.replace(OURS, fleet=None), baseline(), "did not start the brokers at 127.0.0.1:1"),
         (case(), OURS, baseline(imported="perf-test"), "the baseline was imported from perf-test"),
         (case(), OURS, baseline({**FACTS, "provider": "docker"}), "measured with docker, not with local"),
-        (case(), OURS, baseline({}), "measured with an unknown provider, not with local"),
         (
             dataclasses.replace(case(), taken_by="the fixture quota takes the cluster"),
             OURS,

@@ -67,7 +67,9 @@ def first_session(budget: CaseBudget, clock: Clock, case: Case, *, round_s: floa
     return len(done)
 
 
-TESTS = st.lists(st.builds(case_of, rounds=st.integers(1, 9), duration=st.floats(0.5, 30)), min_size=1, max_size=5)
+TESTS = st.lists(
+    st.builds(case_of, rounds=st.integers(1, 9), duration=st.floats(0.5, 30).map("{} s".format)), min_size=1, max_size=5
+)
 
 
 @given(cases=TESTS, left_s=st.floats(0, 1000))

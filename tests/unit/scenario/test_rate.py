@@ -28,6 +28,8 @@ def step(rate: float, seconds: float | None = None) -> Segment:
         ("1k -> 50k records/s over 30 s", (RAMP,)),
         ("1k records/s -> 50k records/s over 30 s", (RAMP,)),
         ("1k→50k records/s over 30 s", (RAMP,)),
+        ("1k -> 50k/s over 30 s", (RAMP,)),
+        ("1k/s -> 50k msg/s over 30 s", (RAMP,)),
         (" 1000  ->  50k  records/s  over  0.5 min ", (RAMP,)),
         ("100 -> 5000 kB/s over 30 s", (RAMP,)),
         ("100 kB/s -> 50k records/s over 30 s", (RAMP,)),
@@ -68,8 +70,7 @@ _LIKE = "for example '1k -> 50k records/s over 30 s' or '1k records/s for 10 s, 
         ("1k -> 5k over 3 s", f"segment 1, '1k -> 5k over 3 s': '1k' has no unit; use one of {_RATES}"),
         (
             "1 -> 5 records/s over 3",
-            "segment 1, '1 -> 5 records/s over 3': '3' has no unit; use one of ns, us, µs, ms, s, min, h, for example "
-            "'250 us', '25 ms', '5 s', '2 min'",
+            "segment 1, '1 -> 5 records/s over 3': a time needs a unit: '3 ms' or '3 s'",
         ),
         (
             "0 -> 5k records/s over 3 s",

@@ -147,7 +147,7 @@ _FORM = "expected METRIC OP LIMIT with one of <= < >= > =="
                 f"you mean '{_P99}', 'produce.latency.p95' or 'produce.latency.p90'?"
             ),
         ),
-        (f"{_P99} <= 5", f"invalid threshold '{_P99} <= 5': '5' has no unit; use one of {_TIMES}"),
+        (f"{_P99} <= 5", f"invalid threshold '{_P99} <= 5': a time needs a unit: '5 ms' or '5 s'"),
         (
             f"{_P99} <= 5 MiB",
             f"invalid threshold '{_P99} <= 5 MiB': cannot read '5 MiB' as a time; use one of {_TIMES}",

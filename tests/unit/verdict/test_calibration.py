@@ -27,13 +27,13 @@ def drawn(count: int, *, within: float, between: float, rounds: int = 5, seed: i
 
 
 def known(sessions: list[list[float]]) -> Calibrated:
-    found = calibrated(sessions, tolerance=TOLERANCE, alpha=ALPHA)
+    found = calibrated(sessions, tolerance=TOLERANCE, alpha=ALPHA, confirmation="fresh")
     assert found is not None
     return found
 
 
 def detected(dates: list[list[list[float]]]) -> float:
-    return detectable_shift(BaselineLevel.of(dates), tolerance=TOLERANCE, confirmed=True, alpha=ALPHA)
+    return detectable_shift(BaselineLevel.of(dates), tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA)
 
 
 def worse(by: float) -> list[float]:
@@ -79,7 +79,7 @@ def test_the_noise_that_was_made_is_found_and_decides_what_can_be_detected() -> 
     assert found.noise.between == pytest.approx(0.065, rel=0.25)
     few = drawn(6, within=0.06, between=0.065)
     level = BaselineLevel.of([few])
-    assert known(few).detectable == detectable_shift(level, tolerance=TOLERANCE, confirmed=True, alpha=ALPHA)
+    assert known(few).detectable == detectable_shift(level, tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA)
 
 
 def test_alarms_are_those_of_the_rule_over_every_split() -> None:
@@ -122,6 +122,6 @@ def test_of_many_splits_an_even_choice_is_tried() -> None:
 
 def test_one_round_a_session_and_one_session_say_nothing() -> None:
     """Unknown is not calm."""
-    assert calibrated([[0.1]] * 6, tolerance=TOLERANCE, alpha=ALPHA) is None
-    assert calibrated([ROUNDS], tolerance=TOLERANCE, alpha=ALPHA) is None
-    assert calibrated([], tolerance=TOLERANCE, alpha=ALPHA) is None
+    assert calibrated([[0.1]] * 6, tolerance=TOLERANCE, alpha=ALPHA, confirmation="fresh") is None
+    assert calibrated([ROUNDS], tolerance=TOLERANCE, alpha=ALPHA, confirmation="fresh") is None
+    assert calibrated([], tolerance=TOLERANCE, alpha=ALPHA, confirmation="fresh") is None

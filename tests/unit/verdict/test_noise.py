@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from pytest_kafkaperf.verdict.dates import BaselineLevel
-from pytest_kafkaperf.verdict.power import Noise, detectable_shift
+from pytest_kafkaperf.verdict.power import Confirmation, Noise, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA
+from tests.support.simulated_sessions import differences, judged
 
 NOISES = [(0.03, 0.05), (0.06, 0.065), (0.10, 0.10)]
 TOLERANCE = math.log1p(0.1)
@@ -65,14 +66,35 @@ def level(noise: float, *, dates: int = 5, rounds: int = 5) -> BaselineLevel:
     return BaselineLevel.of(drawn.tolist())
 
 
-def found(known: BaselineLevel, *, tolerance: float = TOLERANCE, confirmed: bool = True, alpha: float = ALPHA) -> float:
-    return detectable_shift(known, tolerance=tolerance, confirmed=confirmed, alpha=alpha)
+def found(
+    known: BaselineLevel, *, tolerance: float = TOLERANCE, way: Confirmation = "fresh", alpha: float = ALPHA
+) -> float:
+    return detectable_shift(known, tolerance=tolerance, confirmation=way, alpha=alpha)
 
 
-@pytest.mark.parametrize("confirmed", [True, False])
-def test_without_noise_the_tolerance_is_what_can_be_detected(*, confirmed: bool) -> None:
+@pytest.mark.parametrize("way", ["none", "fresh", "beside"])
+def test_without_noise_the_tolerance_is_what_can_be_detected(way: Confirmation) -> None:
     """Nothing else is in the way."""
-    assert found(level(0.0), tolerance=0.1, confirmed=confirmed) == 0.1
+    assert found(level(0.0), tolerance=0.1, way=way) == pytest.approx(0.1)
+
+
+def test_beside_the_baselines_brokers_noise_of_dates_explains_nothing() -> None:
+    """A baseline of one date is enough there."""
+    known = level(0.06, dates=1)
+    assert TOLERANCE < found(known, way="beside") < 0.6 * found(known)
+    assert found(level(0.02, dates=1), way="beside") < found(known, way="beside")
+
+
+def test_a_change_that_can_be_detected_side_by_side_is_found_in_four_of_five_cases() -> None:
+    """Draws of the whole rule: a first session of another date, then sessions in pairs."""
+    known, runs = level(0.05, dates=3), 2000
+    change, of_session = found(known, way="beside"), math.sqrt(known.of_sessions.value)
+    source = np.random.default_rng(7)
+    dates = math.sqrt(known.of_dates.value * (1 + 1 / known.dates) + known.of_sessions.value * (1 + 1 / known.dates))
+    suspect = change + dates * source.standard_normal(runs) > TOLERANCE
+    drawn = differences(runs=runs, deviation=math.sqrt(2) * of_session, seed=8) + change
+    confirmed = judged(drawn, tolerance=TOLERANCE, alpha=ALPHA).decisions == "regressed"
+    assert 0.78 < (suspect & confirmed).mean() < 0.97
 
 
 def test_what_noise_explains_is_not_found_and_fewer_dates_explain_more() -> None:
