@@ -23,6 +23,8 @@ NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so ther
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
 _MOST_NAMED = 5
 """Maximum number of skipped tests that are listed by name."""
+_LESS_RATIO = 0.8
+"""More dates are suggested if they reduce the detectable change at least to this share, on the log scale."""
 _WIDEST = 0.5
 """Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
 _WHOLE_PERCENT = 10
@@ -98,14 +100,14 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     """Return why the tolerance is useless, and the cures: a wider tolerance only if more dates are not enough."""
     tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_of_dates))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
-    if best > _WIDEST:
-        cures.append("a quieter machine")
-    else:
+    if best <= _WIDEST and found.detectable_of_dates < _LESS_RATIO * found.detectable:
         dates, change = min(found.sessions, MAX_SESSIONS), _change(name, found.detectable_of_dates)
         cures.append(f"a baseline of {dates} dates (at best {change})")
-        wider = math.floor(100 * best / 5) * 5
-        if found.drowns(found.detectable_of_dates) and wider > 100 * tolerance:
-            cures.append(f"{wider} %")
+    else:
+        cures.append("a quieter machine")
+    wider = math.floor(100 * best / 5) * 5
+    if found.drowns(found.detectable_of_dates) and 100 * tolerance < wider <= 100 * _WIDEST:
+        cures.append(f"{wider} %")
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
     detects = _change(name, found.detectable)

@@ -111,6 +111,11 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
             {"rate": 5000.0},
             "detects -48 %: a tolerance of 10 % gates nothing here; try a baseline of 5 dates (at best -20 %)",
         ),
+        (
+            calibrated(-math.log(0.66), -math.log(0.68)),
+            {"rate": 5000.0},
+            "detects -34 %: a tolerance of 10 % gates nothing here; try a quieter machine or 30 %",
+        ),
         (calibrated(-math.log(0.75), -math.log(0.8)), {}, ""),
     ],
 )
