@@ -190,6 +190,8 @@ def test_the_cost_of_the_brokers_is_their_cpu_time_by_record(broker: Cluster, lo
         edges.setdefault(progress.phase, cpu_s())
 
     ran = load(broker, duration="3 s", warmup="500 ms", producers=1, on_progress=note)
+    ended_s = cpu_s()
     cost_s = ran.metrics["broker.cost"] * sum(part.acknowledged for part in ran.produced) / 1e6
-    assert cost_s < cpu_s() - began_s
-    assert cost_s == pytest.approx(edges["draining"] - edges["measuring"], rel=0.1)
+    assert cost_s < ended_s - began_s
+    # Where nothing is left to wait for, draining is over before it is shown.
+    assert cost_s == pytest.approx(edges.get("draining", ended_s) - edges["measuring"], rel=0.1)
