@@ -14,6 +14,7 @@ from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.runner.time_budget import about, estimated_s
 from pytest_kafkaperf.scenario.threshold import count_gated
+from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of
 
@@ -22,7 +23,9 @@ NOTHING_TO_CALIBRATE = "--kafka-calibrate: no threshold on the baseline, so ther
 _EXAMPLE = "kafka_threshold('produce.throughput >= baseline - 20%')"
 _MOST_NAMED = 5
 """Maximum number of skipped tests that are listed by name."""
-_WIDEST_PERCENT = 50
+_LESS_RATIO = 0.8
+"""More dates are suggested if they reduce the detectable change at least to this share, on the log scale."""
+_WIDEST = 0.5
 """Largest tolerance that is suggested; a wider one would not notice that a throughput has halved."""
 _WHOLE_PERCENT = 10
 """Percentages from this one on are shown without decimals."""
@@ -48,7 +51,7 @@ def describe_session(case: Case, measured: Sequence[MeasuredSession], sessions: 
     """Return a line about the session that has just ended, the last one of `measured`, and the time to the end."""
     name, last = printable(case.nodeid.partition("::")[2]), measured[-1]
     if last.is_spoilt and last not in judged(measured):
-        return f"{name}: a session is measured again: {last.problems[0]}"
+        return f"{name}: a session is measured again: {last.problems[0].text.partition(';')[0]}"
     left = f", {about(left_s)} left" if left_s > 0 else ""
     number = f"{name}: session {len(judged(measured))} of {sessions}"
     if last.problems:
@@ -83,7 +86,7 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
     sum of theirs (utilization law; P. J. Denning, J. P. Buzen, "The Operational Analysis of Queueing Network Models"
     (1978)). So brokers that need 10 % more lower it by 10 % of their share; by less if cores are idle.
     """
-    remarks = [_drowned(name, found, result)] if found.drowns else []
+    remarks = [_drowned(name, found, result)] if found.drowns(found.detectable) else []
     costs = [result.metrics.get(each) for each in ("broker.cost", "client.cpu")]
     if name in result.lower_bounds and name.startswith("produce.") and None not in costs:
         brokers, clients = (each or 0.0 for each in costs)
@@ -94,18 +97,21 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
 
 
 def _drowned(name: str, found: Calibrated, result: Result) -> str:
-    """Return why the tolerance is useless, and the cures."""
-    tolerance = abs(change_of(CATALOGUE[name], found.tolerance))
+    """Return why the tolerance is useless, and the cures: a wider tolerance only if more dates are not enough."""
+    tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_of_dates))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
-    cures.append("more dates")  # the sessions of a calibration are of one date
-    detects = _change(name, found.detectable)
-    if math.isfinite(found.detectable):
-        percent = 100 * abs(change_of(CATALOGUE[name], found.detectable))
-        wider = math.floor(percent / 5) * 5 if percent > _WHOLE_PERCENT else math.floor(percent)
-        cures += [f"{wider} %"] if 100 * tolerance < wider <= _WIDEST_PERCENT else []
+    if best <= _WIDEST and found.detectable_of_dates < _LESS_RATIO * found.detectable:
+        dates, change = min(found.sessions, MAX_SESSIONS), _change(name, found.detectable_of_dates)
+        cures.append(f"a baseline of {dates} dates (at best {change})")
+    else:
+        cures.append("a quieter machine")
+    wider = math.floor(100 * best / 5) * 5
+    if found.drowns(found.detectable_of_dates) and 100 * tolerance < wider <= 100 * _WIDEST:
+        cures.append(f"{wider} %")
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
-    return f"detects {detects or 'no change'}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
+    detects = _change(name, found.detectable)
+    return f"detects {detects}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
 
 
 def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int, *, took_s: float) -> float:

@@ -83,7 +83,7 @@ def short(value: float, unit: Unit, digits: int = 3) -> str:
 
 
 def bounded(text: str, name: str, result: Result) -> str:
-    """Return the figure of a metric with a sign if it is a lower bound: `≥ 1560k/s`."""
+    """Return the figure of a metric with a sign if it is a lower bound: `≥ 1.56M/s`."""
     return f"≥ {text}" if name in result.lower_bounds else text
 
 

@@ -45,11 +45,12 @@ class Calibrated:
     """Number of evaluated splits of the sessions into a first session, fresh sessions and a baseline."""
     detectable: float
     """Minimum detectable change against a baseline of the newest of these sessions."""
+    detectable_of_dates: float
+    """The same if each of these sessions was of a date of its own: at best, because dates differ more than sessions."""
 
-    @property
-    def drowns(self) -> bool:
-        """True if the threshold misses changes of three times its tolerance, because the noise is so large."""
-        return self.detectable > _DROWNED * self.tolerance
+    def drowns(self, detectable: float) -> bool:
+        """Return True if a threshold that detects this change misses changes of three times its tolerance."""
+        return detectable > _DROWNED * self.tolerance
 
 
 def calibrated(
@@ -72,6 +73,11 @@ def calibrated(
         rest = [sessions[place] for place in places if place != first and place not in fresh][-kept:]
         chosen = [sessions[place] for place in fresh]
         alarms += _is_alarm(sessions[first], chosen, rest, tolerance=tolerance, alpha=alpha)
+    dates = [sessions[-kept:]], [[session] for session in sessions[-kept:]]
+    detectable, of_dates = (
+        detectable_shift(BaselineLevel.of(each), tolerance=tolerance, confirmation=confirmation, alpha=alpha)
+        for each in dates
+    )
     return Calibrated(
         noise=noise,
         tolerance=tolerance,
@@ -82,9 +88,8 @@ def calibrated(
         ),
         alarms=alarms,
         splits=len(splits),
-        detectable=detectable_shift(
-            BaselineLevel.of([sessions[-kept:]]), tolerance=tolerance, confirmation=confirmation, alpha=alpha
-        ),
+        detectable=detectable,
+        detectable_of_dates=of_dates,
     )
 
 

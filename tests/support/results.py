@@ -386,6 +386,7 @@ def calibration() -> Result:
         alarms=0,
         splits=20,
         detectable=0.15,
+        detectable_of_dates=0.13,
     )
     return dataclasses.replace(whole, calibration={"produce.latency.p99": found})
 

@@ -44,9 +44,9 @@ def session(*problems: Problem, value: float = 1_310_000.0) -> MeasuredSession:
     return MeasuredSession(created=results.CREATED, rounds=(Round(metrics={RATE: value}),), problems=problems)
 
 
-def calibrated(detectable: float, *, tolerance: float = math.log(1 / 0.9), sessions: int = 3) -> Calibrated:
+def calibrated(detectable: float, of_dates: float = 0.0, *, tolerance: float = math.log(1 / 0.9)) -> Calibrated:
     (found,) = results.calibration().calibration.values()
-    return dataclasses.replace(found, tolerance=tolerance, detectable=detectable, sessions=sessions)
+    return dataclasses.replace(found, tolerance=tolerance, detectable=detectable, detectable_of_dates=of_dates)
 
 
 def remarks(found: Calibrated, metric: str = RATE, **scenario: Any) -> list[str]:
@@ -77,7 +77,7 @@ def test_a_run_with_nothing_to_calibrate_says_so() -> None:
 
 def test_each_session_has_a_line() -> None:
     """Its number, its figures, and the time that is left."""
-    late = Problem(ProblemKind.GENERATOR_TOO_SLOW, "late")
+    late = Problem(ProblemKind.GENERATOR_TOO_SLOW, "late; use more producers")
     lost = Problem(ProblemKind.RECORDS_LOST, "records lost")
     assert [
         describe_session(GATED, [session(), session()], 3, left_s=200),
@@ -101,21 +101,22 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
     ("found", "scenario", "text"),
     [
         (
-            calibrated(-math.log(0.67)),
+            calibrated(-math.log(0.52), -math.log(0.67)),
             {},
-            "detects -33 %: a tolerance of 10 % gates nothing here; try paced load, more dates, or 30 %",
+            "detects -48 %: a tolerance of 10 % gates nothing here; try paced load, a baseline of 5 dates (at best "
+            "-33 %), or 30 %",
         ),
         (
-            calibrated(-math.log(0.67), sessions=10),
+            calibrated(-math.log(0.52), -math.log(0.8)),
             {"rate": 5000.0},
-            "detects -33 %: a tolerance of 10 % gates nothing here; try more dates or 30 %",
+            "detects -48 %: a tolerance of 10 % gates nothing here; try a baseline of 5 dates (at best -20 %)",
         ),
         (
-            calibrated(math.inf),
+            calibrated(-math.log(0.66), -math.log(0.68)),
             {"rate": 5000.0},
-            "detects no change: a tolerance of 10 % gates nothing here; try more dates",
+            "detects -34 %: a tolerance of 10 % gates nothing here; try a quieter machine or 30 %",
         ),
-        (calibrated(-math.log(0.75)), {}, ""),
+        (calibrated(-math.log(0.75), -math.log(0.8)), {}, ""),
     ],
 )
 def test_a_tolerance_that_the_noise_drowns_is_told(found: Calibrated, scenario: dict[str, Any], text: str) -> None:
@@ -125,8 +126,9 @@ def test_a_tolerance_that_the_noise_drowns_is_told(found: Calibrated, scenario: 
 
 def test_a_tolerance_above_50_percent_is_no_cure() -> None:
     """It would not notice that a throughput has halved."""
-    assert remarks(calibrated(math.log(1.66), tolerance=math.log(1.1)), "produce.latency.p99", rate=5000.0) == [
-        "detects +66 %: a tolerance of 10 % gates nothing here; try more dates"
+    found = calibrated(math.log(2.1), math.log(1.66), tolerance=math.log(1.1))
+    assert remarks(found, "produce.latency.p99", rate=5000.0) == [
+        "detects +110 %: a tolerance of 10 % gates nothing here; try a quieter machine"
     ]
 
 
@@ -156,13 +158,13 @@ def test_a_calibration_says_how_much_of_a_throughput_is_about_kafka(
 
 def test_the_noise_fits_into_80_columns() -> None:
     """The width that terminals open with, and that CI logs have; the remark is below the rows."""
-    noisy = calibrated(math.log(31.3), tolerance=math.log(1.2))
+    noisy = calibrated(math.log(31.3), math.log(13), tolerance=math.log(1.2))
     noisy = dataclasses.replace(noisy, noise=dataclasses.replace(noisy.noise, within=1.1034, assumed=True))
     assert list(calibration_cells("produce.latency.p99", noisy).values())[:2] == ["110 %", "4.1 %?"]
     whole = results.bare_result(session(), calibration={"produce.latency.p99": noisy})
     assert render_calibration(whole, width=80, colour=False, ascii_only=True).splitlines() == [
         "metric               within  between  tolerance  suspect  false alarms  detects",
-        "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 3       0 of 20  +3030 %",
+        "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 5       0 of 20  +3030 %",
         "produce.latency.p99: detects +3030 %: a tolerance of 20 % gates nothing here;",
-        "    try paced load or more dates",
+        "    try paced load or a quieter machine",
     ]

@@ -32,6 +32,10 @@ def known(sessions: list[list[float]]) -> Calibrated:
     return found
 
 
+def detected(dates: list[list[list[float]]]) -> float:
+    return detectable_shift(BaselineLevel.of(dates), tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA)
+
+
 def worse(by: float) -> list[float]:
     return [value + by for value in ROUNDS]
 
@@ -46,10 +50,10 @@ def test_sessions_that_are_alike_raise_no_suspicion() -> None:
         suspects=0,
         alarms=0,
         splits=6 * 10,
-        detectable=detectable_shift(
-            BaselineLevel.of([[ROUNDS] * 6]), tolerance=TOLERANCE, confirmation="fresh", alpha=ALPHA
-        ),
+        detectable=detected([[ROUNDS] * 6]),
+        detectable_of_dates=detected([[ROUNDS]] * 6),
     )
+    assert detected([[ROUNDS]] * 6) < detected([[ROUNDS] * 6])
 
 
 def test_one_session_that_stands_out_is_one_suspect_and_no_alarm() -> None:
