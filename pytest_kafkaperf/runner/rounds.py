@@ -35,7 +35,7 @@ from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.observers import BrokerObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.warmup import MOST_SLICES, warm_up_load, workload_key
+from pytest_kafkaperf.runner.warmup import warm_up_load, workload_key
 from pytest_kafkaperf.scenario.scenario import Scenario
 
 OnProgress = Callable[[str, int, Progress], None]
@@ -107,7 +107,8 @@ class Side:
         preflight = Preflight(self.cluster.bootstrap_servers, self.cluster.access)
         self.scenario = preflight.resolve(self.scenario)
         self._read_partitions = preflight.read_partitions(self.scenario)
-        loads = sides * (MOST_SLICES + self.scenario.rounds * (1 if self._plan is None else MOST_STEPS))
+        loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
+        loads += sides  # for all slices of a warm-up: one that reaches a time limit is the last
         self._run = run_name(_latest_end(self.scenario, loads), secrets.token_bytes(SUFFIX_BYTES), self._prefix)
         self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
         ended = False

@@ -77,7 +77,8 @@ def pause_a_broker(provider: str) -> None:
 
         assert ran.metrics["lost"] == ran.metrics["errors"] == 0
         assert 0.9 < ran.metrics["produce.latency.max"] < 5
-        assert "at 1.5 s: broker 1 paused" in ran.warnings
+        (paused,) = [text for text in ran.warnings if text.endswith(": broker 1 paused")]
+        assert 1.5 <= float(paused.removeprefix("at ").partition(" ")[0]) < 2.5  # later where the machine is busy
         with pytest.raises(UsageError) as raised:
             cluster.stop_broker(7)
         assert str(raised.value) == "no broker 7 in this cluster; its brokers are [1]"
