@@ -107,7 +107,7 @@ _MAX_FLOAT = 10**300
 """Maximum quantity as a float in base units: a formatted one is scaled, and must not overflow."""
 
 
-def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
+def parse_exact(quantity: object, unit: Unit) -> Fraction:
     """Parse a quantity: a number in the base unit, or text with a unit of that dimension.
 
     Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and rates needs a unit, except for
@@ -127,7 +127,7 @@ def parse_exact(quantity: str | float, unit: Unit) -> Fraction:
     return _parse_text(quantity, unit)
 
 
-def parse_whole(quantity: str | float, unit: Unit) -> int:
+def parse_whole(quantity: object, unit: Unit) -> int:
     """Parse a quantity as `parse_exact` does, and return a whole number of base units.
 
     Raises:
@@ -140,7 +140,7 @@ def parse_whole(quantity: str | float, unit: Unit) -> int:
     return int(exact)
 
 
-def parse(quantity: str | float, unit: Unit) -> float:
+def parse(quantity: object, unit: Unit) -> float:
     """Parse a quantity as `parse_exact` does, and return a float in the base unit.
 
     >>> parse("25 ms", Unit.SECONDS)
@@ -168,7 +168,7 @@ def parse_time(given: object) -> float:
         return seconds
     if isinstance(given, str):
         given = _CI_MINUTES.sub("min", given)
-    seconds = parse(given, Unit.SECONDS)  # type: ignore[arg-type]
+    seconds = parse(given, Unit.SECONDS)
     if seconds and not isinstance(given, str):
         raise UnitError(_time_without_unit(given))
     return seconds

@@ -60,9 +60,8 @@ def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | Rou
     finally:
         if line is not None:
             line.close()
-        if config.get_verbosity() == 0 and (
-            live or printed
-        ):  # with -v, pytest itself writes the name of the test again
+        # With -v, pytest itself writes the name of the test again.
+        if config.get_verbosity() == 0 and (live or printed):
             with _uncaptured(config):
                 reporter.write_fspath_result(item.nodeid, "")
 

@@ -233,6 +233,5 @@ def _noise(name: str, found: Calibrated, result: Result) -> str:
 def _figures_line(name: str, values: list[float], result: Result) -> str:
     unit = CATALOGUE[name].unit
     rounds = ", ".join(short(value, unit) for value in values)
-    return (
-        f"{_table_line([code(name), text(bounded(short(summary(name, values), unit), name, result)), text(rounds)])}\n"
-    )
+    median = bounded(short(summary(name, values), unit), name, result)
+    return f"{_table_line([code(name), text(median), text(rounds)])}\n"

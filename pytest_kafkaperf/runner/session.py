@@ -100,13 +100,8 @@ class Session:
         reference = self.clusters.reference(case)
         for each in (cluster, reference):
             self.clusters.sweep(each)
-        runner = SessionRunner(
-            self._sides(case, cluster, reference, actions, on_progress),
-            warm_up_s=self.settings.preheat_s,
-            gap_s=self.settings.session_gap_s,
-            allocation=self.settings.workers,
-            on_progress=on_progress,
-        )
+        sides = self._sides(case, cluster, reference, actions, on_progress)
+        runner = self._runner(sides, self.settings.workers, on_progress)
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
         budget = CaseBudget(case, later, left_s=self._left_s())
         if unfit is None and budget.obstacle is None:
@@ -208,11 +203,15 @@ class Session:
         judge.way = f"suspects ran again beside the baseline's brokers, started anew: Kafka {reference.version}"
         if self._shift.is_common:
             judge.way += f" ({self._shift})"
+        sides = self._sides(case.in_short_rounds(), cluster, reference, (), on_progress)
+        return self._runner(sides, runner.allocation, on_progress)
+
+    def _runner(self, sides: Sequence[Side], allocation: WorkerAllocation, on_progress: OnProgress) -> SessionRunner:
         return SessionRunner(
-            self._sides(case.in_short_rounds(), cluster, reference, (), on_progress),
+            sides,
             warm_up_s=self.settings.preheat_s,
             gap_s=self.settings.session_gap_s,
-            allocation=runner.allocation,
+            allocation=allocation,
             on_progress=on_progress,
         )
 

@@ -167,7 +167,7 @@ def test_a_quantity_is_read_in_its_base_unit(text: str | float, unit: Unit, expe
 def test_what_is_no_quantity_is_refused_with_the_valid_units(given: object, unit: Unit, message: str) -> None:
     """The text is all that a user gets at collection."""
     with pytest.raises(UnitError) as caught:
-        parse(given, unit)  # type: ignore[arg-type]
+        parse(given, unit)
     assert str(caught.value) == message
 
 
