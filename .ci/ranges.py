@@ -30,7 +30,7 @@ MINORS = range(11, 16)
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
 _PURE = (
-    *(f"tests/unit/{area}" for area in ("core", "scenario", "verdict", "runner", "fuzz", "house", "reports")),
+    *(f"tests/unit/{area}" for area in ("core", "scenarios", "verdict", "runner", "fuzz", "house", "reports")),
     *("tests/unit/docs/test_ci_examples.py", "tests/unit/load/test_kafka.py", "tests/unit/plugin/test_startup.py"),
 )
 _WITH_LOAD = (

@@ -29,7 +29,7 @@ from unittest import mock
 from pytest_kafkaperf.load.histogram import Histogram, merged
 from pytest_kafkaperf.runner import rounds
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -18,8 +18,8 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.scenario.scenario import Scenario
-from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from tests.support.quotas import quota
 
 _QUOTA_BYTES = 30_000_000

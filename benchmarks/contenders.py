@@ -28,7 +28,7 @@ from workloads import (
 )
 
 from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

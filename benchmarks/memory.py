@@ -30,7 +30,7 @@ from pytest_kafkaperf.clusters.local import distribution
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.units import Unit, format_quantity
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

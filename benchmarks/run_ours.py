@@ -14,7 +14,7 @@ import psutil
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def main() -> None:

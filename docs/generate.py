@@ -29,8 +29,8 @@ from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import make_parser
 from pytest_kafkaperf.plugin.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
 from pytest_kafkaperf.reports.json_reader import Report
-from pytest_kafkaperf.scenario.fields import FIELD_UNITS, format_field
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.fields import FIELD_UNITS, format_field
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineSession, Imported
 from pytest_kafkaperf.verdict.outcome import Verdict
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.core.errors import KafkaPerfError
     from pytest_kafkaperf.runner.result import Result
     from pytest_kafkaperf.runner.round import Round
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
     from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 __all__ = ["Check", "Cluster", "KafkaPerfError", "Result", "Round", "Scenario", "Verdict"]
@@ -24,7 +24,7 @@ _MODULES = {
     "KafkaPerfError": "core.errors",
     "Result": "runner.result",
     "Round": "runner.round",
-    "Scenario": "scenario.scenario",
+    "Scenario": "scenarios.scenario",
     "Verdict": "verdict.outcome",
 }
 

@@ -36,7 +36,7 @@ from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.case_run import SessionRunner
 from pytest_kafkaperf.runner.rounds import Side
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.comparison import Measured, difference
 
 if TYPE_CHECKING:

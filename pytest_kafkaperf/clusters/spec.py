@@ -20,7 +20,7 @@ from pytest_kafkaperf.clusters.target import IMAGE, VERSION, parse_target
 from pytest_kafkaperf.core.environment import fingerprint
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import may_be_secret
-from pytest_kafkaperf.scenario.fields import Config, MarkerFields
+from pytest_kafkaperf.scenarios.fields import Config, MarkerFields
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.brokers.fleet import Fleet

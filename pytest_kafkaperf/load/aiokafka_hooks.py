@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from aiokafka.structs import TopicPartition
 
     from pytest_kafkaperf.load.batch_encoder import EncodedBatch
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 _READER_LIMIT = 8 << 20

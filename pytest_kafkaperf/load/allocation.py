@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.target import HOST, MAX_PORT
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.scenario.rate import peak_rate
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.rate import peak_rate
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.messages import WorkerShare

@@ -32,7 +32,7 @@ from pytest_kafkaperf.load.payload import (
     tags_every_record,
 )
 from pytest_kafkaperf.load.record_set import RecordSet
-from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
+from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 MAX_RECORDS = 20_000_000
 """Limit of records in an audit; each needs about 40 B of memory."""

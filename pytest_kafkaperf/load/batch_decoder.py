@@ -29,8 +29,8 @@ from aiokafka.record.util import decode_varint, encode_varint
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.batch_encoder import DECODERS, crc32c
-from pytest_kafkaperf.scenario.records import Correlate, described, tag_in_header
-from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
+from pytest_kafkaperf.scenarios.records import Correlate, described, tag_in_header
+from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 Tags = npt.NDArray[np.int64]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import aiokafka
 
 from pytest_kafkaperf.load.aiokafka_hooks import allow_in_flight
-from pytest_kafkaperf.scenario.client_config import IN_FLIGHT
+from pytest_kafkaperf.scenarios.client_config import IN_FLIGHT
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 REQUEST_TIMEOUT_S = 30
 """Kafka's default for `request.timeout.ms`; a batch that is not acknowledged by then has failed."""

@@ -30,7 +30,7 @@ from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_time
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 READY_TIMEOUT_S = 60
 """Time limit for starting processes, connecting clients and forming the consumer groups."""

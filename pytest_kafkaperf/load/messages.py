@@ -17,7 +17,7 @@ from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.payload import NO_NONCE, Nonce
 from pytest_kafkaperf.load.record_set import RecordSet
 from pytest_kafkaperf.load.timeseries import Series
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.scenario.rate import Rate, Segment
+from pytest_kafkaperf.scenarios.rate import Rate, Segment
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 _INT64_LIMIT = 1 << 62

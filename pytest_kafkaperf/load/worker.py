@@ -30,7 +30,7 @@ from pytest_kafkaperf.load.producers.record import RecordProducer
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.load.timeseries import Series
-from pytest_kafkaperf.scenario.scenario import RECORDS_TIMEOUT_S, Scenario
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 DRAIN_TIMEOUT_S = 30
 """Time limit for reading what is left after production, and for sending the last records of the window."""

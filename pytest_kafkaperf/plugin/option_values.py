@@ -18,7 +18,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.scenario.threshold import parse_declared
+from pytest_kafkaperf.scenarios.threshold import parse_declared
 
 UPDATE_MODES = ("all", "new", "improved", "append")
 """Valid values of `--kafka-update-baselines`."""

@@ -28,7 +28,7 @@ from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import estimate
-from pytest_kafkaperf.scenario.threshold import count_gated
+from pytest_kafkaperf.scenarios.threshold import count_gated
 
 _MAX_REASON = 2000
 """Maximum length, in characters, of the reason of a failure in reports."""

@@ -13,7 +13,7 @@ from pytest_kafkaperf.reports.table import short
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.runner.time_budget import about, estimated_s
-from pytest_kafkaperf.scenario.threshold import count_gated
+from pytest_kafkaperf.scenarios.threshold import count_gated
 from pytest_kafkaperf.verdict.baselines.record import MAX_SESSIONS
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.reports.json_reader import Report, ReportedRound, ReportedTest
-from pytest_kafkaperf.scenario.threshold import Relative, Threshold, parse_threshold
+from pytest_kafkaperf.scenarios.threshold import Relative, Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds, scenario_changes
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Check, Verdict

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pytest_kafkaperf.core.errors import UsageError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM, MAX_SCHEMA, parse_document
 from pytest_kafkaperf.reports.json import SCHEMA
-from pytest_kafkaperf.scenario.fields import explain
+from pytest_kafkaperf.scenarios.fields import explain
 from pytest_kafkaperf.verdict.baselines.record import MOST
 
 _NEEDED = "give a report written with --kafka-json"

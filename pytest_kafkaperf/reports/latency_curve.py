@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
-from pytest_kafkaperf.scenario.threshold import Absolute
+from pytest_kafkaperf.scenarios.threshold import Absolute
 
 _FAMILIES = ("e2e.latency", "produce.latency")
 """Families of latency metrics, the preferred one first."""

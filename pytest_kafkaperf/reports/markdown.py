@@ -16,7 +16,7 @@ from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_
 from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.table import Row, bounded, failure_beside, names_of, remark_of, rows_of, short
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of, summary
-from pytest_kafkaperf.scenario.fields import format_field
+from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.outcome import UNGATED, Verdict
 

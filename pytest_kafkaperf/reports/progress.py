@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _PROGRESS_S = 0.5
 """Seconds between two updates of the line."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_kafkaperf.scenario.fields import format_field
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 DECADE = 10
 """Factor between smallest and largest number from which the axis is logarithmic."""

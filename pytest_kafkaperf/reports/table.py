@@ -15,7 +15,7 @@ from pytest_kafkaperf.reports.failure import describe_advice, digits_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, standard_of
-from pytest_kafkaperf.scenario.fields import format_field
+from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 if TYPE_CHECKING:

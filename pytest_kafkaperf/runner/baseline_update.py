@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
-from pytest_kafkaperf.scenario.threshold import Threshold
+from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds, grown, scenario_changes
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of

@@ -23,9 +23,9 @@ from typing import Any
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
-from pytest_kafkaperf.scenario.rate import peak_rate
-from pytest_kafkaperf.scenario.scenario import Scenario
-from pytest_kafkaperf.scenario.threshold import Absolute, Threshold, describe_limit, holds
+from pytest_kafkaperf.scenarios.rate import peak_rate
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.threshold import Absolute, Threshold, describe_limit, holds
 
 RESOLUTION = 1.015
 """Ratio between the rate that does not hold and the one that holds, at the end of a search. The result is within 5 % of

@@ -14,11 +14,11 @@ from pytest_kafkaperf.core.errors import ScenarioError, UnitError
 from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, QUANTILES, SEARCH_METRICS
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
-from pytest_kafkaperf.scenario.fields import OWN_NAMES
-from pytest_kafkaperf.scenario.rate import format_rate, parse_rate
-from pytest_kafkaperf.scenario.records import Samples
-from pytest_kafkaperf.scenario.scenario import Scenario, merge
-from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, parse_declared, parse_threshold
+from pytest_kafkaperf.scenarios.fields import OWN_NAMES
+from pytest_kafkaperf.scenarios.rate import format_rate, parse_rate
+from pytest_kafkaperf.scenarios.records import Samples
+from pytest_kafkaperf.scenarios.scenario import Scenario, merge
+from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, parse_declared, parse_threshold
 
 _PAIRS = 4
 """Rounds of each side in a session beside the reference."""

@@ -16,7 +16,7 @@ from pytest_kafkaperf.load.allocation import WorkerShares
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.load.payload import Nonce
 from pytest_kafkaperf.load.shared_counters import SharedCounters
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _HASTY_TIMEOUT_S = 5
 """Time limit for each step of the cleanup after a broken-off load: the cluster may be gone, or a user is waiting."""

@@ -13,7 +13,7 @@ from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, ju
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.validity import clock_problems, uncertainty_s
-from pytest_kafkaperf.scenario.threshold import Threshold, count_gated, holds
+from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated

@@ -17,7 +17,7 @@ from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.load.timeseries import merged as merged_series
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import busy_warning, limited_by_generator, problems_of, warnings_of
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def fold(report: LoadReport, scenario: Scenario) -> Round:

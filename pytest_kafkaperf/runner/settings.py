@@ -10,7 +10,7 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Lo
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.scenario.threshold import Threshold
+from pytest_kafkaperf.scenarios.threshold import Threshold
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""

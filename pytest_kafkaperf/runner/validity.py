@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
-from pytest_kafkaperf.scenario.rate import peak_rate
-from pytest_kafkaperf.scenario.records import HEADER, described
-from pytest_kafkaperf.scenario.scenario import RECORDS_TIMEOUT_S, Scenario
-from pytest_kafkaperf.scenario.threshold import Extreme, Threshold
+from pytest_kafkaperf.scenarios.rate import peak_rate
+from pytest_kafkaperf.scenarios.records import HEADER, described
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
+from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import Readings

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kafkaperf.scenario.rate import peak_rate
-from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
+from pytest_kafkaperf.scenarios.rate import peak_rate
+from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 MOST_SLICES = 24
 """Maximum number of slices of a side's warm-up. Each has a topic of its own: after a single topic, however long, the

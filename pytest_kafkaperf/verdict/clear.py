@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from pytest_kafkaperf.scenario.threshold import Relative, Threshold
+from pytest_kafkaperf.scenarios.threshold import Relative, Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, exceeds, logs
 from pytest_kafkaperf.verdict.dates import compare

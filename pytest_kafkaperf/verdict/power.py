@@ -15,7 +15,7 @@ from typing import Literal, Self
 import numpy as np
 
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.scenario.threshold import Extreme, Threshold
+from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Rounds, change_of, ratio_of, sign_of
 from pytest_kafkaperf.verdict.dates import BaselineLevel, level_of

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
-from pytest_kafkaperf.scenario.threshold import Relative
+from pytest_kafkaperf.scenarios.threshold import Relative
 from pytest_kafkaperf.verdict.comparison import change_of, exceeds
 from pytest_kafkaperf.verdict.dates import Comparison
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import counted, format_quantity
-from pytest_kafkaperf.scenario.threshold import (
+from pytest_kafkaperf.scenarios.threshold import (
     Absolute,
     Extreme,
     Limit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.load.audit import AuditTask
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 UNREADABLE = AuditTask(
     bootstrap_servers="127.0.0.1:9",

@@ -15,7 +15,7 @@ import pytest
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.load import controller
-from pytest_kafkaperf.scenario.scenario import TAG_BYTES
+from pytest_kafkaperf.scenarios.scenario import TAG_BYTES
 from tests.support.proxy import ProxiedBroker, proxied_broker
 from tests.support.rounds import Load, Once, Ran
 

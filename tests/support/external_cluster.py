@@ -12,7 +12,7 @@ import javaproperties
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
 from tests.support.strangers import groups, topics
 

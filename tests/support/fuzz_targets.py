@@ -25,10 +25,10 @@ from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
-from pytest_kafkaperf.scenario.rate import dump_rate, format_rate, parse_rate, peak_rate
-from pytest_kafkaperf.scenario.records import dump_sizes, format_sizes, parse_keys, parse_sizes
-from pytest_kafkaperf.scenario.scenario import Scenario
-from pytest_kafkaperf.scenario.threshold import describe_limit, limit_value, parse_threshold
+from pytest_kafkaperf.scenarios.rate import dump_rate, format_rate, parse_rate, peak_rate
+from pytest_kafkaperf.scenarios.records import dump_sizes, format_sizes, parse_keys, parse_sizes
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.threshold import describe_limit, limit_value, parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, scenario_changes
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
 from pytest_kafkaperf.verdict.comparison import Measured

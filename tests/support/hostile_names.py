@@ -6,8 +6,8 @@ import functools
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.scenario.records import is_utf8
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.records import is_utf8
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.results import result, rounds
 
 NAMES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 P99, RATE = "produce.latency.p99", "produce.throughput"
 NODEID = "tests/perf/test_orders.py::test_ingest"

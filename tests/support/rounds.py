@@ -30,7 +30,7 @@ from pytest_kafkaperf.runner.case import Mark, read_case
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.time_budget import CaseBudget
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker
 from tests.support.repeats import note_rounds
 from tests.support.topic_log import Log, read_log

@@ -20,7 +20,7 @@ from pytest_kafkaperf.load.worker import work
 from pytest_kafkaperf.runner import rounds
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 120
 COUNTS = ("errors", "lost", "duplicated", "reordered")

@@ -35,7 +35,7 @@ from pytest_kafkaperf.load.producers.keyed import KeyedProducer
 from pytest_kafkaperf.load.producers.record import RecordProducer
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.load.worker import records_of_producer
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.messages import Produced

@@ -26,7 +26,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.access import Access
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 20
 """Timeout of each call, including the wait for its effect."""

@@ -9,7 +9,7 @@ from aiokafka import errors as kafka_errors
 from aiokafka.protocol import admin, api
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 class _CreateTopicsStruct(admin.CreateTopicsRequest_v3):  # type: ignore[misc] # aiokafka ships no types

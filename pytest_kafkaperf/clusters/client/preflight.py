@@ -29,8 +29,8 @@ from pytest_kafkaperf.clusters.client.requests import (
 )
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of
 from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
-from pytest_kafkaperf.scenario.records import size_of_headers, size_of_varint
-from pytest_kafkaperf.scenario.scenario import KEY_BYTES, Scenario
+from pytest_kafkaperf.scenarios.records import size_of_headers, size_of_varint
+from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, Scenario
 
 TIMEOUT_S = 10
 """Timeout of all requests of one call."""

@@ -31,7 +31,7 @@ from pytest_kafkaperf.load.dask.task import WorkerTask, exchanges, read_clock, r
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.load.worker import work
-from pytest_kafkaperf.scenario.records import Samples
+from pytest_kafkaperf.scenarios.records import Samples
 
 _CONNECT_S = 10
 """Time limit for connecting to the scheduler."""

@@ -21,7 +21,7 @@ from pytest_kafkaperf.load.messages import Produced
 from pytest_kafkaperf.load.producers.accounting import Batch, Ledger
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.timeseries import Series
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.payload import Payload

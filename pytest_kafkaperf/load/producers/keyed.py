@@ -18,8 +18,8 @@ from pytest_kafkaperf.load.payload import Int64s
 from pytest_kafkaperf.load.producers.base import Window, first_of
 from pytest_kafkaperf.load.producers.batch import BatchProducer
 from pytest_kafkaperf.load.schedule import Schedule
-from pytest_kafkaperf.scenario.records import Keys
-from pytest_kafkaperf.scenario.scenario import KEY_BYTES
+from pytest_kafkaperf.scenarios.records import Keys
+from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
 _AT_ONCE = 4096
 """Number of records that a closed loop takes at once."""

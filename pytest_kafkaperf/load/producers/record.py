@@ -14,7 +14,7 @@ from pytest_kafkaperf.load.producers.accounting import Batch
 from pytest_kafkaperf.load.producers.base import Producer, Window
 from pytest_kafkaperf.load.producers.keyed import KeySource
 from pytest_kafkaperf.load.schedule import Schedule
-from pytest_kafkaperf.scenario.scenario import KEY_BYTES, TAG_BYTES
+from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, TAG_BYTES
 
 _AT_ONCE = 256
 """Number of records prepared together, few enough that their due times and keys need little memory."""

@@ -32,8 +32,8 @@ from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
 from pytest_kafkaperf.reports.table import bounded, names_of, row_of, short
 from pytest_kafkaperf.runner.result import Result, standard_of
-from pytest_kafkaperf.scenario.fields import format_field
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 

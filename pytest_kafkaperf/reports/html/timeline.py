@@ -35,7 +35,7 @@ from pytest_kafkaperf.reports.html.charts import (
 if TYPE_CHECKING:
     from pytest_kafkaperf.runner.result import Result
     from pytest_kafkaperf.runner.round import Round
-    from pytest_kafkaperf.scenario.scenario import Scenario
+    from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 _SERIES_OF = {"produce.latency": "produce", "e2e.latency": "consume"}

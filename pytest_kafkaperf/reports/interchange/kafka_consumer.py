@@ -21,7 +21,7 @@ from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports.interchange.kafka_producer import records_sent
 from pytest_kafkaperf.reports.interchange.runs import MB, NUMBER, ToolRun, Unfinished, coarse, number, without_zeros
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TOOL = "kafka-consumer-perf-test"
 

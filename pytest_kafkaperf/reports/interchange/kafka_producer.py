@@ -25,7 +25,7 @@ from pytest_kafkaperf.reports.interchange.runs import (
     number,
     without_zeros,
 )
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TOOL = "kafka-producer-perf-test"
 _PERCENTILES = {"p50": "50th", "p95": "95th", "p99": "99th", "p99.9": "99.9th"}

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError, create_model
 from pytest_kafkaperf.core.errors import UsageError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM, parse_document
 from pytest_kafkaperf.reports.interchange.runs import ToolRun
-from pytest_kafkaperf.scenario.fields import explain
+from pytest_kafkaperf.scenarios.fields import explain
 
 TOOL = "OpenMessaging Benchmark"
 _PARTS = {"Avg": "mean", "50pct": "p50", "95pct": "p95", "99pct": "p99", "999pct": "p99.9", "Max": "max"}

@@ -26,8 +26,8 @@ from pydantic import (
 
 from pytest_kafkaperf.core.errors import BaselineError, shortened
 from pytest_kafkaperf.core.text import MAX_PROBLEM, MAX_SCHEMA, parse_document
-from pytest_kafkaperf.scenario.fields import explain, format_field
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.fields import explain, format_field
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _SCHEMA = 1
 """Version of the file format; files with a later version are an error and stay unchanged."""

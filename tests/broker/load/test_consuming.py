@@ -9,7 +9,7 @@ import pytest
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.topic_log import Log
 
 if TYPE_CHECKING:

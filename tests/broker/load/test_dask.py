@@ -20,7 +20,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.dask.clocks import clock_name
 from pytest_kafkaperf.load.dask.workers import DaskWorkers
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
 from tests.support.dask_faults import kill_a_worker
 from tests.support.dask_workers import (
@@ -209,7 +209,7 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
             "from pytest_kafkaperf.clusters.spec import Cluster\n"
             "from pytest_kafkaperf.load.allocation import WorkerAllocation\n"
             "from pytest_kafkaperf.runner.rounds import run_scenario\n"
-            "from pytest_kafkaperf.scenario.scenario import Scenario\n"
+            "from pytest_kafkaperf.scenarios.scenario import Scenario\n"
             "cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider='external', version='unknown')\n"
             "scenario = Scenario.of({'rate': 100, 'rounds': 1, 'warmup': 0, 'duration': '60 s'})\n"
             "run_scenario(scenario, cluster, allocation=WorkerAllocation(scheduler=sys.argv[2]))\n"

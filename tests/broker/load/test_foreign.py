@@ -13,7 +13,7 @@ from pytest_kafkaperf.clusters.client.run_names import run_name
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
 from tests.support.strangers import commit_as, groups, left_behind, make_topic, topics
 

@@ -17,7 +17,7 @@ from aiokafka.protocol.admin import CreateAclsRequest
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
 from tests.support.strangers import left_behind, make_topic, on_a_loop
 

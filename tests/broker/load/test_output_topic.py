@@ -15,7 +15,7 @@ import pytest
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support import relay as application
 from tests.support.rounds import run_scenario
 from tests.support.runs_at_once import run_at_once

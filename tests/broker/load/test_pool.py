@@ -16,7 +16,7 @@ _SCRIPT = """
 import sys
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 print("main")
 cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")

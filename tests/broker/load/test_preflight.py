@@ -12,7 +12,7 @@ from pytest_kafkaperf.clusters.client.preflight import (
 )
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario, within
 from tests.support.strangers import drop_topic, make_topic, topics_of_runs
 

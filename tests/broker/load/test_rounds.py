@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.rounds import Side, running
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import Once, run_scenario
 from tests.support.strangers import topic_properties, topics
 

@@ -11,7 +11,7 @@ import pytest
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.rounds import resolve_scenario
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
 from tests.support.runs_at_once import LOST, run_at_once
 from tests.support.strangers import drop_topic, groups, left_behind, make_topic, strangers, topics

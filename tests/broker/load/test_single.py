@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.scenario.scenario import TAG_BYTES
+from pytest_kafkaperf.scenarios.scenario import TAG_BYTES
 from tests.support.topic_log import Log
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.controller import SILENCE_TIMEOUT_S
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.runner.context import RoundContext
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import Once, Stall, run_scenario, within, workers
 from tests.support.strangers import topics_of_runs
 
@@ -186,7 +186,7 @@ from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 def tell(number, progress):
     if progress.phase == "measuring":

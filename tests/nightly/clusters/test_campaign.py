@@ -71,7 +71,7 @@ with provision(ClusterSpec.of(given["spec"]), target=given["target"]) as cluster
     print("ready", flush=True)
     if given["load"]:
         from pytest_kafkaperf.runner.rounds import run_scenario
-        from pytest_kafkaperf.scenario.scenario import Scenario
+        from pytest_kafkaperf.scenarios.scenario import Scenario
         print("load", flush=True)
         began_s = time.monotonic()
         def look(*_):

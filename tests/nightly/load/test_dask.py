@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.dask_faults import kill_a_worker
 from tests.support.dask_workers import dask
 from tests.support.rounds import Once, faults, run_scenario

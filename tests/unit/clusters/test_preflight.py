@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.client.preflight import (
 from pytest_kafkaperf.clusters.client.requests import TopicMetadata
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.load.batch_encoder import encode
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 ORDERS: dict[str, Any] = {"topic": "orders"}
 

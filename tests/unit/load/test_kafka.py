@@ -36,7 +36,7 @@ from pytest_kafkaperf.load.batch_decoder import BatchedRecords, FetchedBatches
 from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch, crc32c, encode, make_batch
 from pytest_kafkaperf.load.batch_sender import Accumulator, Sender
 from pytest_kafkaperf.load.clients import batches_in_flight, make_consumer, make_producer, make_reader
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import adapt_here
 
 NOWHERE = "127.0.0.1:9"

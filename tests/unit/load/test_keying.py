@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.load.producers.keyed import KeySource, partitions_of
-from pytest_kafkaperf.scenario.records import parse_keys
-from pytest_kafkaperf.scenario.scenario import KEY_BYTES
+from pytest_kafkaperf.scenarios.records import parse_keys
+from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.payload import Int64s

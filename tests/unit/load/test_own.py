@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.payload import Payload, RecordFilter, Stamp
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 SECOND = 1_000_000_000
 START = 5_000 * SECOND

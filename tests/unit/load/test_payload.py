@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load import payload as payloads
 from pytest_kafkaperf.load.batch_encoder import CODECS, EncodedBatch
 from pytest_kafkaperf.load.payload import Payload, Stamp, origin, tags_every_record
-from pytest_kafkaperf.scenario.scenario import TAG_BYTES, Scenario
+from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

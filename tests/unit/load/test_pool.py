@@ -19,7 +19,7 @@ from pytest_kafkaperf.load.processes import without_main
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.load.worker import longest_s, records_of_producer, settle_timeout_s
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
 from tests.support.orphans import becomes, ended
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.schedule import Schedule, exact_rate
-from pytest_kafkaperf.scenario.rate import Segment, parse_rate
+from pytest_kafkaperf.scenarios.rate import Segment, parse_rate
 
 rates = st.fractions(min_value=Fraction(1, 1000), max_value=10**9, max_denominator=10**6)
 CENTURIES_NS = 1 << 62

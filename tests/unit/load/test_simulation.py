@@ -17,8 +17,8 @@ from pytest_kafkaperf.load.clients import batches_in_flight
 from pytest_kafkaperf.load.producers.keyed import KeySource
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.worker import records_of_producer
-from pytest_kafkaperf.scenario.records import parse_keys
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.records import parse_keys
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import MS, START_NS, Sent, Simulation
 
 BATCH = {"client": "batch"}

@@ -17,7 +17,7 @@ from pytest_kafkaperf.load.consumer import Consumer
 from pytest_kafkaperf.load.payload import Payload, RecordFilter, Stamp
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.load.timeseries import Series
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 RECORDS = 3_000_000
 BATCH = 10_000

@@ -11,7 +11,7 @@ from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.scenarios.threshold import parse_threshold
 
 HERE = Path("/project")
 

@@ -22,7 +22,7 @@ from pytest_kafkaperf.reports.terminal import render_calibration
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from tests.support import results
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kafkaperf.reports.interchange.importing import read_output
 from pytest_kafkaperf.reports.terminal import compat_lines
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.results import FILE, result
 
 approx: Any = pytest.approx

@@ -41,7 +41,7 @@ from pytest_kafkaperf.reports.progress import RoundLines
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.result import Ending, Result
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
 from tests.support import results

@@ -34,7 +34,7 @@ from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart,
 from pytest_kafkaperf.reports.sweeps import find_sweeps
 from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from tests.support import results
 

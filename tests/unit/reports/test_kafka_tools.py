@@ -14,7 +14,7 @@ from pytest_kafkaperf.reports.interchange.importing import read_output
 from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER, format_row
 from pytest_kafkaperf.reports.interchange.kafka_producer import format_summary
 from pytest_kafkaperf.reports.interchange.runs import ToolRun
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.tool_outputs import INTERVAL, ROW, SAMPLES, SUMMARY
 
 PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"

@@ -10,7 +10,7 @@ from pytest_kafkaperf.reports.terminal import render_latency_curve
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
-from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from tests.support import results
 
 

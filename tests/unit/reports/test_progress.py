@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines, progress_text, sparkline
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 SCENARIO = Scenario.of({"duration": "10 s", "warmup": "2 s", "rounds": 5, "record_size": "1 KiB"})
 RATES = [0.0, 10_000.0, 52_300.0, 40_000.0, 51_200.0]

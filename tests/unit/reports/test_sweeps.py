@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.reports.sweeps import Sweep, find_sweeps, function_of
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TEST = "tests/perf/test_x.py::test_y"
 

@@ -14,8 +14,8 @@ from pytest_kafkaperf.runner.baseline_update import accepted, update_baseline
 from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.scenario.scenario import Scenario
-from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict

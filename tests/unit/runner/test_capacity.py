@@ -23,8 +23,8 @@ from pytest_kafkaperf.runner.capacity import (
     find_capacity,
 )
 from pytest_kafkaperf.runner.round import Round, StepOutcome
-from pytest_kafkaperf.scenario.scenario import Scenario
-from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.threshold import parse_threshold
 
 LOW, HIGH = 1_000.0, 2_000_000.0
 PLAN = SearchPlan(

@@ -10,7 +10,7 @@ import pytest
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
-from pytest_kafkaperf.scenario.records import Samples
+from pytest_kafkaperf.scenarios.records import Samples
 
 
 def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:

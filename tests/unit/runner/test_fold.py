@@ -15,7 +15,7 @@ from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 START_NS = 50 * NS_PER_S
 BROKER_ENDED = Problem(ProblemKind.CLUSTER_ERROR, "the broker ended")

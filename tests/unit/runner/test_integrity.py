@@ -16,7 +16,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import Audit, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.runner import integrity
 from pytest_kafkaperf.runner.context import RoundContext
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.client.admin import Admin

@@ -18,7 +18,7 @@ from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_c
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
 from pytest_kafkaperf.runner.warmup import MOST_SLICES
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from tests.support.rounds import time_budget_of
 

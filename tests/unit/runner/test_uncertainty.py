@@ -7,7 +7,7 @@ import pytest
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import clock_problems, describe_uncertainty, uncertainty_s
-from pytest_kafkaperf.scenario.threshold import limit_value, parse_threshold
+from pytest_kafkaperf.scenarios.threshold import limit_value, parse_threshold
 
 
 def of(*seconds: float | None) -> list[Round]:

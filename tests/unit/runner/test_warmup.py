@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.runner.warmup import warm_up_load
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 THROUGH: dict[str, Any] = {"topic": "orders", "output_topic": "orders-enriched", "consumers": 1}
 

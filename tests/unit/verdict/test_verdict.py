@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.reports.failure import failure_text
-from pytest_kafkaperf.scenario.threshold import parse_threshold
+from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict

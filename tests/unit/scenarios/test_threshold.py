@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import metric
-from pytest_kafkaperf.scenario.threshold import (
+from pytest_kafkaperf.scenarios.threshold import (
     Absolute,
     Extreme,
     Limit,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import UnitError
-from pytest_kafkaperf.scenario.rate import Segment, dump_rate, format_rate, parse_rate, peak_rate
+from pytest_kafkaperf.scenarios.rate import Segment, dump_rate, format_rate, parse_rate, peak_rate
 
 RAMP = Segment(start=1000.0, end=50_000.0, seconds=30.0)
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import pytest
 
-from pytest_kafkaperf.scenario.client_config import FIELDS, problems
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.client_config import FIELDS, problems
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _NEAR = "did you mean 'max_request_size'?"
 

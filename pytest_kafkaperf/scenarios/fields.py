@@ -21,8 +21,8 @@ from pydantic import (
 from pytest_kafkaperf.core.errors import ScenarioError, nearest, shortened
 from pytest_kafkaperf.core.text import printable, repr_of
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time, parse_whole
-from pytest_kafkaperf.scenario.rate import Rate, dump_rate, format_rate, parse_rate
-from pytest_kafkaperf.scenario.records import (
+from pytest_kafkaperf.scenarios.rate import Rate, dump_rate, format_rate, parse_rate
+from pytest_kafkaperf.scenarios.records import (
     Keys,
     Samples,
     Sizes,

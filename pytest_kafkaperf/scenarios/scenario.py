@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
-from pytest_kafkaperf.scenario import client_config
-from pytest_kafkaperf.scenario.fields import (
+from pytest_kafkaperf.scenarios import client_config
+from pytest_kafkaperf.scenarios.fields import (
     DEFAULT_SIZE,
     Acks,
     Bytes,
@@ -30,8 +30,8 @@ from pytest_kafkaperf.scenario.fields import (
     Topic,
     shares_of,
 )
-from pytest_kafkaperf.scenario.rate import timed_s
-from pytest_kafkaperf.scenario.records import HEADER, Samples, Sizes, format_sizes, mean_size
+from pytest_kafkaperf.scenarios.rate import timed_s
+from pytest_kafkaperf.scenarios.records import HEADER, Samples, Sizes, format_sizes, mean_size
 
 KEY_BYTES = 8
 """Size of a key: a 64-bit big-endian integer, as Kafka's LongSerializer writes it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kafkaperf.scenario.fields import format_field
-from pytest_kafkaperf.scenario.scenario import Scenario
+from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 def test_a_field_is_written_with_its_unit() -> None:

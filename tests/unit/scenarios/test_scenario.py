@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
-from pytest_kafkaperf.scenario.fields import format_field
-from pytest_kafkaperf.scenario.rate import Segment
-from pytest_kafkaperf.scenario.records import Keys, Samples
-from pytest_kafkaperf.scenario.scenario import Scenario, merge
+from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.rate import Segment
+from pytest_kafkaperf.scenarios.records import Keys, Samples
+from pytest_kafkaperf.scenarios.scenario import Scenario, merge
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
