@@ -74,6 +74,11 @@ class Case:
             return "kafka_perf.capacity() raises the rate until the cluster is saturated"
         return "a test without a rate saturates the cluster" if self.scenario.rate is None else None
 
+    @property
+    def forbids_losses(self) -> bool:
+        """True if `lost == 0` is implied: no threshold is on `lost`, and no application may drop records on purpose."""
+        return self.scenario.output_topic is None and all(limit.metric.name != "lost" for limit in self.thresholds)
+
     def with_overrides(
         self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
     ) -> Case:

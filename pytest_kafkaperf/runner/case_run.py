@@ -22,6 +22,7 @@ from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
 from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import SESSIONS
+from pytest_kafkaperf.verdict.verdict import worst
 
 OnSession = Callable[[Sequence[MeasuredSession]], None]
 """Takes all sessions of a test so far, after each of them."""
@@ -207,7 +208,7 @@ class SessionRunner:
         except ClusterError as error:
             return dataclasses.replace(not_run(str(error)), created=created)
         ours, *other = (side.rounds for side in self._sides)
-        problems = [*_problems(ours, ""), *(text for theirs in other for text in _problems(theirs, "the reference, "))]
+        problems = [*_problems(ours, ""), *(text for theirs in other for text in _reference_problems(theirs))]
         return MeasuredSession(
             created=created,
             rounds=tuple(ours),
@@ -298,10 +299,20 @@ _FLAT_RATIO = 0.9
 def _inconclusive(judgement: Judgement, reason: str) -> Judgement:
     """Return the judgement without a decision, because too few rounds ran."""
     checks = tuple(
-        dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason) for check in judgement.checks
+        check if check.implied else dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason)
+        for check in judgement.checks
     )
-    verdict = judgement.verdict if judgement.verdict is Verdict.INVALID else Verdict.INCONCLUSIVE
-    return Judgement(verdict=verdict, checks=checks, problems=judgement.problems)
+    outcomes = [Verdict.INVALID if judgement.problems else Verdict.INCONCLUSIVE, *(check.outcome for check in checks)]
+    return Judgement(verdict=worst(outcomes), checks=checks, problems=judgement.problems)
+
+
+def _reference_problems(measured: Sequence[Round]) -> Iterator[Problem]:
+    """Yield the problems of the reference; one that loses records is no standard to compare with."""
+    yield from _problems(measured, "the reference, ")
+    for number, one in enumerate(measured, 1):
+        if lost := one.metrics.get("lost"):
+            text = f"records lost: {lost:.0f} records were acknowledged and are not in the log"
+            yield Problem(ProblemKind.RECORDS_LOST, text).within(f"the reference, round {number}")
 
 
 def _problems(measured: Sequence[Round], side: str) -> Iterator[Problem]:

@@ -172,10 +172,7 @@ def test_what_an_audit_found_counts_more_than_offsets() -> None:
     done = fold(report(produced(unknown=5, disordered=7), audit=found), PACED)
 
     assert [done.metrics[name] for name in ("lost", "duplicated", "reordered")] == [2, 3, 4]
-    assert done.problems == (
-        Problem(ProblemKind.RECORDS_LOST, "records lost: 2 records were acknowledged and are not in the log"),
-    )
-    assert done.warnings == ()
+    assert (done.problems, done.warnings) == ((), ())
 
 
 def test_without_an_audit_counts_stand_and_the_reason_is_told() -> None:
@@ -235,8 +232,7 @@ def test_lost_and_duplicated_come_from_comparing_offsets(
     done = fold(report(produced(unknown=unknown), log_growth=growth), PACED)
 
     assert (done.metrics["lost"], done.metrics["duplicated"]) == (lost, duplicated)
-    text = f"records lost: {lost} records were acknowledged and are not in the log"
-    assert done.problems == ((Problem(ProblemKind.RECORDS_LOST, text),) if lost else ())
+    assert done.problems == ()  # Kafka's fault, which a threshold judges
 
 
 def test_without_offsets_nothing_is_said_of_losses() -> None:
