@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def _run(arm: str, sessions: int) -> None:
-    name, _, neighbour = arm.partition("+")
+    name, _, beside = arm.partition("+")
     load, noise, effect = name.split("-", 2)
     common: dict[str, Any] = {**_NOISES[noise], "heap": "1g"}
     fields = {"rounds": _PAIRS, "duration": f"{_ROUND_S} s", "warmup": f"{_WARMUP_S} s", **_LOADS[load]}
@@ -114,7 +114,8 @@ def _run(arm: str, sessions: int) -> None:
             on_progress=lambda *_: None,
         )
         for number in range(sessions):
-            with neighbour() if neighbour and number % 2 else contextlib.nullcontext():
+            # Not always with the same side first.
+            with neighbour() if beside and number % 4 in (1, 2) else contextlib.nullcontext():
                 _keep(arm, number, runner)
 
 
