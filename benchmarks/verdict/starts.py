@@ -51,7 +51,7 @@ METRICS = (
     "e2e.latency.p50",
     "e2e.latency.p99",
     "broker.cost",
-    "client.cpu",
+    "client.cost",
 )
 _LOADS: dict[str, dict[str, Any]] = {
     "closed": {"record_size": 100, "partitions": 6, "acks": 1},

@@ -97,7 +97,7 @@ class CaseJudge:
             or "rounds" in case.sources
             or settings.update is not None
             or settings.calibrate is not None
-            or any(threshold.metric.summed for threshold in case.thresholds)
+            or any(threshold.metric.over_rounds != "median" for threshold in case.thresholds)
             or any(one.problems for one in rounds)
         ):
             return False

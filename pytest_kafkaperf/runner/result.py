@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -196,5 +195,5 @@ def standard_of(result: Result) -> Literal["baseline", "reference"]:
 
 
 def summary(name: str, values: list[float]) -> float:
-    """Return one value of a metric for all rounds: the sum of counts, else the median."""
-    return sum(values) if CATALOGUE[name].summed else statistics.median(values)
+    """Return one value of a metric for all rounds."""
+    return CATALOGUE[name].aggregate(values)

@@ -106,7 +106,7 @@ def test_links_out_of_the_guide_lead_to_its_copies() -> None:
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A report that has something in every part."""
     path = tmp_path_factory.mktemp("report") / "report.json"
-    moved = Advice(metric="client.cpu", observed=1.5, baseline=1.0, change=0.5, better=False)
+    moved = Advice(metric="client.cost", observed=1.5, baseline=1.0, change=0.5, better=False)
     tests = [
         dataclasses.replace(results.regression(), advice=(moved,)),
         results.failover(),

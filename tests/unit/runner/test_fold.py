@@ -94,10 +94,11 @@ def test_one_producer_gives_exact_figures() -> None:
             "produce.latency.max": 9e-3,
             **{f"produce.delay.{part}": 0.0 for part in ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")},
             "errors": 0.0,
+            "error_ratio": 0.0,
             "lost": 0.0,
             "duplicated": 0.0,
             "reordered": 0.0,
-            "client.cpu": 500.0,
+            "client.cost": 500.0,
         },
         rel=1e-3,
     )
@@ -123,7 +124,7 @@ def test_producers_and_consumers_of_several_workers_add_up() -> None:
     assert done.metrics["consume.bandwidth"] == 5000
     assert done.metrics["e2e.latency.p50"] == pytest.approx(4e-3, rel=1e-3)
     assert (done.metrics["lag.max"], done.metrics["lag.end"]) == (30, 2)
-    assert done.metrics["client.cpu"] == 2000
+    assert done.metrics["client.cost"] == 2000
 
 
 def test_every_group_reads_everything() -> None:
@@ -292,7 +293,7 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
         Problem(ProblemKind.NOTHING_ACKNOWLEDGED, f"no record of the window was acknowledged: {reasons}"),
     )
     assert done.warnings == (f"7 records failed: {reasons}",)
-    assert done.metrics == {"errors": 7, "lost": 0, "duplicated": 0, "reordered": 0}
+    assert done.metrics == {"errors": 7, "error_ratio": 1, "lost": 0, "duplicated": 0, "reordered": 0}
 
 
 NO_OUTPUT = Problem(
