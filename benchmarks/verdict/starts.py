@@ -40,7 +40,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.comparison import Measured, difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 STARTS = HERE / "starts.jsonl"
@@ -71,13 +71,6 @@ _EFFECTS: dict[str, dict[str, Any]] = {
     "flush": {"config": {"log.flush.interval.messages": "100000"}},
     "threads": {"config": {"num.io.threads": "1", "num.network.threads": "1"}},
 }
-
-
-class _Unbounded:
-    """A time budget without an end."""
-
-    def limited(self, turns: Iterable[int], *, fresh: bool) -> Iterator[int]:  # noqa: ARG002 - as CaseBudget
-        yield from turns
 
 
 def main() -> None:
@@ -111,7 +104,6 @@ def _run(arm: str, sessions: int) -> None:
             [Side(scenario, cluster) for cluster in clusters],
             warm_up_s=_MOST_WARM_UP_S,
             allocation=WorkerAllocation(producing=1, consuming=1),
-            on_progress=lambda *_: None,
         )
         for number in range(sessions):
             # Not always with the same side first.
@@ -121,8 +113,7 @@ def _run(arm: str, sessions: int) -> None:
 
 def _keep(arm: str, number: int, runner: SessionRunner) -> None:
     before, began_s = psutil.cpu_times(), time.monotonic()
-    budget: Any = _Unbounded()
-    session = runner.measure_fresh(budget, "session") if number else runner.measure(budget)
+    session = runner.measure_fresh() if number else runner.measure()
     after = psutil.cpu_times()
     took_s = time.monotonic() - began_s
     line = {

@@ -165,7 +165,7 @@ class SessionRunner:
         warm_up_s: float,
         gap_s: float = 0.0,
         allocation: WorkerAllocation,
-        on_progress: OnProgress,
+        on_progress: OnProgress = lambda *_: None,
     ) -> None:
         """`sides` are the test's cluster and, if there is one, the reference; `gap_s` is the pause between sessions."""
         self.allocation = allocation
@@ -183,7 +183,7 @@ class SessionRunner:
 
     def measure(
         self,
-        budget: CaseBudget,
+        budget: CaseBudget | None = None,
         label: str = "",
         *,
         fresh: bool = False,
@@ -202,7 +202,7 @@ class SessionRunner:
             with running(sides, self.allocation, label=label) as workers:
                 _warm_up(sides, workers, self._warm_up_s)
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
-                for _ in rounds(sides, workers, budget.limited(turns, fresh=fresh)):
+                for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns, fresh=fresh)):
                     if suffices(self._sides[0].rounds):  # each side keeps its rounds
                         break
         except ClusterError as error:
@@ -216,7 +216,7 @@ class SessionRunner:
             problems=tuple(problems),
         )
 
-    def measure_fresh(self, budget: CaseBudget, label: str) -> MeasuredSession:
+    def measure_fresh(self, budget: CaseBudget | None = None, label: str = "") -> MeasuredSession:
         """Run a session on brokers that were restarted; all of them restart at the same time.
 
         A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
