@@ -154,7 +154,6 @@ def _settings(config: pytest.Config) -> Settings:
             collection.settings = read_settings(
                 from_command_line(config),
                 from_ini(config),
-                config.getini("kafka_thresholds"),
                 invocation_folder=config.invocation_params.dir,
                 root=config.rootpath,
             )

@@ -45,9 +45,8 @@ _EXCLUSIVE = (
 
 
 def read_settings(
-    command_line: Mapping[str, str | bool | list[str] | None],
-    ini: Mapping[str, str | bool | list[str]],
-    thresholds: list[str],
+    command_line: Mapping[str, object],
+    ini: Mapping[str, object],
     *,
     invocation_folder: Path,
     root: Path,
@@ -55,9 +54,8 @@ def read_settings(
     """Parse the options of a run; the command line overrides the ini file.
 
     Args:
-        command_line: values by option name without `--kafka-`; None or False: not given.
-        ini: values by the same names; empty or False: not set.
-        thresholds: the lines of `kafka_thresholds`.
+        command_line: values by option name without `--kafka-`.
+        ini: values by the same names; an empty one is not set.
         invocation_folder: start of relative paths from the command line.
         root: start of relative paths from the ini file.
 
@@ -65,7 +63,7 @@ def read_settings(
         UsageError: a value is invalid, or two options exclude each other.
 
     """
-    given, written = _texts(command_line, unset=(None, False)), _texts(ini, unset=("", False, []))
+    given, written = _texts(command_line), {name: text for name, text in _texts(ini).items() if text}
     values = {**written, **given}
 
     def path(name: str) -> Path | None:
@@ -73,7 +71,8 @@ def read_settings(
 
     reference = parse_reference(values["reference"]) if "reference" in values else None
     _check_combinations(values, reference)
-    if "html" in values:
+    reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
+    if "html" in reports:
         check_installed()
     return Settings(
         command_line=given,
@@ -100,10 +99,8 @@ def read_settings(
         calibrate=_whole_number(values, "calibrate", minimum=2),
         time_budget_s=_seconds("time-budget", values["time-budget"], minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
-        reports={name: file for name in REPORTS if (file := path(name)) is not None},
-        compat="compat" in values,
-        history=path("history"),
-        thresholds=tuple(parse_declared(text) for text in thresholds),
+        reports=reports,
+        thresholds=tuple(parse_declared(text) for text in values.get("thresholds", "").splitlines()),
     )
 
 
@@ -190,6 +187,21 @@ def _properties(text: str | None) -> dict[str, str]:
     return properties
 
 
+def _reports(text: str | None, start: Path) -> dict[str, Path | None]:
+    """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last one of a kind counts."""
+    reports: dict[str, Path | None] = {}
+    for line in (text or "").splitlines():
+        kind, colon, name = line.strip().partition(":")
+        if kind not in REPORTS or (colon and not name):
+            problem = "the path after the colon is empty" if kind in REPORTS else nearest(kind, REPORTS)
+            raise UsageError(
+                f"--kafka-report={line}: {problem}; KIND[:PATH] is needed, for example html or html:reports/kafka.html"
+            )
+        file = name or REPORTS[kind]
+        reports[kind] = None if file is None else start / file
+    return reports
+
+
 def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int | None:
     text = values.get(name)
     if text is None:
@@ -227,9 +239,11 @@ def _urls(text: str | None) -> tuple[str, ...]:
     return urls
 
 
-def _texts(values: Mapping[str, str | bool | list[str] | None], *, unset: tuple[object, ...]) -> dict[str, str]:
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
     """Return the texts of all values that are set: `true` for a switch, one line per entry of a list."""
-    lines = {
-        name: value if isinstance(value, list) else [value] for name, value in values.items() if value not in unset
+    lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    return {
+        name: "\n".join("true" if each is True else str(each) for each in found)
+        for name, found in lists.items()
+        if found and found[0] is not None and found[0] is not False
     }
-    return {name: "\n".join("true" if each is True else str(each) for each in found) for name, found in lines.items()}

@@ -62,10 +62,10 @@ class PerfPlugin:
 
         """
         if self._session is None:
-            settings = self._settings
-            if settings.history is not None:
-                append_history(settings.history, [])  # fails now instead of after the load of the first test
-            self._session = Session(settings, began_s=self._collection.began_s)
+            history = self._settings.reports.get("history")
+            if history is not None:
+                append_history(history, [])  # fails now instead of after the load of the first test
+            self._session = Session(self._settings, began_s=self._collection.began_s)
         return self._session
 
     def session_or_fail(self) -> Session:

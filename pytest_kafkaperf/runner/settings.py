@@ -70,11 +70,8 @@ class Settings:
     """Maximum duration of the run, in seconds."""
     prune: bool
     """True if baselines of deleted tests are deleted."""
-    reports: Mapping[str, Path]
-    """The files to write, by the option that asks for each, without `--kafka-`."""
-    compat: bool
-    """True if rounds are printed in the format of Kafka's own tools."""
-    history: Path | None
+    reports: Mapping[str, Path | None]
+    """The reports to write, by kind; None: to the terminal."""
     thresholds: tuple[Threshold, ...]
     """Thresholds of the ini file, for every test that measures their metrics."""
 

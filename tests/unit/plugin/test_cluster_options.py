@@ -69,7 +69,7 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
         "    })\n",
     )
     monkeypatch.setenv("PASSWORD", "correct-horse-battery")
-    arguments = ("--showlocals", "--tb=long", "--full-trace", "-vv", "--kafka-json=report.json")
+    arguments = ("--showlocals", "--tb=long", "--full-trace", "-vv", "--kafka-report=json:report.json")
     status, out = run_pytest(ONE.format(limits="'errors == 0'"), *arguments)
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "'sasl.mechanism' is 'SCRAM-SHA-1', which is not supported" in out

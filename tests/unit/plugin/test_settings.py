@@ -18,7 +18,7 @@ HERE = Path("/project")
 
 def settings(**given: str | bool | list[str]) -> Settings:
     line = {name.replace("_", "-"): value for name, value in given.items()}
-    return read_settings(line, {}, [], invocation_folder=HERE, root=HERE)
+    return read_settings(line, {}, invocation_folder=HERE, root=HERE)
 
 
 def refused(**given: str | bool | list[str]) -> str:
@@ -130,19 +130,48 @@ def test_an_external_cluster_gets_the_time_to_connect_that_is_given() -> None:
 def test_log_folders_are_relative_to_the_invocation_folder_or_to_the_root_folder() -> None:
     """All paths are: the command line is typed in one folder, the ini file lies in the other."""
     assert settings(log_dirs="/mnt/a, b").log_dirs == (Path("/mnt/a"), HERE / "b")
-    assert read_settings({}, {"log-dirs": "c"}, [], invocation_folder=HERE, root=HERE / "d").log_dirs == (
-        HERE / "d" / "c",
-    )
+    assert read_settings({}, {"log-dirs": "c"}, invocation_folder=HERE, root=HERE / "d").log_dirs == (HERE / "d" / "c",)
     assert settings().log_dirs == ()
     assert refused(log_dirs="/mnt/a,") == (
         "--kafka-log-dirs=/mnt/a,: a folder name is empty; give paths separated by commas"
     )
 
 
+def test_reports_are_named_by_kind_and_path() -> None:
+    """As with pytest-cov, one option writes all kinds; the last path of a kind counts."""
+    ini = {"report": ["json", "html:site/index.html"]}
+    line = {"report": ["html:a.html", "html:b:c.html", "perftest", "history:/var/past.jsonl"]}
+    assert read_settings(line, ini, invocation_folder=HERE / "here", root=HERE).reports == {
+        "json": HERE / "kafka-report.json",
+        "html": HERE / "here" / "b:c.html",
+        "perftest": None,
+        "history": Path("/var/past.jsonl"),
+    }
+    assert settings(report=["perftest:rounds.txt"]).reports == {"perftest": HERE / "rounds.txt"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("htm", "did you mean 'html'?"),
+        ("pdf:a.pdf", "valid are 'gitlab', 'history', 'html', 'json', 'markdown', 'perftest'"),
+        ("html:", "the path after the colon is empty"),
+    ],
+)
+def test_the_error_for_an_invalid_report_names_the_kinds(text: str, problem: str) -> None:
+    """A path alone, without a kind, is the usual mistake."""
+    assert refused(report=[text]) == (
+        f"--kafka-report={text}: {problem}; KIND[:PATH] is needed, for example html or html:reports/kafka.html"
+    )
+
+
 def test_values_are_parsed_once() -> None:
     """Later code gets values instead of texts that it would have to parse again."""
     parsed = read_settings(
-        {"cluster": "a:9092, b:9093", "workers": "2"}, {}, ["errors == 0"], invocation_folder=HERE, root=HERE
+        {"cluster": "a:9092, b:9093", "workers": "2"},
+        {"thresholds": ["errors == 0"]},
+        invocation_folder=HERE,
+        root=HERE,
     )
     assert parsed.cluster == External(("a:9092", "b:9093"))
     assert parsed.workers == WorkerAllocation(producing=2, consuming=2, reason="--kafka-workers=2")
@@ -153,14 +182,14 @@ def test_values_are_parsed_once() -> None:
 def test_an_invalid_threshold_of_the_ini_file_is_an_error() -> None:
     """One error for the run, instead of one for each test."""
     with pytest.raises(UsageError, match="did you mean 'errors'"):
-        read_settings({}, {}, ["erors == 0"], invocation_folder=HERE, root=HERE)
+        read_settings({}, {"thresholds": ["erors == 0"]}, invocation_folder=HERE, root=HERE)
 
 
 @pytest.mark.parametrize("prefix", ["__perf-", "a b", "team/perf-", "é", "x" * 181])
 def test_a_prefix_that_no_topic_can_have_is_refused(prefix: str) -> None:
     """The cluster would refuse the topic later, without the name of the option."""
     with pytest.raises(UsageError) as raised:
-        read_settings({"topic-prefix": prefix}, {}, [], invocation_folder=HERE, root=HERE)
+        read_settings({"topic-prefix": prefix}, {}, invocation_folder=HERE, root=HERE)
     assert str(raised.value) == (
         f"--kafka-topic-prefix={prefix}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, 0-9, "
         "'.', '_' and '-', not beginning with '__'; for example team-a.perf-"

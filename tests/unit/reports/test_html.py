@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """What was there stays as it was."""
     with pytest.raises(UsageError) as caught:
         write_html(tmp_path, **results.report([]))
-    assert str(caught.value) == f"--kafka-html={tmp_path}: cannot write the report: Is a directory"
+    assert str(caught.value) == f"--kafka-report=html:{tmp_path}: cannot write the report: Is a directory"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -106,7 +106,7 @@ def test_what_is_not_installed_is_said_before_any_load(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else object())
     with pytest.raises(UsageError) as caught:
         check_installed()
-    assert str(caught.value) == f"--kafka-html needs {named}: pip install 'pytest-kafkaperf[html]'"
+    assert str(caught.value) == f"--kafka-report=html needs {named}: pip install 'pytest-kafkaperf[html]'"
 
 
 def test_the_report_says_what_was_found(tmp_path: Path) -> None:

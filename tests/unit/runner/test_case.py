@@ -17,13 +17,13 @@ def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:
     marks = [Mark(name="kafka_scenario", args=(), kwargs=fields)]
     if thresholds:
         marks.append(Mark(name="kafka_threshold", args=thresholds, kwargs={}))
-    settings = read_settings({}, {}, [], invocation_folder=folder, root=folder)
+    settings = read_settings({}, {}, invocation_folder=folder, root=folder)
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=folder)
 
 
 def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
     """A chart over numbers of brokers that the command line has made one would show what never was."""
-    settings = read_settings({"brokers": "3"}, {}, [], invocation_folder=tmp_path, root=tmp_path)
+    settings = read_settings({"brokers": "3"}, {}, invocation_folder=tmp_path, root=tmp_path)
     parameters = {"brokers": 1, "security": None, "way_ms": 2, "acks": 1}
     case = read_case("test_perf.py::test_it[1]", [], parameters, settings, folder=tmp_path)
     assert case.parameters == {"brokers": 3, "security": None, "way_ms": 2}
@@ -33,7 +33,7 @@ def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
 def test_low_noise_is_a_field_of_every_cluster(tmp_path: Path) -> None:
     """Of the reference's, too: both sides of a comparison are started alike."""
     given = {"cluster": "local", "reference": "local", "low-noise": "true"}
-    settings = read_settings(given, {}, [], invocation_folder=tmp_path, root=tmp_path)
+    settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
     case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
     assert case.reference is not None
     assert (case.spec.low_noise, case.reference.low_noise) == (True, True)
@@ -212,7 +212,7 @@ def test_a_plain_call_cannot_keep_a_limit_on_the_capacity(tmp_path: Path) -> Non
 def test_a_limit_of_the_ini_file_on_the_capacity_is_for_searches_alone(tmp_path: Path) -> None:
     """It is a limit for every test that has the metric."""
     settings = read_settings(
-        {}, {}, ["capacity >= 5k  records/s", "errors == 0"], invocation_folder=tmp_path, root=tmp_path
+        {}, {"thresholds": ["capacity >= 5k  records/s", "errors == 0"]}, invocation_folder=tmp_path, root=tmp_path
     )
     case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
     assert [limit.expression for limit in case.without_search().thresholds] == ["errors == 0"]
@@ -232,7 +232,7 @@ def duration_of(folder: Path, *thresholds: str, **fields: Any) -> float | None:
         Mark(name="kafka_scenario", args=(), kwargs=fields),
         Mark(name="kafka_threshold", args=thresholds or ("errors == 0",), kwargs={}),
     ]
-    settings = read_settings({}, {}, [], invocation_folder=folder, root=folder)
+    settings = read_settings({}, {}, invocation_folder=folder, root=folder)
     return read_case("a.py::test", marks, {}, settings, folder=folder).scenario.duration
 
 
@@ -267,7 +267,7 @@ def short(folder: Path, *thresholds: str, options: dict[str, str] | None = None,
         Mark(name="kafka_scenario", args=(), kwargs=fields),
         Mark(name="kafka_threshold", args=thresholds or ("errors == 0",), kwargs={}),
     ]
-    settings = read_settings(options or {}, {}, [], invocation_folder=folder, root=folder)
+    settings = read_settings(options or {}, {}, invocation_folder=folder, root=folder)
     scenario = read_case("a.py::test", marks, {}, settings, folder=folder).in_short_rounds().scenario
     return {name: getattr(scenario, name) for name in ("rounds", "warmup", "duration", "records")}
 
