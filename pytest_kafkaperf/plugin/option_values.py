@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pytest_kafkaperf.clusters.client.run_names import LEGAL_PREFIX, PREFIX
-from pytest_kafkaperf.clusters.target import CONNECT_TIMEOUT_S, Reference, parse_reference, parse_target
+from pytest_kafkaperf.clusters.target import CONNECT_TIMEOUT_S, External, Target, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
 from pytest_kafkaperf.core.units import parse_time
@@ -69,7 +69,7 @@ def read_settings(
     def path(name: str) -> Path | None:
         return (invocation_folder if name in given else root) / values[name] if name in values else None
 
-    reference = parse_reference(values["reference"]) if "reference" in values else None
+    reference = parse_target(values["reference"], option="--kafka-reference") if "reference" in values else None
     _check_combinations(values, reference)
     reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
     if "html" in reports:
@@ -104,7 +104,7 @@ def read_settings(
     )
 
 
-def _check_combinations(values: Mapping[str, str], reference: Reference | None) -> None:
+def _check_combinations(values: Mapping[str, str], reference: Target | None) -> None:
     """Check that no options contradict each other.
 
     Raises:
@@ -126,12 +126,12 @@ def _check_combinations(values: Mapping[str, str], reference: Reference | None) 
         )
     if reference is None:
         return
-    if "reference-config" in values and not reference.is_started:
+    if "reference-config" in values and isinstance(reference, External):
         raise UsageError(
             f"--kafka-reference-config with --kafka-reference={reference}: it is only for brokers that the session "
             "starts; use --kafka-reference=local or docker, or configure those servers yourself"
         )
-    if "reference-client-config" in values and reference.is_started:
+    if "reference-client-config" in values and not isinstance(reference, External):
         raise UsageError(
             f"--kafka-reference-client-config with --kafka-reference={reference}: it is only for an external "
             "cluster; use --kafka-reference=HOST:PORT, or leave it out"

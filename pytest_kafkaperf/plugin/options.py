@@ -29,19 +29,13 @@ REPORTS = {
     "perftest": None,
 }
 """Default path of each kind of report; None: the terminal. `reports/writing.py` has the writers."""
+TARGET = "auto[:VERSION]|local[:VERSION]|docker[:VERSION or IMAGE]|HOST:PORT[,...]"
+"""Form of a cluster."""
 OPTIONS = {
     "cluster": Option(
-        "auto|local|docker|HOST:PORT[,...]",
+        TARGET,
         "brokers that the session starts (auto: docker if a daemon answers, otherwise local) or an external cluster",
         "auto",
-    ),
-    "version": Option(
-        "VERSION", "Kafka version of the brokers that the session starts, for example 4.1.0", "the newest supported"
-    ),
-    "image": Option(
-        "IMAGE",
-        "Docker image of the brokers that the session starts, for example confluentinc/cp-kafka:8.0.0",
-        "apache/kafka",
     ),
     "brokers": Option("N", "number of brokers that the session starts, or that an external cluster must have", "1"),
     "client-config": Option(
@@ -73,7 +67,7 @@ OPTIONS = {
     ),
     "prune-baselines": Option("", "delete the baselines of deleted tests after a run of all tests", "off", "bool"),
     "reference": Option(
-        "local[:VERSION]|docker[:IMAGE]|HOST:PORT[,...]",
+        TARGET,
         "compare with this cluster instead of stored baselines, in short sessions on both until the evidence decides",
         "none",
     ),

@@ -133,7 +133,7 @@ class PerfPlugin:
         lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:
-            wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
+            wanted |= {(case.reference, reference) for case in cases if case.reference is not None}
         if settings.calibrate is not None and not is_disabled(self._config):
             lines += describe_plan(cases, settings.calibrate)
         elif verbosity >= 0:

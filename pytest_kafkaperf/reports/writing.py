@@ -51,7 +51,7 @@ def write_reports(
         plugin=perf.plugin,
         environment=perf.environment(),
         commit=perf.commit,
-        options=settings.command_line,
+        options={"cluster": str(settings.cluster), **settings.command_line},
         fingerprint=lambda cluster: cluster.fingerprint,
     )
     found: list[str] = []

@@ -319,8 +319,6 @@ def charts_of(result: Result) -> tuple[Chart, ...]:
 _OPTIONS = (
     "client-config",
     "metrics-url",
-    "version",
-    "image",
     "brokers",
     "jmx",
     "low-noise",
@@ -352,6 +350,8 @@ def command_for(result: Result, options: Mapping[str, str]) -> str:
         for value in options.get(name, "").splitlines()
     ]
     target = options.get("cluster", "auto")
-    started = result.cluster.provider if result.cluster.provider != "external" else None
-    cluster = [f"--kafka-cluster={started or target}"] if started or target != "auto" else []
+    if result.cluster.provider != "external":
+        _, colon, version = target.partition(":")
+        target = f"{result.cluster.provider}{colon}{version}"
+    cluster = [f"--kafka-cluster={target}"] if target != "auto" else []
     return shlex.join(["pytest", result.nodeid, *cluster, *given])

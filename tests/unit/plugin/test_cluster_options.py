@@ -115,13 +115,8 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
             ("--kafka-brokers=0",),
             "test_one: kafka_cluster: brokers='0': must be greater than or equal to 1",
         ),
-        (
-            "errors == 0",
-            ("--kafka-image=bad image",),
-            "test_one: kafka_cluster: image='bad image': not the name of a Docker image, such as 'apache/kafka:4.1.0'",
-        ),
     ],
-    ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers", "image"],
+    ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers"],
 )
 def test_what_the_cluster_cannot_give_is_refused_at_collection(
     pytester: pytest.Pytester, run_pytest: RunPytest, limit: str, arguments: tuple[str, ...], told: str

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.target import Auto, Docker, External, Local, Reference, parse_reference
+from pytest_kafkaperf.clusters.target import Auto, External
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.plugin.option_values import read_settings
@@ -40,45 +40,10 @@ def test_the_description_of_options_contains_no_secret() -> None:
     assert "reference-config=num.io.threads=1, plugin.sasl.password=***, plugin.key=*** (command line)" in shown
 
 
-@pytest.mark.parametrize(
-    ("text", "reference"),
-    [
-        ("local", Reference(target=Local())),
-        ("local:4.0.0", Reference(target=Local(), version="4.0.0")),
-        ("docker", Reference(target=Docker())),
-        ("docker:apache/kafka:4.0.0", Reference(target=Docker(), image="apache/kafka:4.0.0")),
-        ("a:9092, b:9093", Reference(target=External(("a:9092", "b:9093")))),
-    ],
-)
-def test_a_reference_is_a_provider_or_a_list_of_servers(text: str, reference: Reference) -> None:
-    """It uses the words of `--kafka-cluster`, but also names a version or an image."""
-    assert parse_reference(text) == reference
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("local:4", "a Kafka version has three numbers, such as local:4.0.0"),
-        (
-            "docker:9092",
-            "'9092' is not an image, such as docker:apache/kafka:4.0.0; for a server called docker, give its IP "
-            "address",
-        ),
-        (
-            "auto",
-            "valid are local[:VERSION], docker[:IMAGE] and HOST:PORT[,HOST:PORT...], such as local:4.0.0, "
-            "docker:apache/kafka:4.0.0 or broker1:9092",
-        ),
-        ("4.0.0", None),
-        ("", None),
-        ("a:9092,b:0", "port 0 of 'b:0' is not from 1 to 65535"),
-    ],
-)
-def test_the_error_for_an_invalid_reference_names_valid_ones(text: str, problem: str | None) -> None:
-    """The error comes when pytest starts, before any load."""
-    error = refused(reference=text)
-    assert error.startswith(f"--kafka-reference={text}: ")
-    assert problem is None or error == f"--kafka-reference={text}: {problem}"
+def test_an_empty_value_of_the_command_line_is_an_error() -> None:
+    """In a script, the variable of `--kafka-cluster=$SERVERS` may be empty; other brokers must not take the load."""
+    assert refused(cluster="").startswith("--kafka-cluster=: a server is missing; valid are auto[:VERSION]")
+    assert refused(reference="").startswith("--kafka-reference=: a server is missing; valid are auto[:VERSION]")
 
 
 def test_each_property_of_the_reference_has_its_own_option() -> None:

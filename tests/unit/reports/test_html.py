@@ -133,7 +133,7 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
 def test_the_command_runs_the_test_as_it_was_run() -> None:
     """Quoted for a shell; what says nothing of the measurement is left out, and so are passwords."""
     options = {
-        "cluster": "auto",
+        "cluster": "auto:4.1.0",
         "duration": "10 s",
         "jmx": "true",
         "low-noise": "true",
@@ -143,7 +143,7 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
     }
     result = results.drawn_result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
     assert command_for(result, options) == (
-        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local --kafka-jmx --kafka-low-noise "
+        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local:4.1.0 --kafka-jmx --kafka-low-noise "
         "'--kafka-duration=10 s' "
         "--kafka-reference=local:4.0.0 --kafka-reference-config=a=1 '--kafka-reference-config=b=x y' "
         "'--kafka-reference-config=plugin.password=***'"

@@ -160,7 +160,9 @@ def test_properties_of_an_invalid_test_say_why() -> None:
 def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
     """A kind without a writer would be accepted and write nothing."""
     kinds = REPORTS.keys() - {"history"}  # its lines are appended after each test
-    settings = SimpleNamespace(reference=None, command_line={}, reports={kind: tmp_path / kind for kind in kinds})
+    settings = SimpleNamespace(
+        cluster="auto", reference=None, command_line={}, reports={kind: tmp_path / kind for kind in kinds}
+    )
     perf: Any = SimpleNamespace(
         results=sizes(),
         settings=settings,

@@ -308,3 +308,45 @@ def test_the_command_line_says_how_long_rounds_are(tmp_path: Path) -> None:
         "duration": 3.0,
         "records": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("ini", "line", "own", "reference"),
+    [
+        ("local:4.0.0", None, ("4.1.0", "b:1"), ("4.1.0", "b:1")),
+        ("docker", "docker:4.2.0", ("4.2.0", None), ("4.2.0", None)),
+        ("docker", "docker:c:1", ("4.1.0", "c:1"), ("4.1.0", "c:1")),
+        ("local:4.0.0", "local", ("4.1.0", "b:1"), ("4.1.0", "b:1")),
+    ],
+)
+def test_the_command_line_names_version_and_image_before_markers_and_these_before_the_ini_file(
+    tmp_path: Path, ini: str, line: str | None, own: object, reference: object
+) -> None:
+    """A marker's image must not decide when the command line asks for a version."""
+    given = {"reference": "local"} | ({} if line is None else {"cluster": line})
+    settings = read_settings(given, {"cluster": ini}, invocation_folder=tmp_path, root=tmp_path)
+    marks = [Mark(name="kafka_cluster", args=(), kwargs={"version": "4.1.0", "image": "b:1"})]
+    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    assert case.reference is not None
+    assert (case.spec.version, case.spec.image) == own
+    assert (case.reference.version, case.reference.image) == reference
+
+
+def test_the_reference_names_its_own_version_or_image(tmp_path: Path) -> None:
+    """Whatever it does not name is that of the test's own cluster."""
+    found = []
+    for text in ("docker:4.0.0", "docker:c:1", "docker"):
+        given = {"cluster": "docker:b:1", "reference": text}
+        settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
+        case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
+        assert case.reference is not None
+        found.append((case.reference.version, case.reference.image))
+    assert found == [("4.0.0", None), (None, "c:1"), (None, "b:1")]
+
+
+def test_a_cluster_of_the_command_line_replaces_that_of_the_ini_file_with_its_version(tmp_path: Path) -> None:
+    """`local` means the default version, as anywhere."""
+    settings = read_settings(
+        {"cluster": "local"}, {"cluster": "local:4.0.0"}, invocation_folder=tmp_path, root=tmp_path
+    )
+    assert read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path).spec.version is None
