@@ -27,7 +27,7 @@ from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import make_parser
-from pytest_kafkaperf.plugin.options import MARKERS, OPTIONS, UPDATE_OPTION, Option, key_of
+from pytest_kafkaperf.plugin.options import INI_VALUES, MARKERS, OPTIONS, UPDATE_OPTION, Option, key_of
 from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.scenarios.fields import FIELD_UNITS, format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -171,16 +171,13 @@ def _options() -> str:
         (
             "" if option.place == "ini" else f"`{_with_value(name, option)}`",
             "" if option.place == "command line" else f"`{key_of(name)}`",
-            _INI_VALUES[option.kind] if option.place != "command line" else "",
+            INI_VALUES[option.kind] if option.place != "command line" else "",
             option.default,
             option.text,
         )
         for name, option in OPTIONS.items()
     )
     return _table(("option", "ini key", "ini value", "default", "effect"), rows)
-
-
-_INI_VALUES = {"string": "text", "int": "whole number", "bool": "`true` or `false`", "linelist": "list of texts"}
 
 
 def _with_value(name: str, option: Option) -> str:
@@ -289,7 +286,7 @@ def condition_of(name: str) -> str:
     if name in HOST_METRICS:
         return "brokers that the session starts"
     if name in JMX_METRICS:
-        return "`--kafka-jmx`, or `--kafka-metrics-url`"
+        return "`kafka_jmx`, or `kafka_metrics_url`"
     return next((text for start, text in CONDITIONS.items() if name == start or name.startswith(f"{start}.")), "always")
 
 

@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
 from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.plugin.options import REPORTS
+from pytest_kafkaperf.plugin.options import REPORTS, shown
 from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import parse_declared
@@ -81,11 +81,11 @@ def read_settings(
         cluster=parse_target(values.get("cluster", "auto")),
         workers=_workers(values.get("workers")),
         client_config=path("client-config"),
-        metrics_urls=_urls(values.get("metrics-url")),
+        metrics_urls=_urls(_listed(values, "metrics-url")),
         connect_timeout_s=_seconds("connect-timeout", values.get("connect-timeout", _CONNECT_TIMEOUT), minimum=1),
         allow_unlimited="allow-unlimited" in values,
         topic_prefix=_prefix(values.get("topic-prefix", PREFIX)),
-        log_dirs=_folders(values.get("log-dirs"), invocation_folder if "log-dirs" in given else root),
+        log_dirs=_folders(_listed(values, "log-dirs"), root),
         baselines=path("baselines") or root / DEFAULT_BASELINES,
         update=_update_mode(values.get("update-baselines")),
         environment=environment_key(values["environment"]) if "environment" in values else None,
@@ -111,11 +111,10 @@ def _check_combinations(values: Mapping[str, str], reference: Target | None) -> 
         UsageError: two options do; names both and what to do.
 
     """
-    for name in ("reference-config", "reference-client-config"):
-        if name in values and reference is None:
-            raise UsageError(
-                f"--kafka-{name} needs a reference: add --kafka-reference, for example --kafka-reference=local"
-            )
+    if "reference-config" in values and reference is None:
+        raise UsageError(
+            "--kafka-reference-config needs a reference: add --kafka-reference, for example --kafka-reference=local"
+        )
     for one, other, reason in _EXCLUSIVE:
         if one in values and other in values:
             raise UsageError(f"--kafka-{one} with --kafka-{other}: {reason}; leave one of them out")
@@ -124,17 +123,10 @@ def _check_combinations(values: Mapping[str, str], reference: Target | None) -> 
             "--kafka-update-baselines=improved with --kafka-calibrate: calibration judges no test, so no test can "
             "improve; use all, new or append"
         )
-    if reference is None:
-        return
     if "reference-config" in values and isinstance(reference, External):
         raise UsageError(
             f"--kafka-reference-config with --kafka-reference={reference}: it is only for brokers that the session "
             "starts; use --kafka-reference=local or docker, or configure those servers yourself"
-        )
-    if "reference-client-config" in values and not isinstance(reference, External):
-        raise UsageError(
-            f"--kafka-reference-client-config with --kafka-reference={reference}: it is only for an external "
-            "cluster; use --kafka-reference=HOST:PORT, or leave it out"
         )
 
 
@@ -157,17 +149,24 @@ def _workers(text: str | None) -> WorkerAllocation:
     return allocation
 
 
-def _folders(text: str | None, start: Path) -> tuple[Path, ...]:
-    names = [] if text is None else [part.strip() for part in text.split(",")]
+def _listed(values: Mapping[str, str], name: str) -> list[str]:
+    """Return the parts of a value, which stand on lines or between commas."""
+    return [part.strip() for part in re.split("[,\n]", values[name])] if name in values else []
+
+
+def _folders(names: list[str], start: Path) -> tuple[Path, ...]:
     if not all(names):
-        raise UsageError(f"--kafka-log-dirs={text}: a folder name is empty; give paths separated by commas")
+        raise UsageError(
+            f"{shown('log-dirs', ','.join(names))}: a folder name is empty; give one path a line, or paths separated "
+            "by commas"
+        )
     return tuple(start / name for name in names)
 
 
 def _prefix(text: str) -> str:
     if not LEGAL_PREFIX.fullmatch(text):
         raise UsageError(
-            f"--kafka-topic-prefix={text}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, "
+            f"{shown('topic-prefix', text)}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, "
             "0-9, '.', '_' and '-', not beginning with '__'; for example team-a.perf-"
         )
     return text
@@ -215,16 +214,15 @@ def _seconds(name: str, text: str, *, minimum: int, maximum: float = math.inf) -
     try:
         seconds = parse_time(text)
     except UnitError as error:
-        raise UsageError(f"--kafka-{name}={text}: {error}") from None
+        raise UsageError(f"{shown(name, text)}: {error}") from None
     if seconds < minimum:
-        raise UsageError(f"--kafka-{name}={text}: a time of at least {minimum} s is needed, for example 10m")
+        raise UsageError(f"{shown(name, text)}: a time of at least {minimum} s is needed, for example 10m")
     if seconds > maximum:
-        raise UsageError(f"--kafka-{name}={text}: a time of at most {maximum} s is possible, for example 10m")
+        raise UsageError(f"{shown(name, text)}: a time of at most {maximum} s is possible, for example 10m")
     return seconds
 
 
-def _urls(text: str | None) -> tuple[str, ...]:
-    urls = () if text is None else tuple(part.strip() for part in text.split(","))
+def _urls(urls: list[str]) -> tuple[str, ...]:
     for url in urls:
         try:
             parts = urlsplit(url)
@@ -233,10 +231,10 @@ def _urls(text: str | None) -> tuple[str, ...]:
             valid = False
         if not valid:  # the text may contain a password
             raise UsageError(
-                "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH; give the URLs of the "
+                "kafka_metrics_url: one of the addresses is not http://HOST:PORT/PATH; give the URLs of the "
                 "brokers' JMX exporters, for example http://broker1:9404/metrics,http://broker2:9404/metrics"
             )
-    return urls
+    return tuple(urls)
 
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:

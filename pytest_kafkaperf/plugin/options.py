@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
+
+INI_VALUES = {
+    "string": "text in quotes",
+    "int": "whole number",
+    "bool": "`true` or `false`",
+    "linelist": "list of texts",
+}
+"""Form of an ini value in TOML, by kind."""
 
 
 class Option(NamedTuple):
@@ -37,7 +44,12 @@ OPTIONS = {
         "brokers that the session starts (auto: docker if a daemon answers, otherwise local) or an external cluster",
         "auto",
     ),
-    "brokers": Option("N", "number of brokers that the session starts, or that an external cluster must have", "1"),
+    "brokers": Option(
+        "N",
+        "number of brokers that the session starts, or that an external cluster must have",
+        "the marker's, or 1",
+        "int",
+    ),
     "client-config": Option(
         "FILE", "client.properties of an external cluster, in the format of Kafka's own tools", "none"
     ),
@@ -46,14 +58,11 @@ OPTIONS = {
         "N worker processes of each kind, or a Dask cluster (pytest-kafkaperf[dask])",
         "as many as needed",
     ),
-    "rounds": Option("N", "rounds of every scenario", "the marker's, or 5"),
+    "rounds": Option("N", "rounds of every scenario", "the marker's, or 5", "int"),
     "duration": Option(
         "TIME", "duration of every round, for example '10 s'; also replaces 'records'", "the marker's, or 2 s"
     ),
     "warmup": Option("TIME", "duration of the load before each round, for example '2 s'", "the marker's, or 500 ms"),
-    "preheat": Option(
-        "TIME", "broker warm-up: maximum load on new brokers before the first round of a scenario", "5 s"
-    ),
     "baselines": Option("DIR", "folder of the baseline files", "kafka-baselines"),
     "environment": Option("NAME", "environment whose baselines are used", "derived from machine and cluster"),
     "update-baselines": Option(
@@ -61,11 +70,17 @@ OPTIONS = {
         "write baselines: all (without a value), new (without a baseline), improved (on two dates), append (add to "
         "the others)",
         "baselines are not written",
+        place="command line",
     ),
     "calibrate": Option(
-        "N", "measure the noise of tests with a threshold on the baseline, in N fresh sessions each", "tests are judged"
+        "N",
+        "measure the noise of tests with a threshold on the baseline, in N fresh sessions each",
+        "tests are judged",
+        place="command line",
     ),
-    "prune-baselines": Option("", "delete the baselines of deleted tests after a run of all tests", "off", "bool"),
+    "prune-baselines": Option(
+        "", "delete the baselines of deleted tests after a run of all tests", "off", "bool", "command line"
+    ),
     "reference": Option(
         TARGET,
         "compare with this cluster instead of stored baselines, in short sessions on both until the evidence decides",
@@ -74,7 +89,6 @@ OPTIONS = {
     "reference-config": Option(
         "NAME=VALUE", "broker property of the reference, such as num.io.threads=1; repeatable", "none", "linelist"
     ),
-    "reference-client-config": Option("FILE", "client.properties of an external reference cluster", "none"),
     "time-budget": Option(
         "TIME", "maximum duration of the run, for example 10m; the plugin skips rounds to stay within it", "none"
     ),
@@ -90,6 +104,7 @@ OPTIONS = {
         "judge tests after one session; do not run suspects again in fresh sessions (not with a reference)",
         "off",
         "bool",
+        "command line",
     ),
     "allow-unlimited": Option(
         "",
@@ -100,20 +115,37 @@ OPTIONS = {
     "low-noise": Option(
         "", "start brokers for comparisons: logs in memory, and the JVM's quick compiler only", "off", "bool"
     ),
+    "preheat": Option(
+        "TIME", "broker warm-up: maximum load on new brokers before the first round of a scenario", "5 s", place="ini"
+    ),
     "jmx": Option(
         "",
         "collect JMX metrics, such as broker.handlers.idle, from brokers that the session starts",
         "off",
         "bool",
+        "ini",
     ),
-    "metrics-url": Option("URL[,URL...]", "URLs of the JMX exporters of an external cluster's brokers", "none"),
-    "connect-timeout": Option("TIME", "maximum wait until an external cluster is ready, for example 1m", "15 s"),
+    "metrics-url": Option(
+        "URL", "URLs of the JMX exporters of an external cluster's brokers", "none", "linelist", "ini"
+    ),
+    "connect-timeout": Option(
+        "TIME", "maximum wait until an external cluster is ready, for example 1m", "15 s", place="ini"
+    ),
+    "reference-client-config": Option(
+        "FILE", "client.properties of an external reference cluster", "kafka_client_config", place="ini"
+    ),
     "session-gap": Option(
-        "TIME", "pause before each fresh session, at most 1 h, for clusters that do not restart", "0 s"
+        "TIME", "pause before each fresh session, at most 1 h, for clusters that do not restart", "0 s", place="ini"
     ),
-    "topic-prefix": Option("PREFIX", "prefix of the topics, groups and transactional ids of the run", "kafkaperf-"),
+    "topic-prefix": Option(
+        "PREFIX", "prefix of the topics, groups and transactional ids of the run", "kafkaperf-", place="ini"
+    ),
     "log-dirs": Option(
-        "DIR[,DIR...]", "folders for the logs of local brokers; tests that name no folder use the first", "a new folder"
+        "DIR",
+        "folders for the logs of local brokers; tests that name no folder use the first",
+        "the user's cache folder",
+        "linelist",
+        "ini",
     ),
     "thresholds": Option(
         "EXPRESSION", "thresholds for every test that measures their metrics", "none", "linelist", "ini"
@@ -153,10 +185,29 @@ def from_command_line(config: pytest.Config) -> dict[str, Any]:
 
 
 def from_ini(config: pytest.Config) -> dict[str, Any]:
-    """Return the values of all ini keys, by the same names."""
-    return {name: config.getini(key_of(name)) for name, each in OPTIONS.items() if each.place != "command line"}
+    """Return the values of all ini keys, by the same names.
+
+    Raises:
+        pytest.UsageError: a value has another type; names the key and the type.
+
+    """
+    return {name: _ini_value(config, name) for name, each in OPTIONS.items() if each.place != "command line"}
+
+
+def _ini_value(config: pytest.Config, name: str) -> Any:
+    key = key_of(name)
+    try:
+        return config.getini(key)
+    except (TypeError, ValueError, pytest.UsageError) as error:  # depends on pytest's version
+        needed = INI_VALUES[OPTIONS[name].kind].replace("`", "")
+        raise pytest.UsageError(f"{key} in the ini file: {error}; needed: {needed}") from None
 
 
 def key_of(name: str) -> str:
     """Return the ini key of an option."""
     return f"kafka_{name.replace('-', '_')}"
+
+
+def shown(name: str, text: str) -> str:
+    """Return a value as the user writes it: as an option, or as an ini key if there is no option."""
+    return f"{key_of(name)} = {text}" if OPTIONS[name].place == "ini" else f"--kafka-{name}={text}"

@@ -350,7 +350,7 @@ def _requirement(name: str, scenario: Scenario) -> str:
         return "it needs brokers that the session starts: --kafka-cluster=local or docker"
     match name.split("."):
         case ["broker", *_]:
-            return "it needs --kafka-jmx, or --kafka-metrics-url with a running cluster"
+            return "it needs kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
         case ["e2e" | "lag", *_] if scenario.consumers:
             return "it needs consume='live'"
         case ["consume" | "e2e" | "lag", *_]:

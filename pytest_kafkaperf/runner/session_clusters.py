@@ -60,11 +60,11 @@ class SessionClusters:
         reference, settings = self._settings.reference, self._settings
         if reference is None or case.reference is None:
             return None
-        own = settings.client_config if isinstance(reference, External) else None
+        properties = settings.reference_client_config or settings.client_config
         wanted = Wanted(
             spec=case.reference,
             target=reference,
-            client_properties=settings.reference_client_config or own,
+            client_properties=properties if isinstance(reference, External) else None,
             connect_timeout_s=settings.connect_timeout_s,
             role=f"the reference, --kafka-reference={reference}",
         )

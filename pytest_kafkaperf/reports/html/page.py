@@ -318,14 +318,11 @@ def charts_of(result: Result) -> tuple[Chart, ...]:
 
 _OPTIONS = (
     "client-config",
-    "metrics-url",
     "brokers",
-    "jmx",
     "low-noise",
     "rounds",
     "duration",
     "warmup",
-    "preheat",
     "baselines",
     "environment",
     "strict",
@@ -333,7 +330,6 @@ _OPTIONS = (
     "calibrate",
     "reference",
     "reference-config",
-    "reference-client-config",
 )
 """Options that change measurements or verdicts; others are left out of the command that runs a test again."""
 

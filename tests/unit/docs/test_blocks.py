@@ -120,8 +120,8 @@ def test_settings_have_the_keys_that_there_are(block: Block) -> None:
 def _pytest_settings(block: Block) -> Mapping[str, object]:
     if block.language == "toml":
         document = tomllib.loads(block.text)
-        options: Mapping[str, object] = document.get("tool", {}).get("pytest", {}).get("ini_options", {})
-        return options
+        options: Mapping[str, object] = document.get("tool", {}).get("pytest", {})
+        return options.get("ini_options", options)  # type: ignore[return-value]
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(block.text)
     return dict(parser["pytest"]) if "pytest" in parser else {}

@@ -135,7 +135,6 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
     options = {
         "cluster": "auto:4.1.0",
         "duration": "10 s",
-        "jmx": "true",
         "low-noise": "true",
         "json": "report.json",
         "reference": "local:4.0.0",
@@ -143,20 +142,19 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
     }
     result = results.drawn_result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
     assert command_for(result, options) == (
-        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local:4.1.0 --kafka-jmx --kafka-low-noise "
+        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local:4.1.0 --kafka-low-noise "
         "'--kafka-duration=10 s' "
         "--kafka-reference=local:4.0.0 --kafka-reference-config=a=1 '--kafka-reference-config=b=x y' "
         "'--kafka-reference-config=plugin.password=***'"
     )
 
 
-def test_the_command_names_a_running_cluster_and_no_login() -> None:
-    """The report is read by more people than may get in."""
-    options = {"cluster": "k1:9092,k2:9092", "metrics-url": "http://me:secret@k1:9404/metrics,http://k2:9404/metrics"}
+def test_the_command_names_a_running_cluster() -> None:
+    """Its figures are not those of brokers that a session starts."""
+    options = {"cluster": "k1:9092,k2:9092"}
     result = results.external()
     assert command_for(result, options) == (
-        "pytest tests/perf/test_orders.py::test_cluster --kafka-cluster=k1:9092,k2:9092 "
-        "--kafka-metrics-url=http://LOGIN@k1:9404/metrics,http://k2:9404/metrics"
+        "pytest tests/perf/test_orders.py::test_cluster --kafka-cluster=k1:9092,k2:9092"
     )
 
 
