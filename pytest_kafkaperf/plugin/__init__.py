@@ -50,7 +50,7 @@ class Collection:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare every option, each also as an ini key."""
+    """Declare the options and the ini keys."""
     declare(parser)
 
 
@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted."""
     config = session.config
-    prunes = config.getoption("kafka_prune_baselines") or config.getini("kafka_prune_baselines")
+    prunes = config.getoption("kafka_prune_baselines")
     runs = any(takes_perf(item) or has_thresholds(item) for item in session.items)
     if (runs or prunes) and not config.option.collectonly:
         _perf_plugin(config)
@@ -154,7 +154,6 @@ def _settings(config: pytest.Config) -> Settings:
             collection.settings = read_settings(
                 from_command_line(config),
                 from_ini(config),
-                config.getini("kafka_thresholds"),
                 invocation_folder=config.invocation_params.dir,
                 root=config.rootpath,
             )

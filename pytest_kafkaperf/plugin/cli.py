@@ -120,7 +120,7 @@ def make_parser() -> argparse.ArgumentParser:
             "latency. Exit status 1: a test regressed; 2: the reports have no test in common."
         ),
     )
-    command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-json to compare with")
+    command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-report=json to compare with")
     command.add_argument("after", type=Path, metavar="B.json", help="report to judge")
     command.add_argument("--tolerance", default="10%", help="allowed regression without thresholds; default: 10%%")
     command.set_defaults(run=_compare)

@@ -62,10 +62,10 @@ class PerfPlugin:
 
         """
         if self._session is None:
-            settings = self._settings
-            if settings.history is not None:
-                append_history(settings.history, [])  # fails now instead of after the load of the first test
-            self._session = Session(settings, began_s=self._collection.began_s)
+            history = self._settings.reports.get("history")
+            if history is not None:
+                append_history(history, [])  # fails now instead of after the load of the first test
+            self._session = Session(self._settings, began_s=self._collection.began_s)
         return self._session
 
     def session_or_fail(self) -> Session:
@@ -133,7 +133,7 @@ class PerfPlugin:
         lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:
-            wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
+            wanted |= {(case.reference, reference) for case in cases if case.reference is not None}
         if settings.calibrate is not None and not is_disabled(self._config):
             lines += describe_plan(cases, settings.calibrate)
         elif verbosity >= 0:

@@ -33,7 +33,7 @@ def test_the_application_keeps_its_promise_and_a_slower_one_does_not(tmp_path: P
     project.write(
         "test_slow.py", slow.replace("service()", 'service("--lookup-ms", "200")').replace("test_an", "test_a")
     )
-    run = project.run("--kafka-cluster=local", "--kafka-rounds=1", "--kafka-duration=2 s", "--kafka-preheat=1 s")
+    run = project.run("--kafka-cluster=local", "--kafka-rounds=1", "--kafka-duration=2 s", "-o", "kafka_preheat=1 s")
     assert run.verdicts == {
         "test_an_order_is_out_within_half_a_second": "PASSED",
         "test_a_order_is_out_within_half_a_second": "VIOLATED",
