@@ -1,6 +1,6 @@
 """One scenario of pytest-kafkaperf in a separate process: `python run_ours.py SERVERS SCENARIO_AS_JSON`.
 
-Prints `{"metrics": {name: value}, "cpu_s": seconds}` in one line. The load runs in the workers that `run_scenario`
+Prints `{"metrics": {name: value}, "cpu_s": seconds}` in one line. The load runs in the workers that `measure`
 starts, as under pytest. `cpu_s` is the CPU of children that are still running and that this process does not wait for
 (multiprocessing's resource tracker); the parent of this process counts the rest.
 """
@@ -8,25 +8,26 @@ starts, as under pytest. `cpu_s` is the CPU of children that are still running a
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import psutil
 
-from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.runner.rounds import run_scenario
-from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf import measure
 
 
 def main() -> None:
     """Run the scenario and print its figures."""
     servers, fields = sys.argv[1:]
-    (measured,) = run_scenario(Scenario.of(json.loads(fields)), Cluster(bootstrap_servers=servers))
-    if measured.problems:
-        sys.exit("\n".join(map(str, measured.problems)))
+    measured = measure(json.loads(fields), servers, workers=str(os.cpu_count()))  # no load to find their number
     for warning in measured.warnings:
         print(warning, file=sys.stderr)
     spent = [child.cpu_times() for child in psutil.Process().children()]
-    print(json.dumps({"metrics": dict(measured.metrics), "cpu_s": sum(each.user + each.system for each in spent)}))
+    print(
+        json.dumps(
+            {"metrics": dict(measured.rounds[0].metrics), "cpu_s": sum(each.user + each.system for each in spent)}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -272,7 +272,7 @@ def _metric_rows() -> Iterable[Sequence[str]]:
 
 
 def _metric_row(one: Metric, name: str, meaning: str) -> Sequence[str]:
-    how = "; summed over the rounds" if one.summed else ""
+    how = "" if one.over_rounds == "median" else f"; {one.over_rounds} over the rounds"
     zero = "; absolute thresholds only" if one.can_be_zero else ""
     return f"`{name}`", _unit(one.unit), one.better, condition_of(one.name), f"{meaning}{how}{zero}"
 

@@ -11,21 +11,49 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.core.errors import KafkaPerfError
-    from pytest_kafkaperf.runner.result import Result
+    from pytest_kafkaperf.core.metrics import Metric
+    from pytest_kafkaperf.plugin.fixtures import KafkaPerf
+    from pytest_kafkaperf.plugin.markers import cluster, scenario, threshold
+    from pytest_kafkaperf.runner.measure import measure
+    from pytest_kafkaperf.runner.result import MeasuredSession, MetricValues, Result
     from pytest_kafkaperf.runner.round import Round
     from pytest_kafkaperf.scenarios.scenario import Scenario
     from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
-__all__ = ["Check", "Cluster", "KafkaPerfError", "Result", "Round", "Scenario", "Verdict"]
+__all__ = [
+    "Check",
+    "Cluster",
+    "KafkaPerf",
+    "KafkaPerfError",
+    "MeasuredSession",
+    "Metric",
+    "MetricValues",
+    "Result",
+    "Round",
+    "Scenario",
+    "Verdict",
+    "cluster",
+    "measure",
+    "scenario",
+    "threshold",
+]
 
 _MODULES = {
     "Check": "verdict.outcome",
     "Cluster": "clusters.spec",
+    "KafkaPerf": "plugin.fixtures",
     "KafkaPerfError": "core.errors",
+    "MeasuredSession": "runner.result",
+    "Metric": "core.metrics",
+    "MetricValues": "runner.result",
     "Result": "runner.result",
     "Round": "runner.round",
     "Scenario": "scenarios.scenario",
     "Verdict": "verdict.outcome",
+    "cluster": "plugin.markers",
+    "measure": "runner.measure",
+    "scenario": "plugin.markers",
+    "threshold": "plugin.markers",
 }
 
 

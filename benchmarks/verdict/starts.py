@@ -40,7 +40,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.comparison import Measured, difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 STARTS = HERE / "starts.jsonl"
@@ -51,7 +51,7 @@ METRICS = (
     "e2e.latency.p50",
     "e2e.latency.p99",
     "broker.cost",
-    "client.cpu",
+    "client.cost",
 )
 _LOADS: dict[str, dict[str, Any]] = {
     "closed": {"record_size": 100, "partitions": 6, "acks": 1},
@@ -73,13 +73,6 @@ _EFFECTS: dict[str, dict[str, Any]] = {
 }
 
 
-class _Unbounded:
-    """A time budget without an end."""
-
-    def limited(self, turns: Iterable[int], *, fresh: bool) -> Iterator[int]:  # noqa: ARG002 - as CaseBudget
-        yield from turns
-
-
 def main() -> None:
     """Run the sessions."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -95,7 +88,7 @@ def main() -> None:
 
 
 def _run(arm: str, sessions: int) -> None:
-    name, _, neighbour = arm.partition("+")
+    name, _, beside = arm.partition("+")
     load, noise, effect = name.split("-", 2)
     common: dict[str, Any] = {**_NOISES[noise], "heap": "1g"}
     fields = {"rounds": _PAIRS, "duration": f"{_ROUND_S} s", "warmup": f"{_WARMUP_S} s", **_LOADS[load]}
@@ -111,17 +104,16 @@ def _run(arm: str, sessions: int) -> None:
             [Side(scenario, cluster) for cluster in clusters],
             warm_up_s=_MOST_WARM_UP_S,
             allocation=WorkerAllocation(producing=1, consuming=1),
-            on_progress=lambda *_: None,
         )
         for number in range(sessions):
-            with neighbour() if neighbour and number % 2 else contextlib.nullcontext():
+            # Not always with the same side first.
+            with neighbour() if beside and number % 4 in (1, 2) else contextlib.nullcontext():
                 _keep(arm, number, runner)
 
 
 def _keep(arm: str, number: int, runner: SessionRunner) -> None:
     before, began_s = psutil.cpu_times(), time.monotonic()
-    budget: Any = _Unbounded()
-    session = runner.measure_fresh(budget, "session") if number else runner.measure(budget)
+    session = runner.measure_fresh() if number else runner.measure()
     after = psutil.cpu_times()
     took_s = time.monotonic() - began_s
     line = {

@@ -79,6 +79,10 @@ def innermost(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+class NotMeasuredError(KafkaPerfError, LookupError):
+    """A metric has no value in this result."""
+
+
 def nearest(given: str, valid: Iterable[str]) -> str:
     """Suggest the valid choices that resemble `given`, or list all choices if none does.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_kafkaperf.core.errors import ScenarioError, ending_alike, nearest
@@ -19,22 +22,34 @@ class Metric:
     unit: Unit
     better: Better
     meaning: str
-    summed: bool = False
-    """True if a test's value is the sum over the rounds instead of the median."""
+    over_rounds: Literal["median", "sum", "mean"] = "median"
+    """Calculation of the value of the test from those of the rounds. A median would hide faults in one round."""
     can_be_zero: bool = False
     """True if the value can be zero, so that no ratio to a baseline exists; only absolute thresholds apply."""
 
+    def aggregate(self, values: Sequence[float]) -> float:
+        """Return the value of the test from those of its rounds, at least one."""
+        match self.over_rounds:
+            case "sum":
+                return math.fsum(values)
+            case "mean":
+                return statistics.fmean(values)
+            case "median":
+                return statistics.median(values)
 
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 """The quantiles of every latency metric, by the last part of the metric's name."""
+FEWEST_RECORDS = {"p99.99": 10_000}
+"""Number of records of a round below which a quantile is absent: it would be the largest value, `max`."""
 
 
 def _higher(name: str, unit: Unit, meaning: str, *, can_be_zero: bool = False) -> Metric:
     return Metric(name=name, unit=unit, better="higher", can_be_zero=can_be_zero, meaning=meaning)
 
 
-def _lower(name: str, unit: Unit, meaning: str, *, can_be_zero: bool = False, summed: bool = False) -> Metric:
-    return Metric(name=name, unit=unit, better="lower", can_be_zero=can_be_zero, summed=summed, meaning=meaning)
+def _lower(name: str, unit: Unit, meaning: str, *, can_be_zero: bool = False) -> Metric:
+    return Metric(name=name, unit=unit, better="lower", can_be_zero=can_be_zero, meaning=meaning)
 
 
 def _lower_or_zero(name: str, unit: Unit, meaning: str) -> Metric:
@@ -42,7 +57,7 @@ def _lower_or_zero(name: str, unit: Unit, meaning: str) -> Metric:
 
 
 def _fault_count(name: str, meaning: str) -> Metric:
-    return _lower(name, Unit.RECORDS, meaning, can_be_zero=True, summed=True)
+    return replace(_lower_or_zero(name, Unit.RECORDS, meaning), over_rounds="sum")
 
 
 def _latencies(family: str, meaning: str) -> list[Metric]:
@@ -82,6 +97,10 @@ _METRICS = (
     _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (end offset minus consumer position)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
     _fault_count("errors", "records that could not be sent, after all retries"),
+    replace(
+        _lower_or_zero("error_ratio", Unit.RATIO, "`errors`, divided by the number of all records of the window"),
+        over_rounds="mean",
+    ),
     _fault_count("lost", "acknowledged records that are missing in the log; absent with acks=0"),
     _fault_count(
         "duplicated",
@@ -90,7 +109,7 @@ _METRICS = (
     _fault_count(
         "reordered", "records in the log after later ones of the same producer and partition; absent with acks=0"
     ),
-    _lower("client.cpu", Unit.CPU_COST, "user and system CPU time of the workers in the window, per million records"),
+    _lower("client.cost", Unit.CPU_COST, "user and system CPU time of the workers in the window, per million records"),
     _higher(
         "capacity", _RATE, "acknowledged records/s at the highest rate that meets the thresholds of a capacity search"
     ),

@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.plugin.options import MARKERS, UPDATE_OPTION, declare, from_command_line, from_ini
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.plugin.fixtures import KafkaPerf
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.case import Case
     from pytest_kafkaperf.runner.settings import Settings
 
+ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
+"""The command line, with `addopts` and `PYTEST_ADDOPTS`."""
 _COLLECTION = "kafkaperf-collection"
 _PERF = "kafkaperf-session"
 
@@ -54,8 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     declare(parser)
 
 
-def pytest_load_initial_conftests(args: list[str]) -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Allow a path after the update option, which argparse would otherwise read as the option's value."""
+    early_config.stash[ARGUMENTS] = args
     for position, argument in enumerate(args):
         if argument == UPDATE_OPTION:
             args[position] = f"{UPDATE_OPTION}=all"

@@ -98,7 +98,7 @@ def _taken_by(item: pytest.Item) -> str | None:
 
 
 def _join_benchmarks(item: pytest.Item) -> None:
-    """Add a perf test to pytest-benchmark's table, unless that plugin is disabled or the test uses it itself."""
+    """Let pytest-benchmark record a perf test, unless that plugin is disabled or the test uses it itself."""
     # Tests of the same function share the list, so it is replaced instead of changed.
     names: list[str] = item.fixturenames  # type: ignore[attr-defined]
     if not item.config.pluginmanager.has_plugin("benchmark") or "benchmark" in names:

@@ -15,14 +15,15 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import KafkaPerfError, shortened
 from pytest_kafkaperf.core.signals import ignored_interrupt, without_interrupt
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
+from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.plugin import ARGUMENTS, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
-from pytest_kafkaperf.reports.pytest_benchmark import is_disabled
+from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, is_disabled, without_tests
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.result import Ending
@@ -52,6 +53,8 @@ class PerfPlugin:
         self._errors: list[str] = []
         """Errors from writing the reports."""
         self._annotations: list[str] = []
+        self._hidden_benchmarks = 0
+        """Number of perf tests that pytest-benchmark's table leaves out."""
         self._interrupted = ExitStack()
         """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
 
@@ -190,6 +193,17 @@ class PerfPlugin:
                 self._endings[item.nodeid] = dataclasses.replace(ending, by_verdict=by_verdict)
         return report
 
+    @pytest.hookimpl(wrapper=True, optionalhook=True)
+    def pytest_benchmark_group_stats(self) -> Generator[None, Groups, Groups]:
+        """Leave perf tests out of pytest-benchmark's table, unless an option asks for it."""
+        groups = yield
+        # pytest does not pass `ARGUMENTS` to a plugin that a conftest.py loads.
+        if asks_for_table(self._config.stash.get(ARGUMENTS, self._config.invocation_params.args)):
+            return groups
+        perf_tests = {nodeid for nodeid, perf in self._measuring.items() if perf.is_benchmark}
+        self._hidden_benchmarks = len(perf_tests & {row["fullname"] for _, rows in groups for row in rows})
+        return without_tests(groups, perf_tests)
+
     def pytest_keyboard_interrupt(self) -> None:
         """Ignore a second Ctrl-C, which would end pytest with a traceback, until the teardown of fixtures begins."""
         self._interrupted.enter_context(ignored_interrupt([]))
@@ -235,6 +249,10 @@ class PerfPlugin:
             return
         if (perf.results or perf.orphans) and self._config.get_verbosity() >= 0:
             print_table(terminalreporter, self._config, perf, self._endings)
+        if self._hidden_benchmarks and self._config.get_verbosity() >= 0:
+            recorded = counted(self._hidden_benchmarks, "perf test")
+            show = "which its table leaves out; to show them: --benchmark-columns=ops,rounds"
+            terminalreporter.write_line(f"pytest-benchmark recorded {recorded}, {show}")
         print_annotations(self._config, self._annotations)
 
     def _finish(self, session: pytest.Session) -> None:

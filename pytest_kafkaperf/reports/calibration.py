@@ -87,7 +87,7 @@ def calibration_remarks(name: str, found: Calibrated, result: Result) -> list[st
     (1978)). So brokers that need 10 % more lower it by 10 % of their share; by less if cores are idle.
     """
     remarks = [_drowned(name, found, result)] if found.drowns(found.detectable) else []
-    costs = [result.metrics.get(each) for each in ("broker.cost", "client.cpu")]
+    costs = [result.metrics.get(each) for each in ("broker.cost", "client.cost")]
     if name in result.lower_bounds and name.startswith("produce.") and None not in costs:
         brokers, clients = (each or 0.0 for each in costs)
         share = _percent(brokers / (brokers + clients))

@@ -190,8 +190,8 @@ def _family(subject: Metric) -> tuple[Family, dict[str, str]]:
         meaning = subject.meaning.removesuffix(f": {part}")
         name = _name(subject.name.removesuffix(f".{part}"), subject.unit)
         return Family(name, f"{meaning}, median over the rounds", "summary"), {"quantile": str(QUANTILES[part])}
-    how = "sum" if subject.summed else "median"
-    return Family(_name(subject.name, subject.unit), f"{subject.meaning}, {how} over the rounds", "gauge"), {}
+    meaning = f"{subject.meaning}, {subject.over_rounds} over the rounds"
+    return Family(_name(subject.name, subject.unit), meaning, "gauge"), {}
 
 
 def _name(name: str, unit: Unit) -> str:

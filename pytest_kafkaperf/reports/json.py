@@ -184,6 +184,7 @@ def _check(check: Check) -> dict[str, Any]:
         "detectable": _number(check.detectable),
         "outcome": str(check.outcome),
         "reason": check.reason,
+        "implied": check.implied,
         "sessions": [
             {
                 name: change_of(CATALOGUE[check.metric], value)

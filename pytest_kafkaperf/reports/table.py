@@ -56,7 +56,7 @@ _DIGITS = "0123456789."
 def rows_of(result: Result) -> list[Row]:
     """Return one row for each threshold, after the headline metrics if all thresholds are on counts."""
     rows = [row_of(check, result) for check in result.checks]
-    if all(CATALOGUE[check.metric].summed for check in result.checks):
+    if all(CATALOGUE[check.metric].over_rounds == "sum" for check in result.checks):
         rows = [
             _headline_row(name, values, result) for name, values in result.values().items() if name in HEADLINES
         ] + rows
@@ -95,7 +95,7 @@ def row_of(check: Check, result: Result) -> Row:
     return Row(
         metric=check.metric,
         median=bounded(median, check.metric, result),
-        spread="" if metric(check.metric).summed else _spread(median, check.spread, unit),
+        spread="" if metric(check.metric).over_rounds == "sum" else _spread(median, check.spread, unit),
         baseline="" if check.baseline is None else short(check.baseline, unit),
         change="" if check.change is None else format_ratio(check.change),
         interval="" if check.interval is None else f"[{', '.join(map(_end, check.interval))}]",

@@ -260,8 +260,9 @@ def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepO
     kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
     if ProblemKind.GENERATOR_TOO_SLOW in kinds:
         return StepOutcome.UNREACHED, reasons[0]
-    if kinds - {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED}:
-        return None, reasons[0]
+    lost = scenario.output_topic is None and one.metrics.get("lost", 0) > 0
+    if lost or kinds - {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED}:
+        return None, next(iter(reasons), None)
     broken = [*reasons, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
     return (StepOutcome.BROKEN, broken[0]) if broken else (StepOutcome.HELD, None)
 

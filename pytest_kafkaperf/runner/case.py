@@ -11,7 +11,14 @@ from typing import Any
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError
-from pytest_kafkaperf.core.metrics import EVENT_METRICS, HOST_METRICS, JMX_METRICS, QUANTILES, SEARCH_METRICS
+from pytest_kafkaperf.core.metrics import (
+    EVENT_METRICS,
+    FEWEST_RECORDS,
+    HOST_METRICS,
+    JMX_METRICS,
+    QUANTILES,
+    SEARCH_METRICS,
+)
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Settings
 from pytest_kafkaperf.scenarios.fields import OWN_NAMES
@@ -73,6 +80,11 @@ class Case:
         if self.plan is not None:
             return "kafka_perf.capacity() raises the rate until the cluster is saturated"
         return "a test without a rate saturates the cluster" if self.scenario.rate is None else None
+
+    @property
+    def forbids_losses(self) -> bool:
+        """True if `lost == 0` is implied: no threshold is on `lost`, and no application may drop records on purpose."""
+        return self.scenario.output_topic is None and all(limit.metric.name != "lost" for limit in self.thresholds)
 
     def with_overrides(
         self, overrides: Mapping[str, Any], *, where: str = "kafka_scenario: ", names: Mapping[str, str] = OWN_NAMES
@@ -308,9 +320,8 @@ def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, meas
     for threshold in thresholds:
         name = threshold.metric.name
         if name not in measured:
-            raise ScenarioError(
-                f"threshold {threshold.expression!r}: {name} is not measured here; {_requirement(name, scenario)}"
-            )
+            reason = _too_few(name, scenario) or _requirement(name, scenario)
+            raise ScenarioError(f"threshold {threshold.expression!r}: {name} is not measured here; {reason}")
 
 
 def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
@@ -343,6 +354,14 @@ def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[
     if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
+
+
+def _too_few(name: str, scenario: Scenario) -> str | None:
+    """Return the reason if a round has too few records for a quantile."""
+    family, _, part = name.partition(".p")
+    if f"p{part}" not in FEWEST_RECORDS or f"{family}.p99" not in scenario.metrics():
+        return None
+    return f"it needs at least {FEWEST_RECORDS[f'p{part}']} records a round, by a higher rate or a longer duration"
 
 
 def _requirement(name: str, scenario: Scenario) -> str:

@@ -22,6 +22,7 @@ from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
 from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import SESSIONS
+from pytest_kafkaperf.verdict.verdict import worst
 
 OnSession = Callable[[Sequence[MeasuredSession]], None]
 """Takes all sessions of a test so far, after each of them."""
@@ -164,7 +165,7 @@ class SessionRunner:
         warm_up_s: float,
         gap_s: float = 0.0,
         allocation: WorkerAllocation,
-        on_progress: OnProgress,
+        on_progress: OnProgress = lambda *_: None,
     ) -> None:
         """`sides` are the test's cluster and, if there is one, the reference; `gap_s` is the pause between sessions."""
         self.allocation = allocation
@@ -182,7 +183,7 @@ class SessionRunner:
 
     def measure(
         self,
-        budget: CaseBudget,
+        budget: CaseBudget | None = None,
         label: str = "",
         *,
         fresh: bool = False,
@@ -201,13 +202,13 @@ class SessionRunner:
             with running(sides, self.allocation, label=label) as workers:
                 _warm_up(sides, workers, self._warm_up_s)
                 turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
-                for _ in rounds(sides, workers, budget.limited(turns, fresh=fresh)):
+                for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns, fresh=fresh)):
                     if suffices(self._sides[0].rounds):  # each side keeps its rounds
                         break
         except ClusterError as error:
             return dataclasses.replace(not_run(str(error)), created=created)
         ours, *other = (side.rounds for side in self._sides)
-        problems = [*_problems(ours, ""), *(text for theirs in other for text in _problems(theirs, "the reference, "))]
+        problems = [*_problems(ours, ""), *(text for theirs in other for text in _reference_problems(theirs))]
         return MeasuredSession(
             created=created,
             rounds=tuple(ours),
@@ -215,7 +216,7 @@ class SessionRunner:
             problems=tuple(problems),
         )
 
-    def measure_fresh(self, budget: CaseBudget, label: str) -> MeasuredSession:
+    def measure_fresh(self, budget: CaseBudget | None = None, label: str = "") -> MeasuredSession:
         """Run a session on brokers that were restarted; all of them restart at the same time.
 
         A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
@@ -298,10 +299,20 @@ _FLAT_RATIO = 0.9
 def _inconclusive(judgement: Judgement, reason: str) -> Judgement:
     """Return the judgement without a decision, because too few rounds ran."""
     checks = tuple(
-        dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason) for check in judgement.checks
+        check if check.implied else dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason)
+        for check in judgement.checks
     )
-    verdict = judgement.verdict if judgement.verdict is Verdict.INVALID else Verdict.INCONCLUSIVE
-    return Judgement(verdict=verdict, checks=checks, problems=judgement.problems)
+    outcomes = [Verdict.INVALID if judgement.problems else Verdict.INCONCLUSIVE, *(check.outcome for check in checks)]
+    return Judgement(verdict=worst(outcomes), checks=checks, problems=judgement.problems)
+
+
+def _reference_problems(measured: Sequence[Round]) -> Iterator[Problem]:
+    """Yield the problems of the reference; one that loses records is no standard to compare with."""
+    yield from _problems(measured, "the reference, ")
+    for number, one in enumerate(measured, 1):
+        if lost := one.metrics.get("lost"):
+            text = f"records lost: {lost:.0f} records were acknowledged and are not in the log"
+            yield Problem(ProblemKind.RECORDS_LOST, text).within(f"the reference, round {number}")
 
 
 def _problems(measured: Sequence[Round], side: str) -> Iterator[Problem]:

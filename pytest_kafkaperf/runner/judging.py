@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.units import format_percent
+from pytest_kafkaperf.core.units import Unit, format_percent, format_quantity
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
@@ -25,7 +26,7 @@ from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import Confirmation
 from pytest_kafkaperf.verdict.regression import ALPHA
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
-from pytest_kafkaperf.verdict.verdict import judge
+from pytest_kafkaperf.verdict.verdict import judge, worst
 
 _STALE = (
     "the baseline is stale: every metric improved by more than its tolerance, so a regression back to it would "
@@ -33,6 +34,10 @@ _STALE = (
 )
 _NOISY = 0.05
 """Noise between sessions, on the log scale, from which on a comparison takes more than the fewest sessions."""
+_LOST = (
+    "Kafka acknowledged these records, and they are not in the log; this threshold is implied, and a threshold of your "
+    "own on `lost` replaces it"
+)
 _CLEAR = (
     "there is no time to confirm it, but it is clear: each round is worse than twice the tolerance and the noise, and "
     "no other program used much of this machine"
@@ -63,16 +68,17 @@ class CaseJudge:
     def judge(self, sessions: Sequence[MeasuredSession]) -> Judgement:
         """Judge the thresholds: of the first session, or of the further sessions that confirm a suspect.
 
-        The verdict is INVALID if a threshold is below the uncertainty of the clocks.
+        The verdict is INVALID if a threshold is below the uncertainty of the clocks. It is VIOLATED if acknowledged
+        records were lost, unless a threshold on `lost` says otherwise.
         """
         judgement = self._judge_thresholds(sessions)
         seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
         values = [check.limit_value for check in judgement.checks]
         uncertain = clock_problems(self._case.thresholds, values, seconds)
-        if not uncertain:
-            return judgement
-        problems = (*judgement.problems, *uncertain)
-        return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
+        if uncertain:
+            problems = (*judgement.problems, *uncertain)
+            judgement = dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
+        return self._with_losses(judgement, sessions)
 
     def suffices(self, rounds: Sequence[Round]) -> bool:
         """Return True if the first session can end after these rounds, because the others could not fail the test.
@@ -92,7 +98,7 @@ class CaseJudge:
             or "rounds" in case.sources
             or settings.update is not None
             or settings.calibrate is not None
-            or any(threshold.metric.summed for threshold in case.thresholds)
+            or any(threshold.metric.over_rounds != "median" for threshold in case.thresholds)
             or any(one.problems for one in rounds)
         ):
             return False
@@ -156,6 +162,28 @@ class CaseJudge:
             else:
                 notes.append(f"not calibrated: {flaw}")
         return found, notes
+
+    def _with_losses(self, judgement: Judgement, sessions: Sequence[MeasuredSession]) -> Judgement:
+        """Add the implied threshold `lost == 0` if it is not met in any session."""
+        lost = [one.metrics.get("lost", 0.0) for session in judged(sessions) for one in session.rounds]
+        if not any(lost) or not self._case.forbids_losses:
+            return judgement
+        check = Check(
+            expression="lost == 0",
+            metric="lost",
+            observed=math.fsum(lost),
+            limit=format_quantity(0, Unit.RECORDS),
+            limit_value=0.0,
+            baseline=None,
+            change=None,
+            detectable=None,
+            outcome=Verdict.VIOLATED,
+            reason=_LOST,
+            implied=True,
+            spread=(min(lost), max(lost)),
+        )
+        verdict = worst([judgement.verdict, check.outcome])
+        return dataclasses.replace(judgement, verdict=verdict, checks=(*judgement.checks, check), unsettled=False)
 
     def _judge_thresholds(self, sessions: Sequence[MeasuredSession]) -> Judgement:
         if self._settings.calibrate is not None:

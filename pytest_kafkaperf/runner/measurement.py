@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.monitoring.partitions import events
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings
-from pytest_kafkaperf.core.metrics import CATALOGUE, LOAD_METRICS, QUANTILES
+from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram, merged
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
@@ -24,7 +24,10 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     """Combine the reports of the workers into the measurements of one round."""
     produced, consumed = report.produced, report.consumed
     integrity = _integrity(report)
-    metrics: dict[str, float] = {"errors": float(sum(part.failed for part in produced)), **integrity}
+    failed = sum(part.failed for part in produced)
+    metrics: dict[str, float] = {"errors": float(failed), **integrity}
+    if tried := failed + sum(part.acknowledged for part in produced):
+        metrics["error_ratio"] = failed / tried
     if report.start_ns is not None:
         metrics |= _produce_metrics(produced, report.workers)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
@@ -69,7 +72,7 @@ def _produce_metrics(produced: Sequence[Produced], workers: Sequence[WorkerRepor
     metrics = _latency_metrics("produce.latency", merged([part.latency for part in produced]))
     metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
     if acknowledged:
-        metrics["client.cpu"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
+        metrics["client.cost"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
         elapsed_s = (last_ns - first_ns) / NS_PER_S
         metrics["produce.throughput"] = acknowledged / elapsed_s
@@ -101,7 +104,11 @@ def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:
         return {}
     return {
         f"{family}.mean": histogram.mean_s,
-        **{f"{family}.{part}": histogram.quantile_s(quantile) for part, quantile in QUANTILES.items()},
+        **{
+            f"{family}.{part}": histogram.quantile_s(quantile)
+            for part, quantile in QUANTILES.items()
+            if histogram.total >= FEWEST_RECORDS.get(part, 1)
+        },
         f"{family}.max": histogram.max_s,
     }
 

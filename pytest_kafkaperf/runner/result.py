@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.metrics import CATALOGUE, SEARCH_METRICS
+from pytest_kafkaperf.core.errors import NotMeasuredError
+from pytest_kafkaperf.core.metrics import CATALOGUE, SEARCH_METRICS, Metric, metric
 from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
+from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
@@ -23,6 +26,55 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricValues:
+    """The values of one metric in its base unit, such as seconds or records/s."""
+
+    metric: Metric
+    rounds: tuple[float, ...]
+    """One value for each round that has one; at least one."""
+
+    @property
+    def value(self) -> float:
+        """The value of the test: the median over the rounds, but the sum or the mean for faults such as `errors`."""
+        return self.metric.aggregate(self.rounds)
+
+    @property
+    def median(self) -> float:
+        """The median over the rounds."""
+        return statistics.median(self.rounds)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest value of a round."""
+        return min(self.rounds)
+
+    @property
+    def highest(self) -> float:
+        """The highest value of a round."""
+        return max(self.rounds)
+
+    def __str__(self) -> str:
+        """Format the value with its unit: `5.45 ms`."""
+        return format_quantity(self.value, self.metric.unit)
+
+
+def values_of(name: str, rounds: Sequence[Round]) -> MetricValues:
+    """Return the values of a metric in these rounds.
+
+    Raises:
+        NotMeasuredError: no round has a value.
+        ScenarioError: there is no such metric.
+
+    """
+    subject = metric(name)
+    values = tuple(one.metrics[name] for one in rounds if name in one.metrics)
+    if not values:
+        measured = dict.fromkeys(itertools.chain.from_iterable(one.metrics for one in rounds))
+        raise NotMeasuredError(f"{name} was not measured; measured were {', '.join(measured) or 'no metrics at all'}")
+    return MetricValues(metric=subject, rounds=values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSession:
     """The rounds of a test on freshly started brokers, or with fresh topics and clients on an external cluster."""
 
@@ -33,6 +85,10 @@ class MeasuredSession:
     """Rounds on the reference cluster, each paired with the round at the same index; None without a reference."""
     problems: tuple[Problem, ...] = ()
     """Reasons why the session is INVALID; empty if it is valid."""
+
+    def __getitem__(self, name: str) -> MetricValues:
+        """Return the values of a metric; raises as `values_of`."""
+        return values_of(name, self.rounds)
 
     @property
     def measured(self) -> Measured:
@@ -142,6 +198,13 @@ class Result:
     partial: bool = False
     """True if the time budget left out rounds, or left a suspect without confirmation."""
 
+    def __getitem__(self, name: str) -> MetricValues:
+        """Return the values of a metric in the first session: `result["e2e.latency.p99"].median`.
+
+        Raises as `values_of`.
+        """
+        return values_of(name, self.rounds)
+
     @property
     def rounds(self) -> tuple[Round, ...]:
         """The rounds of the first session."""
@@ -196,5 +259,5 @@ def standard_of(result: Result) -> Literal["baseline", "reference"]:
 
 
 def summary(name: str, values: list[float]) -> float:
-    """Return one value of a metric for all rounds: the sum of counts, else the median."""
-    return sum(values) if CATALOGUE[name].summed else statistics.median(values)
+    """Return one value of a metric for all rounds."""
+    return CATALOGUE[name].aggregate(values)

@@ -10,7 +10,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.records import HEADER, described
-from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 
 if TYPE_CHECKING:
@@ -33,21 +33,17 @@ _OTHER_PROGRAMS_RATIO = 0.15
 
 
 def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
-    """Return the reasons why the round is INVALID.
+    """Return the reasons why the round is INVALID. A loss of records is none: it is a failure of Kafka.
 
     `integrity` holds the numbers of records that were `lost`, `duplicated` and `reordered`, as far as they are known.
     """
-    problems = list(report.problems)
-    if scenario.output_topic is None and (lost := integrity.get("lost")):
-        text = f"records lost: {lost:.0f} records were acknowledged and are not in the log"
-        problems.append(Problem(ProblemKind.RECORDS_LOST, text))
     if report.problems:
-        return problems
-    problems += _load_problems(report, scenario)
+        return list(report.problems)
+    problems = _load_problems(report, scenario)
     if scenario.output_topic is None:
-        problems += _reading_problems(report, scenario)
+        problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
-        problems.append(_no_output(scenario))
+        problems.append(_no_output(report, scenario))
     return problems
 
 
@@ -129,12 +125,12 @@ def _needed_cores(worker: WorkerReport, rate: float, producers: int) -> float:
     return worker.cpu_s / sent * rate * len(worker.produced) / producers
 
 
-def _reading_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:
+def _reading_problems(report: LoadReport, scenario: Scenario, *, lost: int) -> list[Problem]:
     """Compare the records that each consumer group received with those in the log.
 
     Consumers may report no unread record although the group skipped some when it rebalanced.
     """
-    expected = sum(part.acknowledged for part in report.produced)
+    expected = sum(part.acknowledged for part in report.produced) - lost
     if scenario.isolation_level == "read_uncommitted":
         expected += sum(part.aborted for part in report.produced)
     skipped = sum(max(0, expected - count) for count in report.received().values())
@@ -148,13 +144,31 @@ def _reading_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:
     return [Problem(ProblemKind.RECORDS_UNREAD, text)]
 
 
-def _no_output(scenario: Scenario) -> Problem:
-    how = (
-        f"copies the header {HEADER!r} to each record that it writes"
-        if scenario.correlate is None
-        else f"keeps the part of a record that {described(scenario.correlate)} selects"
-    )
-    text = f"no record came out of {scenario.output_topic!r}: check that the application runs, and that it {how}"
+def _no_output(report: LoadReport, scenario: Scenario) -> Problem:
+    """Return the problem of an application without output, with its likely cause."""
+    unmatched = max(part.unmatched for part in report.consumed)
+    if unmatched and scenario.correlate is None:
+        text = (
+            f"no record came out with the header {HEADER!r}, but {counted(unmatched, 'other record')} arrived in "
+            f"{scenario.output_topic!r}: let the application copy headers, or name a function with correlate="
+        )
+    elif unmatched:
+        text = (
+            f"{described(scenario.correlate)} matched no record, but {counted(unmatched, 'record')} arrived in "
+            f"{scenario.output_topic!r}: it must return the first {TAG_BYTES} bytes of the value that went in, which "
+            "the application must keep"
+        )
+    elif report.readers == []:
+        text = (
+            f"no visible consumer group reads {scenario.topic!r}, and nothing arrived in {scenario.output_topic!r}: "
+            "start the application before kafka_perf(); if it ended, its log says why"
+        )
+    else:
+        readers = f", although consumer group {report.readers[0]} reads {scenario.topic!r}" if report.readers else ""
+        text = (
+            f"no record arrived in {scenario.output_topic!r}{readers}: look into the application's log; check that it "
+            "accepts what the test sends (payload=), and to which topic it writes"
+        )
     return Problem(ProblemKind.NO_OUTPUT, text)
 
 

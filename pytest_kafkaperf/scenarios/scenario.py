@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pytest_kafkaperf.core.metrics import LOAD_METRICS
+from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, LOAD_METRICS
 from pytest_kafkaperf.scenarios import client_config
 from pytest_kafkaperf.scenarios.fields import (
     DEFAULT_SIZE,
@@ -30,7 +30,7 @@ from pytest_kafkaperf.scenarios.fields import (
     Topic,
     shares_of,
 )
-from pytest_kafkaperf.scenarios.rate import timed_s
+from pytest_kafkaperf.scenarios.rate import peak_rate, timed_s
 from pytest_kafkaperf.scenarios.records import HEADER, Samples, Sizes, format_sizes, mean_size
 
 KEY_BYTES = 8
@@ -190,7 +190,15 @@ class Scenario(MarkerFields):
             "reordered": self.acks != 0 and self.output_topic is None,  # applications may repartition records
         }
         absent = tuple(prefix for prefix, present in measured.items() if not present)
-        return tuple(name for name in LOAD_METRICS if not name.startswith(absent))
+        most = self._most_records()
+        rare = tuple(f".{part}" for part, fewest in FEWEST_RECORDS.items() if most is not None and most < fewest)
+        return tuple(name for name in LOAD_METRICS if not name.startswith(absent) and not name.endswith(rare))
+
+    def _most_records(self) -> float | None:
+        """Return the largest number of records that a round can have; None if that depends on the cluster."""
+        if self.records is not None or self.rate is None or self.duration is None:
+            return self.records
+        return peak_rate(self.rate) * self.duration
 
     def _set(self, name: str, value: Any) -> None:
         """Set a field during validation, although the model is frozen."""

@@ -88,6 +88,8 @@ class Check:
     """
     spread: tuple[float, float] | None = None
     """Minimum and maximum of the rounds that `observed` summarizes."""
+    implied: bool = False
+    """True if no threshold was declared: `lost == 0`, which is added if Kafka lost acknowledged records."""
     sessions: tuple[Look, ...] = ()
     """The evidence after each session beside a reference; empty against a baseline."""
 

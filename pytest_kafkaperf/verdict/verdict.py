@@ -265,7 +265,7 @@ def _result(threshold: Threshold, evidence: _Evidence, *, known: float | None, d
     check = Check(
         expression=threshold.expression,
         metric=subject.name,
-        observed=_summary(subject, values) if values else None,
+        observed=subject.aggregate(values) if values else None,
         limit=describe_limit(limit, subject),
         limit_value=limit_value(limit, known),
         baseline=known,
@@ -284,10 +284,6 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
         return None
     lower, higher = sorted(change_of(subject, end) for end in ends)
     return lower, higher
-
-
-def _summary(subject: Metric, values: Sequence[float]) -> float:
-    return math.fsum(values) if subject.summed else statistics.median(values)
 
 
 def _median(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
@@ -331,12 +327,12 @@ def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) ->
     subject, rounds = evidence.subject, evidence.rounds
     problem = flaw_of(subject, rounds)
     values = [one[subject.name] for one in rounds if subject.name in one]
-    if problem and not (subject.summed and _is_exceeded(values, operator, limit.value)):
+    if problem and not (subject.over_rounds == "sum" and _is_exceeded(values, operator, limit.value)):
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=problem)
     least, most = (format_quantity(value, subject.unit) for value in (min(values), max(values)))
     spread = f"each {least}" if least == most else f"from {least} to {most}"
-    reason = f"{'sum' if subject.summed else 'median'} of {counted(len(values), 'round')}, {spread}"
-    met = holds(_summary(subject, values), operator, limit.value)
+    reason = f"{subject.over_rounds} of {counted(len(values), 'round')}, {spread}"
+    met = holds(subject.aggregate(values), operator, limit.value)
     return Finding(outcome=Verdict.PASSED if met else Verdict.VIOLATED, reason=reason)
 
 

@@ -13,7 +13,7 @@ from pytest_kafkaperf.verdict.comparison import Measured
 
 Session = list[dict[str, float]]
 
-_NOISE = {"broker.cpu": 0.065, "broker.cpu.max": 0.1, "broker.memory": 0.05, "client.cpu": 0.05}
+_NOISE = {"broker.cpu": 0.065, "broker.cpu.max": 0.1, "broker.memory": 0.05, "client.cost": 0.05}
 """Between sessions, standard deviation of the log; of throughputs as of the CPU, of latencies 0.17."""
 
 

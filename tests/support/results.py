@@ -486,7 +486,7 @@ def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, leve
         metrics |= {"consume.throughput": rate * 0.999}
         metrics |= _latencies("e2e.latency", p50_s * 1.25, tail, held_s)
         metrics |= {"lag.max": 120.0, "lag.end": 0.0}
-    metrics |= {"errors": 0.0, "lost": 0.0, "client.cpu": 19.0 * level}
+    metrics |= {"errors": 0.0, "lost": 0.0, "client.cost": 19.0 * level}
     metrics |= {"broker.cpu": 0.42 * level, "broker.cpu.max": 0.61 * level, "broker.memory": 648e6 * behaviour.brokers}
     metrics |= _request_times(p50_s) if behaviour.jmx else {}
     times = [*range(-2, 11)]

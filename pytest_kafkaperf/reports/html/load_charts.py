@@ -176,7 +176,7 @@ def _row_name(result: Result, name: str, number: int) -> dict[str, Any]:
     }
 
 
-_PLACES = {**{part: 1 / (1 - quantile) for part, quantile in QUANTILES.items()}, "max": 10_000.0}
+_PLACES = {**{part: 1 / (1 - quantile) for part, quantile in QUANTILES.items()}, "max": 100_000.0}
 """Position of each percentile on the axis: 1 / (1 - quantile), so that the rarest is at the right."""
 
 _TICKS = ("p50", "p90", "p99", "p99.9", "max")

@@ -20,7 +20,7 @@ from pytest_kafkaperf.core.units import Unit
 _OUTSIDE = ("cost", "cpu", "cpu.max", "memory", "disk.read", "disk.write", "network.in", "network.out")
 _TIMES = [f"{kind}.{part}" for kind in ("produce", "fetch") for part in ("time", "queue", "local", "remote", "send")]
 _INSIDE = ("handlers.idle", "under_replicated", "isr_shrinks", *_TIMES)
-_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max")
 
 
 def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
@@ -36,10 +36,11 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "lag.max",
         "lag.end",
         "errors",
+        "error_ratio",
         "lost",
         "duplicated",
         "reordered",
-        "client.cpu",
+        "client.cost",
         "capacity",
         "recovery",
         *(f"broker.{name}" for name in _OUTSIDE),
@@ -56,12 +57,17 @@ def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
 
 def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     """A median would let two rounds with losses pass; zero has no logarithm."""
-    assert {name for name, one in CATALOGUE.items() if one.summed} == {"errors", "lost", "duplicated", "reordered"}
+    special = {name: one.over_rounds for name, one in CATALOGUE.items() if one.over_rounds != "median"}
+    assert special == dict.fromkeys(("errors", "lost", "duplicated", "reordered"), "sum") | {"error_ratio": "mean"}
     zero = {name for name, one in CATALOGUE.items() if one.can_be_zero}
     told_by_brokers = {
         f"broker.{name}" for name in (*_OUTSIDE, *_INSIDE) if name not in ("cost", "cpu", "cpu.max", "memory")
     }
-    assert zero == {"lag.max", "lag.end", "errors", "lost", "duplicated", "reordered", "recovery"} | told_by_brokers
+    assert (
+        zero
+        == {"lag.max", "lag.end", "errors", "error_ratio", "lost", "duplicated", "reordered", "recovery"}
+        | told_by_brokers
+    )
 
 
 def test_units_go_with_the_family() -> None:
@@ -71,7 +77,7 @@ def test_units_go_with_the_family() -> None:
     assert units["bandwidth"] is Unit.BYTE_RATE
     assert units["errors"] is units["lost"] is units["duplicated"] is units["end"] is Unit.RECORDS
     assert {CATALOGUE[name].unit for name in CATALOGUE if "latency" in name or "delay" in name} == {Unit.SECONDS}
-    assert CATALOGUE["client.cpu"].unit is Unit.CPU_COST
+    assert CATALOGUE["client.cost"].unit is Unit.CPU_COST
     assert CATALOGUE["broker.cpu"].unit is Unit.CORES
     assert CATALOGUE["broker.handlers.idle"].unit is Unit.RATIO
 
@@ -87,7 +93,7 @@ def test_a_metric_is_found_by_its_name() -> None:
         name="lost",
         unit=Unit.RECORDS,
         better="lower",
-        summed=True,
+        over_rounds="sum",
         can_be_zero=True,
         meaning="acknowledged records that are missing in the log; absent with acks=0",
     )

@@ -54,6 +54,8 @@ def test_tests_are_collected(tmp_path: Path) -> None:
             continue  # a script: its own test runs it
         folder = str(block.page.relative_to(ROOT).with_suffix("")).replace("/", "-")
         project.write(f"{folder}/{named[1] if named else f'test_{number}.py'}", block.text)
+        for samples in re.findall(r'"file:([^"]+)"', block.text):
+            project.write(f"{folder}/{samples}", "{}\n")
         expected += len(re.findall(r"^(?:async )?def test_", block.text, re.MULTILINE))
     run = project.run("--collect-only", "-q", "--import-mode=importlib", reports=False)
     assert run.status == pytest.ExitCode.OK, run.out

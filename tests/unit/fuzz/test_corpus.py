@@ -75,7 +75,7 @@ def test_a_damaged_document_is_read_or_refused(target: str, data: st.DataObject)
 
 
 PIECES = {
-    "thresholds": ["produce.latency.p99", "client.cpu", "<=", ">=", "max(", ")", ",", "baseline", "+", "-", "%", "ms"],
+    "thresholds": ["produce.latency.p99", "client.cost", "<=", ">=", "max(", ")", ",", "baseline", "+", "-", "%", "ms"],
     "units": ["->", "over", "for", ",", "k", "records/s", "MiB/s", "ms", "zipf:", "uniform:", ":", "e", ".", "{", '"'],
     "client-properties": [
         "sasl.mechanism",

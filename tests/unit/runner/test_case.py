@@ -107,6 +107,12 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
             {"topic": "in", "output_topic": "out", "consumers": 1},
             "an application may move records to other partitions; leave out output_topic or the threshold",
         ),
+        (
+            "produce.latency.p99.99 <= 1 s",
+            {"rate": "100/s", "duration": "20 s"},
+            "it needs at least 10000 records a round, by a higher rate or a longer duration",
+        ),
+        ("e2e.latency.p99.99 <= 1 s", {}, "it needs consumers=1 or more"),
     ],
 )
 def test_a_limit_on_what_is_not_measured_is_refused_with_what_it_needs(

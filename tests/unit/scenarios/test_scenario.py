@@ -563,18 +563,23 @@ def test_merging_leaves_the_levels_as_they_are() -> None:
 def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     """A limit on any other is refused at collection."""
     every = list(LOAD_METRICS)
+    few = [name for name in every if name.endswith("p99.99")]
     consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
     live = [name for name in every if name.split(".")[0] in ("e2e", "lag")]
     delays = [name for name in every if name.startswith("produce.delay")]
     measured = {
-        "all": Scenario.of({"consumers": 1, "rate": 10}),
-        "no consumer": Scenario.of({"rate": 10}),
-        "backlog": Scenario.of({"consumers": 1, "rate": 10, "consume": "backlog"}),
+        "all": Scenario.of({"consumers": 1, "rate": 2000}),
+        "few records": Scenario.of({"consumers": 1, "rate": 2000, "duration": "4.9 s"}),
+        "fewer records": Scenario.of({"consumers": 1, "rate": 2000, "records": 9_999}),
+        "no consumer": Scenario.of({"rate": 2000}),
+        "backlog": Scenario.of({"consumers": 1, "rate": 2000, "consume": "backlog"}),
         "no rate": Scenario.of({"consumers": 1}),
-        "no acks": Scenario.of({"acks": 0, "rate": 10}),
+        "no acks": Scenario.of({"acks": 0, "rate": 2000}),
     }
     assert {case: list(scenario.metrics()) for case, scenario in measured.items()} == {
         "all": every,
+        "few records": [name for name in every if name not in few],
+        "fewer records": [name for name in every if name not in few],
         "no consumer": [name for name in every if name not in consuming],
         "backlog": [name for name in every if name not in live],
         "no rate": [name for name in every if name not in delays],

@@ -22,7 +22,7 @@ Session = list[dict[str, float]]
 
 def _session(factor: float = 1.0, *, factors: Mapping[str, float] | None = None) -> Session:
     """Rounds of some metrics; `factors` by the last part of the name."""
-    typical = {P50: 0.002, P99: 0.010, THROUGHPUT: 50_000.0, BANDWIDTH: 5_000_000.0, "client.cpu": 0.5}
+    typical = {P50: 0.002, P99: 0.010, THROUGHPUT: 50_000.0, BANDWIDTH: 5_000_000.0, "client.cost": 0.5}
     return [
         {
             name: value * factor * near * (factors or {}).get(name.rpartition(".")[2], 1.0)
@@ -53,26 +53,26 @@ def test_an_unchanged_run_gives_no_advice() -> None:
 
 def test_advice_names_the_metric_and_by_how_much_it_moved() -> None:
     """All that a report shows of it."""
-    (found,) = advice([Measured(rounds=_session(factors={"cpu": 1.5}))], BASELINE, gated=())
+    (found,) = advice([Measured(rounds=_session(factors={"cost": 1.5}))], BASELINE, gated=())
     assert dataclasses.replace(found, change=0.0, baseline=0.0) == Advice(
-        metric="client.cpu", observed=0.75, baseline=0.0, change=0.0, better=False
+        metric="client.cost", observed=0.75, baseline=0.0, change=0.0, better=False
     )
     assert (found.change, found.baseline) == pytest.approx((0.5, 0.5), abs=0.01)
 
 
 def test_a_gated_metric_is_left_to_its_limit() -> None:
     """Its verdict stands elsewhere, with a tolerance that somebody chose."""
-    assert _told(cpu=1.5, gated=["client.cpu"]) == []
+    assert _told(cost=1.5, gated=["client.cost"]) == []
 
 
 def test_higher_throughput_is_better_and_higher_latency_worse_and_the_worst_comes_first() -> None:
     """A reader may stop after the first line."""
-    assert _told(throughput=2, cpu=1.5, p99=3) == [
+    assert _told(throughput=2, cost=1.5, p99=3) == [
         "produce.latency.p99 worse",
-        "client.cpu worse",
+        "client.cost worse",
         "produce.throughput better",
     ]
-    assert _told(throughput=0.5, cpu=0.5) == ["produce.throughput worse", "client.cpu better"]
+    assert _told(throughput=0.5, cost=0.5) == ["produce.throughput worse", "client.cost better"]
 
 
 def test_of_a_family_only_the_metric_that_moved_most_is_told() -> None:
@@ -89,8 +89,8 @@ def test_a_move_within_what_sessions_lie_apart_is_noise() -> None:
 
 def test_a_small_move_is_not_worth_a_line() -> None:
     """However sure: 8 % that nobody set a limit on."""
-    assert _told(cpu=1.08) == []
-    assert _told(cpu=1.3) == ["client.cpu worse"]
+    assert _told(cost=1.08) == []
+    assert _told(cost=1.3) == ["client.cost worse"]
 
 
 def test_a_baseline_of_few_dates_gives_advice_only_on_large_moves() -> None:
@@ -106,12 +106,12 @@ def test_a_baseline_of_few_dates_gives_advice_only_on_large_moves() -> None:
 @pytest.mark.parametrize("side", ["current", "baseline"])
 def test_a_metric_that_has_no_ratio_in_one_round_is_not_compared(value: float | None, side: str) -> None:
     """A median without that round would be another one."""
-    current, known = _session(factors={"cpu": 2.0}), [_session() for _ in range(5)]
+    current, known = _session(factors={"cost": 2.0}), [_session() for _ in range(5)]
     damaged = (current if side == "current" else known[4])[2]
     if value is None:
-        del damaged["client.cpu"]
+        del damaged["client.cost"]
     else:
-        damaged["client.cpu"] = value
+        damaged["client.cost"] = value
     assert advice([Measured(rounds=current)], _baseline(*known), gated=()) == ()
 
 

@@ -1,0 +1,84 @@
+"""The markers as typed decorators: `@scenario(rate="5k records/s")` is `@pytest.mark.kafka_scenario(rate=...)`.
+
+Editors complete the fields, and type checkers find misspelt ones. The values are those of `Scenario` and `ClusterSpec`,
+as users write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+import pytest
+
+Time = str | timedelta | Literal[0]
+"""A time with its unit, such as `"5 ms"`."""
+Quantity = str | float
+"""A number in the base unit, or text such as `"16 KiB"`."""
+Properties = Mapping[str, str | float | bool]
+
+
+class ScenarioFields(TypedDict, total=False):
+    """The fields of a scenario; their meaning is that of `Scenario`."""
+
+    records: Quantity
+    duration: Time
+    record_size: Quantity | Mapping[Any, Any]
+    payload: str | Mapping[str, Any]
+    rate: Quantity | None
+    key: str | None
+    headers: Mapping[str, str]
+    producers: int
+    client: Literal["batch", "record"]
+    acks: Literal[0, 1, "all"]
+    batch_size: Quantity
+    linger: Time
+    compression: Literal["gzip", "snappy", "lz4", "zstd"] | None
+    idempotence: bool
+    transaction_size: Quantity | None
+    abort_ratio: Quantity
+    producer_config: Mapping[str, Any]
+    consumers: int
+    consumer_groups: int
+    consume: Literal["live", "backlog"]
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    consumer_config: Mapping[str, Any]
+    topic: str | None
+    output_topic: str | None
+    correlate: str | Callable[[Any], bytes] | None
+    partitions: int
+    replication_factor: int | None
+    topic_config: Properties
+    warmup: Time
+    rounds: int
+
+
+class ClusterFields(TypedDict, total=False):
+    """The fields of a cluster; their meaning is that of `ClusterSpec`."""
+
+    brokers: int
+    version: str | None
+    image: str | None
+    config: Properties
+    security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None
+    jmx: bool
+    heap: str
+    log_dirs: str | Path | None
+    low_noise: bool
+
+
+def scenario(**fields: Unpack[ScenarioFields]) -> pytest.MarkDecorator:
+    """Declare the workload of a test."""
+    return pytest.mark.kafka_scenario(**fields)
+
+
+def threshold(*expressions: str) -> pytest.MarkDecorator:
+    """Declare thresholds: `@threshold("produce.latency.p99 <= 25 ms", "produce.throughput >= baseline - 10%")`."""
+    return pytest.mark.kafka_threshold(*expressions)
+
+
+def cluster(**fields: Unpack[ClusterFields]) -> pytest.MarkDecorator:
+    """Declare the cluster of a test."""
+    return pytest.mark.kafka_cluster(**fields)

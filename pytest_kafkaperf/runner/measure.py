@@ -1,0 +1,57 @@
+"""Measurement of a scenario from a script or a notebook, without pytest."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, as_cluster
+from pytest_kafkaperf.clusters.target import External, parse_target
+from pytest_kafkaperf.core.errors import KafkaPerfError
+from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
+from pytest_kafkaperf.runner.case_run import SessionRunner
+from pytest_kafkaperf.runner.result import MeasuredSession
+from pytest_kafkaperf.runner.rounds import Side, resolve_scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+_WARM_UP_S = 5.0
+"""Longest warm-up of brokers that were started here: the default of tests."""
+
+
+def measure(
+    scenario: Scenario | Mapping[str, Any], cluster: object = "auto", *, workers: str | None = None
+) -> MeasuredSession:
+    """Measure the rounds of a scenario as a test does: `measure({"rate": "5k/s"}, "localhost:9092")`.
+
+    `measure(...)["produce.latency.p99"].median` is a figure in the base unit of its metric.
+
+    Args:
+        scenario: the scenario, or its fields as in the `kafka_scenario` marker.
+        cluster: a value of `--kafka-cluster`, or what a `kafka_cluster` fixture may return. Brokers that are started
+            here are warmed up before the rounds, and stopped at the end.
+        workers: a value of `--kafka-workers`; None: as many worker processes as a short load shows to be needed.
+
+    Raises:
+        KafkaPerfError: the scenario or the cluster is invalid, the cluster failed, or the measurement is not
+            trustworthy; the message says why.
+
+    """
+    given = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)
+    allocation = WorkerAllocation() if workers is None else parse_workers(workers)
+    with _provided(cluster) as running:
+        side = Side(resolve_scenario(given, running) if given.topic is not None else given, running)
+        session = SessionRunner([side], warm_up_s=_WARM_UP_S, allocation=allocation).measure()
+    if session.problems:
+        raise KafkaPerfError("; ".join(map(str, session.problems)))
+    return session
+
+
+def _provided(cluster: object) -> AbstractContextManager[Cluster]:
+    if isinstance(cluster, str) and not isinstance(target := parse_target(cluster), External):
+        return provision(ClusterSpec(), target=target)
+    return contextlib.nullcontext(as_cluster(cluster))
