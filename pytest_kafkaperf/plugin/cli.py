@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.metadata
 import io
 import os
 import sys
@@ -76,6 +77,8 @@ _Output = tuple[list[str], int]
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = _Parser(prog="kafkaperf", description="Baselines and reports of pytest-kafkaperf.")
+    version = importlib.metadata.version("pytest-kafkaperf")
+    parser.add_argument("--version", action="version", version=f"kafkaperf {version}", help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser(

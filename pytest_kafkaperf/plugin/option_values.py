@@ -20,8 +20,13 @@ from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import parse_declared
 
-UPDATE_MODES = ("all", "new", "improved", "append")
-"""Valid values of `--kafka-update-baselines`."""
+UPDATE_MODES = {
+    "all": "without judging thresholds on the baseline, it replaces the baselines of all tests",
+    "new": "it makes baselines of tests that have none",
+    "improved": "it replaces the baselines of improved tests",
+    "append": "it adds its sessions to the baselines",
+}
+"""Valid values of `--kafka-update-baselines`, and what each does."""
 
 DEFAULT_BASELINES = "kafka-baselines"
 """Default folder of baselines, relative to the root folder."""

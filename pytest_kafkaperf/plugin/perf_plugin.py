@@ -20,6 +20,7 @@ from pytest_kafkaperf.plugin import ARGUMENTS, Collection, has_thresholds, takes
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
+from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, is_disabled, without_tests
@@ -142,7 +143,12 @@ class PerfPlugin:
         elif verbosity >= 0:
             lines.append(estimate(cases))
         notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
-        return [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
+        shown = [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
+        if settings.update is not None and not is_disabled(self._config):
+            option = f"--kafka-update-baselines={settings.update}"
+            accepts = f"kafkaperf: this run accepts its figures: {UPDATE_MODES[settings.update]} ({option})"
+            shown.append(self._config.get_terminal_writer().markup(accepts, red=True))
+        return shown
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
 import os
@@ -448,3 +449,13 @@ def test_a_comparison_that_cannot_be_is_one_line(
     """Status 2 is no regression."""
     written(tmp_path, a=report(case()))
     assert kafkaperf("compare", *arguments) == (2, "", f"kafkaperf: {problem}\n")
+
+
+def test_the_command_prints_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first question of each bug report."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (
+        0,
+        f"kafkaperf {importlib.metadata.version('pytest-kafkaperf')}\n",
+    )
