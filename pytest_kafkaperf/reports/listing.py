@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import format_quantity, format_ratio
 from pytest_kafkaperf.reports.compare import Compared
-from pytest_kafkaperf.reports.failure import wrap_text
+from pytest_kafkaperf.reports.layout import wrap_text
 from pytest_kafkaperf.reports.terminal import new_table, render
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
