@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from pytest_kafkaperf.core.text import ascii_of
 from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.runner.case import Case
@@ -51,7 +52,7 @@ def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | Rou
     if live:
         with _uncaptured(config):
             reporter.ensure_newline()
-            ascii_only = _is_ascii_only(sys.stdout)
+            ascii_only = is_ascii_only(sys.stdout)
         line = ProgressLine(item.name, case.scenario, write, ascii_only=ascii_only)
     elif config.get_verbosity() > 0:
         line = RoundLines(item.name, case.scenario, write_line)
@@ -77,7 +78,7 @@ def print_table(
         endings,
         width=writer.fullwidth,
         colour=writer.hasmarkup,
-        ascii_only=_is_ascii_only(writer._file),  # noqa: SLF001
+        ascii_only=is_ascii_only(writer._file),  # noqa: SLF001
         verbose=config.get_verbosity() > 0,
     ):
         terminalreporter.write_line(line)
@@ -103,6 +104,12 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
     return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
 
 
-def _is_ascii_only(file: object) -> bool:
-    """Return True for an output without Unicode, such as a terminal with a Windows code page."""
-    return "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()
+def plain_text(config: pytest.Config) -> Callable[[str], str]:
+    """Return the function that converts the text of a failure for the terminal: to ASCII where it needs that."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return ascii_of if is_ascii_only(getattr(getattr(reporter, "_tw", None), "_file", None)) else str
+
+
+def is_ascii_only(file: object) -> bool:
+    """Return True if `NO_COLOR` is set, or if a file has no Unicode, such as a terminal with a Windows code page."""
+    return bool(os.environ.get("NO_COLOR")) or "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from pytest_kafkaperf.core.problems import Problem
-from pytest_kafkaperf.reports.layout import Layout, Row, text_of, wrap_text
+from pytest_kafkaperf.reports.layout import Columns, Row, text_of, wrap_text
 from pytest_kafkaperf.reports.table import describe_advice, describe_changes, row_of
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
@@ -68,6 +68,6 @@ def failure_text(
         verdict = worst([check.outcome for check, _ in broken])
         lines.append(f"{count} in this run" if problems else f"{verdict}: {count}")
         lines += wrap_text(plain(changed), indent="  ", hanging="  ")
-        layout = Layout([row for _, row in broken], width=80, plain=plain, standard=standard)
-        lines += [text_of(layout.header), *(text_of(line) for _, row in broken for line in layout.lines(row))]
+        columns = Columns([row for _, row in broken], width=80, plain=plain, standard=standard)
+        lines += [text_of(columns.header), *(text_of(line) for _, row in broken for line in columns.lines(row))]
     return "\n".join(lines)

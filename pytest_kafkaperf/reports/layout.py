@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.text import printable
@@ -66,24 +66,17 @@ def wrap_text(text: str, width: int = 80, *, indent: str = "", hanging: str = ""
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
-    title: str
-    text: Callable[[Row], str]
-    coloured: bool = False
-    """True if the figure has the colour of a threshold that fails."""
-    left: bool = False
-    gap: int = 2
-
-
-_COLUMNS = (
-    _Column(title="measured", text=lambda row: row.measured, coloured=True),
-    _Column(title="rounds", text=lambda row: row.rounds),
-    _Column(title="baseline", text=lambda row: row.baseline),
-    _Column(title="change", text=lambda row: row.change, coloured=True),
-    _Column(title="(95 % CI)", text=lambda row: row.interval, left=True, gap=1),
-    _Column(title="detects", text=lambda row: row.detects),
-)
+_COLUMNS = {
+    "measured": "measured",
+    "rounds": "rounds",
+    "baseline": "baseline",
+    "change": "change",
+    "(95 % CI)": "interval",
+    "detects": "detects",
+}
+"""Fields of a row by the title of their column."""
+_COLOURED = ("measured", "change")
+"""Columns whose figures have the colour of a threshold that fails."""
 _DROPPED_WHEN_NARROW = ("detects", "rounds", "(95 % CI)", "baseline", "change")
 """Titles of the columns that a narrow terminal lacks, in the order in which they are left out."""
 _INDENT = 2
@@ -91,64 +84,64 @@ _ENOUGH = 39
 """Columns for a mark and a threshold. The figures of a longer threshold are below it where the table is narrow."""
 
 
-class Layout:
+class Columns:
     """The columns of the table that are not empty and fit into `width`; `plain` converts texts for the terminal."""
 
     def __init__(
         self, rows: Sequence[Row], *, width: int, plain: Callable[[str], str] = str, standard: str = "baseline"
     ) -> None:
         """`standard` is the title of the column of the baseline."""
-        self._width, self._plain, self._standard = width, plain, standard
-        self._columns: list[tuple[_Column, int]] = []
-        for column in _COLUMNS:
-            cells = [len(plain(column.text(row))) for row in rows]
-            if any(cells):
-                self._columns.append((column, max(len(self._title(column)), *cells)))
+        self._width, self._plain = width, plain
+        self._titles = {title: standard if title == "baseline" else title for title in _COLUMNS}
+        self._widths: dict[str, int] = {}
+        for title, field in _COLUMNS.items():
+            if cells := [len(text) for row in rows if (text := plain(getattr(row, field)))]:
+                self._widths[title] = max(len(self._titles[title]), *cells)
         longest = 2 + max((len(plain(row.threshold)) for row in rows), default=0)
         for title in _DROPPED_WHEN_NARROW:
-            if self._room >= min(longest, _ENOUGH):
-                break
-            self._columns = [each for each in self._columns if each[0].title != title]
+            if self._room < min(longest, _ENOUGH):
+                self._widths.pop(title, None)
         self.start = _INDENT + max(len("threshold"), min(longest, max(self._room, min(_ENOUGH, width // 2))))
         """Column from which on the figures stand."""
 
     @property
     def _room(self) -> int:
         """Columns that the figures leave for the thresholds."""
-        return self._width - _INDENT - sum(column.gap + width for column, width in self._columns)
+        return self._width - _INDENT - sum(_gap(title) + width for title, width in self._widths.items())
 
     @property
     def header(self) -> Line:
         """The titles of the columns."""
-        titles = self._cells(lambda column: (self._title(column), "dim"))
-        return [((" " * _INDENT + "threshold").ljust(self.start), "dim"), *titles]
+        return [((" " * _INDENT + "threshold").ljust(self.start), "dim"), *self._cells(self._titles, ["dim"] * 2)]
 
     def lines(self, row: Row) -> Iterator[Line]:
         """Yield the lines of a row: the threshold with its figures, then the reason."""
         style = "" if row.outcome is None else STYLES[row.outcome]
-        fails = row.outcome is not None and row.outcome.fails
-        head: Line = [(f"{' ' * _INDENT}{self._plain(mark_of(row.outcome))} ", style)]
         threshold = self._plain(printable(row.threshold))
+        head: Line = [(f"{' ' * _INDENT}{self._plain(mark_of(row.outcome))} ", style)]
         head.append((threshold.ljust(self.start - _INDENT - 2), ""))
         if _INDENT + 2 + len(threshold) > self.start:
             yield head
             head = [(" " * self.start, "")]
-        yield head + self._cells(lambda column: (column.text(row), style if fails and column.coloured else ""))
+        cells = {title: self._plain(getattr(row, field)) for title, field in _COLUMNS.items()}
+        yield head + self._cells(cells, [style if row.outcome is not None and row.outcome.fails else "", ""])
         for part in wrap_text(self._plain(row.why), self._width, indent=" " * (_INDENT + 4)):
             yield [(part, style)]
 
-    def _title(self, column: _Column) -> str:
-        return self._standard if column.title == "baseline" else column.title
-
-    def _cells(self, cell: Callable[[_Column], tuple[str, str]]) -> Line:
-        line = []
-        for column, width in self._columns:
-            text, style = cell(column)
-            text = self._plain(text)
-            line.append(
-                (" " * column.gap + (text.ljust(width) if column.left else text.rjust(width)), style if text else "")
+    def _cells(self, texts: Mapping[str, str], styles: Sequence[str]) -> Line:
+        """Align texts, by the title of their column; `styles` are that of `_COLOURED` and that of the others."""
+        return [
+            (
+                " " * _gap(title) + (texts[title].ljust if _gap(title) == 1 else texts[title].rjust)(width),
+                styles[title not in _COLOURED] if texts[title] else "",
             )
-        return line
+            for title, width in self._widths.items()
+        ]
+
+
+def _gap(title: str) -> int:
+    """Return the number of spaces before a column; the interval belongs to the change before it."""
+    return 1 if title == "(95 % CI)" else 2
 
 
 def text_of(line: Line) -> str:

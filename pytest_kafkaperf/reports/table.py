@@ -14,6 +14,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
+from pytest_kafkaperf.reports.again import is_compared, remedy_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.layout import Row
 from pytest_kafkaperf.runner.judging import baseline_doubts
@@ -33,7 +34,7 @@ class Block:
     verdict: Verdict
     name: str
     remark: str = ""
-    """How the verdict was reached, shown beside the name."""
+    """Text beside the name: the way to the verdict."""
     problems: tuple[str, ...] = ()
     """Reasons why the test is INVALID, shown above the rows."""
     rows: tuple[Row, ...]
@@ -100,11 +101,6 @@ def row_of(check: Check, result: Result | None = None) -> Row:
         outcome=check.outcome,
         why="; ".join(filter(None, (_allowed(check), check.reason))),
     )
-
-
-def is_compared(result: Result) -> bool:
-    """Return True if the baseline counts: it is of this environment and this workload."""
-    return result.reference is not None or result.baseline.obstacle is None
 
 
 def remark_of(result: Result, ending: Ending | None) -> str | None:
@@ -202,21 +198,6 @@ def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
             yield ""
 
 
-def remedy_of(result: Result) -> tuple[str, str]:
-    """Return what resolves an INCONCLUSIVE test, and the option of pytest that does it."""
-    before = result.baseline.fingerprint
-    if result.partial or not result.rounds:
-        return "give it more time", "--kafka-time-budget=2h"
-    if not is_compared(result):
-        return "make one", "--kafka-update-baselines"
-    if result.reference is not None:
-        return "reduce the noise", "--kafka-low-noise"
-    beside = any(check.sessions for check in result.checks)
-    if result.cluster.provider == "local" and "kafka" in before and not beside:
-        return "compare side by side", f"--kafka-reference=local:{before['kafka']}"
-    return "measure the baseline on another date", "--kafka-update-baselines=append"
-
-
 def _allowed(check: Check) -> str:
     """Return the value of a threshold relative to the baseline that fails: `14.5 ms allowed`."""
     if not check.outcome.fails or not check.is_relative or check.limit_value is None:
@@ -228,12 +209,9 @@ def _merged(rows: Sequence[Row]) -> list[Row]:
     """Merge neighbours that met thresholds on counts with equal values: `errors == 0, lost == 0`."""
     merged: list[Row] = []
     for row in rows:
-        last = merged[-1] if merged else None
-        plain = Row(threshold="", measured=row.measured, outcome=Verdict.PASSED)
-        if last is not None and {dataclasses.replace(each, threshold="") for each in (last, row)} == {plain}:
-            merged[-1] = dataclasses.replace(last, threshold=f"{last.threshold}, {row.threshold}")
-        else:
-            merged.append(row)
+        if merged and row.outcome is Verdict.PASSED and row == dataclasses.replace(merged[-1], threshold=row.threshold):
+            row = dataclasses.replace(row, threshold=f"{merged.pop().threshold}, {row.threshold}")  # noqa: PLW2901
+        merged.append(row)
     return merged
 
 

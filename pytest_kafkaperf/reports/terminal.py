@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
-from pytest_kafkaperf.reports.layout import STYLES, Layout, Line, mark_of, wrap_text
+from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, mark_of, wrap_text
 from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, took
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
@@ -43,14 +43,14 @@ def render_table(blocks: Sequence[Block], *, width: int, colour: bool, ascii_onl
     standards = {block.standard for block in blocks}
     rows = [row for block in blocks for row in block.rows]
     standard = standards.pop() if len(standards) == 1 else "baseline"
-    layout = Layout(rows, width=width, plain=plain, standard=standard)
+    columns = Columns(rows, width=width, plain=plain, standard=standard)
     verdict_width = max((len(block.verdict) for block in blocks), default=0)
-    lines, header = [], [_text(layout.header)] if rows else []
+    lines, header = [], [_text(columns.header)] if rows else []
     for block in blocks:
         head = Text(f"{plain(mark_of(block.verdict))} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict])
         lines.append(head.append(plain(block.name), style="bold"))
         if block.remark:
-            gap = max(2, layout.start + 2 - head.cell_len)
+            gap = max(2, columns.start + 2 - head.cell_len)
             remark = plain(printable(block.remark))
             if head.cell_len + gap + len(remark) <= width:
                 head.append(f"{' ' * gap}{remark}", style="dim")
@@ -60,7 +60,7 @@ def render_table(blocks: Sequence[Block], *, width: int, colour: bool, ascii_onl
         if block.rows:
             lines += header
             header = []
-        lines += [_text(line) for row in block.rows for line in layout.lines(row)]
+        lines += [_text(line) for row in block.rows for line in columns.lines(row)]
         lines += _below(block.lines, width=width, plain=plain)
     return render(Group(*lines), width=width, colour=colour, ascii_only=ascii_only)
 

@@ -8,8 +8,7 @@ import functools
 import hashlib
 import importlib.resources
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,8 +17,9 @@ import markupsafe
 import plotly.offline
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.text import discreet, printable, without_folders
+from pytest_kafkaperf.core.text import printable, without_folders
 from pytest_kafkaperf.core.units import Unit, counted
+from pytest_kafkaperf.reports.again import command_for, is_compared
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, standard
@@ -33,7 +33,6 @@ from pytest_kafkaperf.reports.table import (
     bounded,
     describe_advice,
     how_of,
-    is_compared,
     names_of,
     row_of,
     short,
@@ -331,44 +330,3 @@ def charts_of(result: Result) -> tuple[Chart, ...]:
         throughput_chart(result),
     ]
     return tuple(chart for chart in charts if chart is not None)
-
-
-_OPTIONS = (
-    "client-config",
-    "metrics-url",
-    "version",
-    "image",
-    "brokers",
-    "jmx",
-    "low-noise",
-    "rounds",
-    "duration",
-    "warmup",
-    "preheat",
-    "baselines",
-    "environment",
-    "strict",
-    "no-confirm",
-    "calibrate",
-    "reference",
-    "reference-config",
-    "reference-client-config",
-)
-"""Options that change measurements or verdicts; others are left out of the command that runs a test again."""
-
-
-def command_for(result: Result, options: Mapping[str, str]) -> str:
-    """Return a shell command that runs a test again.
-
-    `options` are those of the command line, by name without `--kafka-`. The provider that was chosen replaces `auto`.
-    `LOGIN` and `***` replace possible secrets.
-    """
-    given = [
-        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"
-        for name in _OPTIONS
-        for value in options.get(name, "").splitlines()
-    ]
-    target = options.get("cluster", "auto")
-    started = result.cluster.provider if result.cluster.provider != "external" else None
-    cluster = [f"--kafka-cluster={started or target}"] if started or target != "auto" else []
-    return shlex.join(["pytest", result.nodeid, *cluster, *given])
