@@ -11,6 +11,7 @@ import pytest
 
 from pytest_kafkaperf.core.text import ascii_of
 from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
+from pytest_kafkaperf.reports.table import shown_metrics
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import Ending
@@ -49,13 +50,14 @@ def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | Rou
         write_line(text)
 
     line: ProgressLine | RoundLines | None = None
+    metrics = shown_metrics(case.thresholds)
     if live:
         with _uncaptured(config):
             reporter.ensure_newline()
             ascii_only = is_ascii_only(sys.stdout)
-        line = ProgressLine(item.name, case.scenario, write, ascii_only=ascii_only)
+        line = ProgressLine(item.name, case.scenario, write, metrics=metrics, ascii_only=ascii_only)
     elif config.get_verbosity() > 0:
-        line = RoundLines(item.name, case.scenario, write_line)
+        line = RoundLines(item.name, case.scenario, write_line, metrics=metrics)
     try:
         yield line, say
     finally:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES, metric
+from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
@@ -20,6 +20,7 @@ from pytest_kafkaperf.reports.layout import Row
 from pytest_kafkaperf.runner.judging import baseline_doubts
 from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of
 from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.advice import LEAST_CHANGE, Advice
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Verdict
 
@@ -77,11 +78,15 @@ def rows_of(result: Result, *, verbose: bool = True) -> list[Row]:
     rows = [row_of(check, result) for check in result.checks]
     whys = _whys(result, verbose=verbose)
     rows = [dataclasses.replace(row, why=why) for row, why in zip(rows, whys, strict=True)]
-    if all(CATALOGUE[check.metric].summed for check in result.checks):
-        rows = [
-            _headline_row(name, values, result) for name, values in result.values().items() if name in HEADLINES
-        ] + rows
-    return rows
+    names = {*shown_metrics(result.checks)} - {check.metric for check in result.checks}
+    return [_headline_row(name, values, result) for name, values in result.values().items() if name in names] + rows
+
+
+def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:
+    """Return the metrics that the table shows: those with a threshold, after the headlines if all are on counts."""
+    found = [metric(each.metric) if isinstance(each, Check) else each.metric for each in declared]
+    headlines = HEADLINES if all(each.summed for each in found) else ()
+    return list(dict.fromkeys([*headlines, *(each.name for each in found)]))
 
 
 def row_of(check: Check, result: Result | None = None) -> Row:
