@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports.again import command_for
 from pytest_kafkaperf.reports.html import check_installed, write_html
-from pytest_kafkaperf.reports.html.page import command_for
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results
 
