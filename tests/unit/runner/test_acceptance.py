@@ -210,7 +210,7 @@ def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> Non
 )
 def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str], verdict: str) -> None:
     """Under `--kafka-strict` the first run would fail otherwise, and there would never be a baseline."""
-    settings = read_settings(options, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
     marks = [Mark(name="kafka_threshold", args=("produce.throughput >= baseline - 10%",), kwargs={})]
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     judge = CaseJudge(case, BaselineRounds(obstacle="no baseline for this test"), settings)
