@@ -46,9 +46,9 @@ def test_sessions_are_collected_added_and_left_alone(project: Project, on_broker
     assert "weak baselines, of fewer than 3 dates" in again.out
     check = again.report["tests"][0]["checks"][0]
     assert -1 < check["detectable"] <= -0.3
-    (head,) = [" ".join(line.split()) for line in again.out.splitlines() if line.startswith("  threshold")]
-    assert head.startswith("threshold measured")
-    assert head.endswith("baseline change (95 % CI)")
+    (titles,) = [" ".join(line.split()) for line in again.out.splitlines() if line.startswith("  threshold")]
+    assert titles.startswith("threshold measured")
+    assert titles.endswith("baseline change (95 % CI)")
 
     for mode in ("new", "improved"):
         project.run_steadily(on_broker, f"--kafka-update-baselines={mode}", "--kafka-rounds=1")
