@@ -13,7 +13,8 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 
 def undecided(result: Result, options: Mapping[str, str]) -> str:
     """Return why a test is INCONCLUSIVE, and at the end the command that resolves it; `options` as in `command_for`."""
-    reasons = [check.reason for check in result.checks if check.outcome is Verdict.INCONCLUSIVE] or result.notes
+    checks = result.checks if result.rounds else ()
+    reasons = [check.reason for check in checks if check.outcome is Verdict.INCONCLUSIVE] or result.notes
     reason = next(iter(reasons), "nothing was measured").partition(f"; {HOW_TO_MAKE}")[0]
     label, option = remedy_of(result)
     return f"INCONCLUSIVE: {reason}; {label}: {command_for(result, options, option)}"

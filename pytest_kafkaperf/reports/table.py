@@ -193,7 +193,8 @@ def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
             yield "; ".join(filter(None, (_allowed(check), check.reason if verbose else "", changed)))
             changed = ""
         elif check.outcome is Verdict.INCONCLUSIVE and check.reason == result.baseline.obstacle:
-            yield remedy
+            known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands beside the name
+            yield remedy if known else f"{check.reason.partition('; ')[0]}; {remedy}"
             remedy = ""
         elif check.outcome in UNGATED:
             yield f"{check.outcome}: {check.reason}"

@@ -209,7 +209,7 @@ def overview(perf: Session) -> str:
         f"baseline: {sessions}" if sessions else "",
         f"{counted(len(results), 'test')}, {took(perf.took_s)}",
     ]
-    return printable(" | ".join(filter(None, parts)))
+    return printable(" | ".join(filter(None, parts))).replace("Kafka unknown", "Kafka")
 
 
 def compat_lines(result: Result) -> Iterator[str]:
