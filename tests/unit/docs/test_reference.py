@@ -97,8 +97,8 @@ def test_always_means_always() -> None:
 
 def test_links_out_of_the_guide_lead_to_its_copies() -> None:
     """What lies beside `docs/` in the repository lies below it in the site."""
-    text = "[a](../../benchmarks/README.md#x) [b](../verdicts.md) [c](limits.md)"
-    assert generate.inside(text, "how-to/ci.md") == "[a](../benchmarks/README.md#x) [b](../verdicts.md) [c](limits.md)"
+    text = "[a](../../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
+    assert generate.inside(text, "how-to/ci.md") == "[a](../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
     assert generate.inside("[d](../CHANGELOG.md)", "index.md") == "[d](CHANGELOG.md)"
 
 
