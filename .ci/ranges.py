@@ -32,6 +32,7 @@ SHOWN = ("aiokafka", "pydantic", "pytest", "pytest-benchmark", "testcontainers")
 _PURE = (
     *(f"tests/unit/{area}" for area in ("core", "scenarios", "verdict", "runner", "fuzz", "house", "reports")),
     *("tests/unit/docs/test_ci_examples.py", "tests/unit/load/test_kafka.py", "tests/unit/plugin/test_startup.py"),
+    "tests/unit/plugin/test_ini.py",
 )
 _WITH_LOAD = (
     "tests/broker/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",

@@ -290,7 +290,7 @@ def _nodeid(number: int) -> str:
 
 
 def _settings(root: Path) -> Settings:
-    return read_settings({}, {"cluster": "local"}, [], invocation_folder=root, root=root)
+    return read_settings({}, {"cluster": "local"}, invocation_folder=root, root=root)
 
 
 def _measured(works: dict[str, Callable[[], None]], repeats: int) -> dict[str, Any]:

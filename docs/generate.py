@@ -31,7 +31,7 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import make_parser
-from pytest_kafkaperf.plugin.options import MARKERS, OPTIONS, REFERENCE_CONFIG, SWITCHES, THRESHOLDS, UPDATE
+from pytest_kafkaperf.plugin.options import INI_VALUES, MARKERS, OPTIONS, UPDATE_OPTION, Option, key_of
 from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.scenarios.fields import FIELD_UNITS, format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -171,18 +171,23 @@ def _cell(text: str) -> str:
 
 
 def _options() -> str:
-    rows = [
-        *((f"`--kafka-{name}={metavar}`", _ini(name), text) for name, (metavar, text) in OPTIONS.items()),
-        (f"`--kafka-update-baselines[={UPDATE[0]}]`", _ini("update-baselines"), UPDATE[1]),
-        (f"`--kafka-reference-config={REFERENCE_CONFIG[0]}`", _ini("reference-config"), REFERENCE_CONFIG[1]),
-        *((f"`--kafka-{name}`", _ini(name), text) for name, text in SWITCHES.items()),
-        ("", "`kafka_thresholds`", f"{THRESHOLDS}; one a line"),
-    ]
-    return _table(("option", "ini key", "effect"), rows)
+    rows = (
+        (
+            "" if option.place == "ini" else f"`{_with_value(name, option)}`",
+            "" if option.place == "command line" else f"`{key_of(name)}`",
+            INI_VALUES[option.kind] if option.place != "command line" else "",
+            option.default,
+            option.text,
+        )
+        for name, option in OPTIONS.items()
+    )
+    return _table(("option", "ini key", "ini value", "default", "effect"), rows)
 
 
-def _ini(name: str) -> str:
-    return f"`kafka_{name.replace('-', '_')}`"
+def _with_value(name: str, option: Option) -> str:
+    if f"--kafka-{name}" == UPDATE_OPTION:
+        return f"{UPDATE_OPTION}[={option.metavar}]"
+    return f"--kafka-{name}{f'={option.metavar}' if option.metavar else ''}"
 
 
 def _markers() -> str:
@@ -285,7 +290,7 @@ def condition_of(name: str) -> str:
     if name in HOST_METRICS:
         return "brokers that the session starts"
     if name in JMX_METRICS:
-        return "`--kafka-jmx`, or `--kafka-metrics-url`"
+        return "`kafka_jmx`, or `kafka_metrics_url`"
     return next((text for start, text in CONDITIONS.items() if name == start or name.startswith(f"{start}.")), "always")
 
 

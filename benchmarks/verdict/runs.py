@@ -87,7 +87,7 @@ def _pytest(*arguments: str, **environment: str) -> dict[str, Any]:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kafka-cluster=local"]
         done = subprocess.run(  # noqa: S603 - pytest, on this project's own tests
-            [*command, f"--rootdir={PROJECT}", f"--kafka-json={report}", *arguments],
+            [*command, f"--rootdir={PROJECT}", f"--kafka-report=json:{report}", *arguments],
             cwd=PROJECT,
             env={**os.environ, "JDK_JAVA_OPTIONS": agent, **environment},
             timeout=_TIMEOUT_S,

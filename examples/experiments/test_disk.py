@@ -1,6 +1,6 @@
 """The effect of the disk.
 
-    pytest test_disk.py --kafka-cluster=local --kafka-log-dirs=/mnt/hdd,/mnt/nvme
+    pytest test_disk.py --kafka-cluster=local -o kafka_log_dirs=/mnt/hdd,/mnt/nvme
 
 Expected: a faster disk raises throughput once the page cache is full, so in long rounds (source D of the README:
 110,000 and 250,000 records/s on small brokers, 280,000 and 840,000 on large ones). Without named folders the test
@@ -15,8 +15,8 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - the file system in memory of Linux
 
 
 def pytest_generate_tests(metafunc):
-    given = metafunc.config.getoption("--kafka-log-dirs")
-    folders = given.split(",") if given else [None, *([str(MEMORY)] if MEMORY.is_dir() else [])]
+    given = metafunc.config.getini("kafka_log_dirs")
+    folders = ",".join(given).split(",") if given else [None, *([str(MEMORY)] if MEMORY.is_dir() else [])]
     metafunc.parametrize("log_dirs", folders)
 
 

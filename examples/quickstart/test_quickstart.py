@@ -1,30 +1,22 @@
-"""Three promises about a Kafka topic, each checked by a test.
+"""Two promises about a Kafka topic, each checked by a test.
 
-Run it with `pytest examples/quickstart`: the plugin starts a broker.
+Run `pytest` in this folder: the plugin starts a broker.
 """
 
 import pytest
 
-pytestmark = pytest.mark.kafka_scenario(record_size="1 KiB", duration="2 s", warmup="1 s")
+pytestmark = pytest.mark.kafka_scenario(record_size="1 KiB", duration="2 s", warmup="500 ms", rounds=3)
 
 
-@pytest.mark.kafka_scenario(rate="5k records/s", acks="all", rounds=3)
+@pytest.mark.kafka_scenario(rate="5k records/s", acks="all")
 @pytest.mark.kafka_threshold("produce.latency.p99 <= 250 ms", "errors == 0", "lost == 0")
 def test_producer_sla(kafka_perf):
     """A service writes 5,000 orders a second and needs each acknowledgement within a quarter of a second."""
     kafka_perf()
 
 
-@pytest.mark.kafka_scenario(rate="2 MiB/s", consumers=1, rounds=3)
+@pytest.mark.kafka_scenario(rate="2 MiB/s", consumers=1)
 @pytest.mark.kafka_threshold("e2e.latency.p99 <= 500 ms", "lag.end <= 1000", "errors == 0", "duplicated == 0")
 def test_end_to_end_sla(kafka_perf):
     """At 2 MiB a second, consumers read records within half a second."""
-    result = kafka_perf()
-    assert result.metrics["consume.throughput"] > 0
-
-
-@pytest.mark.kafka_scenario(record_size="100 B", acks=1, rounds=5)
-@pytest.mark.kafka_threshold("produce.throughput >= baseline - 30%")
-def test_throughput_guard(kafka_perf):
-    """Closed-loop throughput is at most 30 % below the baseline in `kafka-baselines/`."""
     kafka_perf()

@@ -47,7 +47,7 @@ def provision(
         spec: the requested cluster.
         target: the value of `--kafka-cluster`.
         client_properties: the file of `--kafka-client-config`, for an external cluster.
-        metrics_urls: the URLs of `--kafka-metrics-url`, for an external cluster.
+        metrics_urls: the URLs of `kafka_metrics_url`, for an external cluster.
         connect_timeout_s: maximum wait until an external cluster is ready.
 
     Raises:
@@ -114,8 +114,8 @@ def check(
     found = resolve(target)
     if log_dirs and not isinstance(found, Local):
         raise UsageError(
-            f"--kafka-log-dirs is for local brokers only, and this run uses {found.name}; "
-            "use --kafka-cluster=local, or leave --kafka-log-dirs out"
+            f"kafka_log_dirs is for local brokers only, and this run uses {found.name}; "
+            "use --kafka-cluster=local, or leave it out: -o kafka_log_dirs="
         )
     if client_properties is not None and not isinstance(found, External):
         raise UsageError(
@@ -124,8 +124,8 @@ def check(
         )
     if metrics_urls and not isinstance(found, External):
         raise UsageError(
-            f"--kafka-metrics-url is for a running cluster only, and this session starts its brokers ({found.name}); "
-            "use --kafka-jmx, or name a cluster with --kafka-cluster=HOST:PORT"
+            f"kafka_metrics_url is for a running cluster only, and this session starts its brokers ({found.name}); "
+            "use kafka_jmx instead, or name a cluster with --kafka-cluster=HOST:PORT"
         )
 
 

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_access
-from pytest_kafkaperf.clusters.target import IMAGE, VERSION, parse_target
+from pytest_kafkaperf.clusters.target import IMAGE, VERSION, parse_servers
 from pytest_kafkaperf.core.environment import fingerprint
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import may_be_secret
@@ -311,7 +311,7 @@ def as_cluster(given: object) -> Cluster:
             "'HOST:PORT', a started KafkaContainer of testcontainers or another object with 'get_bootstrap_server()', "
             "or an object with 'bootstrap_servers'"
         )
-    parse_target(servers)
+    parse_servers(servers, where=f"the kafka_cluster fixture returned {servers!r}")
     return Cluster(bootstrap_servers=servers, **extra)
 
 

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 from pytest_kafkaperf.core.errors import UsageError, suggestion
 
@@ -16,8 +17,6 @@ DEFAULT_VERSION = "4.3.1"
 """Default Kafka version: the newest that Maven Central resolves."""
 
 WORDS = ("auto", "local", "docker")
-
-_EXAMPLE = "broker1:9092,broker2:9092 or [::1]:9092"
 
 MAX_PORT = 65_535
 
@@ -30,30 +29,51 @@ VERSION = re.compile(r"\d+\.\d+\.\d+(-\w+)?")
 
 IMAGE = re.compile(r"[\w.:@/-]+")
 
-_REFERENCES = (
-    "local[:VERSION], docker[:IMAGE] and HOST:PORT[,HOST:PORT...], such as local:4.0.0, "
-    "docker:apache/kafka:4.0.0 or broker1:9092"
+_NUMBERS = re.compile(r"[\d.]*")
+"""A version or a port, and not an image."""
+
+_VALID = (
+    "valid are auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
+    "local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or [::1]:9092"
 )
 
 _BARE_IPV6 = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Auto:
+class _Started:
+    """Brokers that the session starts."""
+
+    name: ClassVar[str]
+    version: str | None = None
+    """Kafka version; None: the version of the marker, or of the default."""
+    image: str | None = None
+    """Docker image; None: the image of the marker, or of the default."""
+
+    @property
+    def fields(self) -> dict[str, str | None]:
+        """The fields of a cluster that this value sets; a version stands for the default image of that version."""
+        version = {} if self.version is None else {"version": self.version, "image": None}
+        return version if self.image is None else {"image": self.image}
+
+    def __str__(self) -> str:
+        """Return the value of the option."""
+        return ":".join(part for part in (self.name, self.version, self.image) if part)
+
+
+class Auto(_Started):
     """Docker if a daemon answers, otherwise local brokers. `resolve` decides when a test needs a cluster."""
 
     name = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(_Started):
     """Brokers that the session starts as processes."""
 
     name = "local"
 
 
-@dataclass(frozen=True, slots=True)
-class Docker:
+class Docker(_Started):
     """Brokers that the session starts as containers."""
 
     name = "docker"
@@ -63,9 +83,18 @@ class Docker:
 class External:
     """Servers of a cluster that others run."""
 
-    name = "external"
+    name: ClassVar[str] = "external"
     servers: tuple[str, ...]
     """Each is `HOST:PORT`."""
+
+    @property
+    def fields(self) -> dict[str, str | None]:
+        """The fields of a cluster that this value sets: none."""
+        return {}
+
+    def __str__(self) -> str:
+        """Return the value of the option."""
+        return ",".join(self.servers)
 
 
 Provider = Local | Docker | External
@@ -79,15 +108,34 @@ def parse_target(text: str, *, option: str = "--kafka-cluster") -> Target:
         UsageError: the value is invalid; names valid values and an example.
 
     """
-    match text.strip():
-        case "auto":
-            return Auto()
-        case "local":
-            return Local()
-        case "docker":
-            return Docker()
-        case word:
-            return _servers(word, text, option=option)
+    word, colon, rest = text.strip().partition(":")
+    match word:
+        case "auto" if not colon or VERSION.fullmatch(rest):
+            return Auto(rest or None)
+        case "local" if not colon or VERSION.fullmatch(rest):
+            return Local(rest or None)
+        case "docker" if not colon or VERSION.fullmatch(rest):
+            return Docker(rest or None)
+        case "docker" if IMAGE.fullmatch(rest) and not _NUMBERS.fullmatch(rest):
+            return Docker(image=rest)
+        case "auto" | "local" | "docker":
+            image = " or an image, such as apache/kafka:4.0.0" if word == "docker" else ""
+            raise UsageError(
+                f"{option}={text}: {rest!r} is not a Kafka version, such as 4.0.0{image}; for a server called {word}, "
+                "give its IP address"
+            )
+        case _:
+            return parse_servers(text, where=f"{option}={text}")
+
+
+def parse_servers(text: str, *, where: str) -> External:
+    """Parse `HOST:PORT[,HOST:PORT...]`; `where` starts the text of an error.
+
+    Raises:
+        UsageError: a server is invalid; names valid values and an example.
+
+    """
+    return External(tuple(_server(part.strip(), where) for part in text.split(",")))
 
 
 def resolve(target: Target | str) -> Provider:
@@ -112,28 +160,6 @@ def choose() -> tuple[Local | Docker, str]:
     return Local(), f"no Docker daemon at {address}: {reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """The value of `--kafka-reference`: the cluster that the test's own cluster is compared with."""
-
-    target: Provider
-    version: str | None = None
-    """Kafka version; None: the version of the test's own cluster."""
-    image: str | None = None
-    """Docker image; None: the image of the test's own cluster."""
-
-    @property
-    def is_started(self) -> bool:
-        """True if the session starts its brokers."""
-        return not isinstance(self.target, External)
-
-    def __str__(self) -> str:
-        """Return the value for `--kafka-reference`."""
-        if isinstance(self.target, External):
-            return ",".join(self.target.servers)
-        return ":".join(part for part in (self.target.name, self.version, self.image) if part)
-
-
 def is_loopback(server: str) -> bool:
     """Return True if `HOST:PORT` is on this machine by its address or the name `localhost`; no name is looked up."""
     host = server.strip().rpartition(":")[0].strip("[]")
@@ -141,38 +167,6 @@ def is_loopback(server: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def parse_reference(text: str) -> Reference:
-    """Parse the value of `--kafka-reference`: `local[:VERSION]`, `docker[:IMAGE]` or servers.
-
-    Raises:
-        UsageError: the value is invalid; names valid values and an example.
-
-    """
-    word = text.strip()
-    kind, _, rest = word.partition(":")
-    match kind:
-        case "local" if not rest or VERSION.fullmatch(rest):
-            return Reference(target=Local(), version=rest or None)
-        case "local":
-            raise UsageError(f"--kafka-reference={text}: a Kafka version has three numbers, such as local:4.0.0")
-        case "docker" if not rest or (IMAGE.fullmatch(rest) and not rest.isdigit()):
-            return Reference(target=Docker(), image=rest or None)
-        case "docker":
-            raise UsageError(
-                f"--kafka-reference={text}: {rest!r} is not an image, such as docker:apache/kafka:4.0.0; "
-                "for a server called docker, give its IP address"
-            )
-        case "auto":
-            raise UsageError(f"--kafka-reference={text}: valid are {_REFERENCES}")
-    if not _SERVER.fullmatch(word.split(",")[0].strip()):
-        raise UsageError(f"--kafka-reference={text}: valid are {_REFERENCES}")
-    return Reference(target=_servers(word, text, option="--kafka-reference"))
-
-
-def _servers(word: str, text: str, *, option: str = "--kafka-cluster") -> External:
-    return External(tuple(_server(part.strip(), f"{option}={text}") for part in word.split(",")))
 
 
 def _server(server: str, given: str) -> str:
@@ -185,15 +179,14 @@ def _server(server: str, given: str) -> str:
 
 
 def _server_problem(server: str) -> str:
-    valid = f"valid are {', '.join(map(repr, WORDS))} and HOST:PORT[,HOST:PORT...], such as {_EXAMPLE}"
     if not server:
-        return f"a server is missing; {valid}"
+        return f"a server is missing; {_VALID}"
     # There is no hint for host names such as `broker1`, which is similar to `docker`.
     hint = suggestion(server, [word for word in WORDS if word[0] == server[0]])
     if hint is not None:
-        return f"{hint} {valid}"
+        return f"{hint} {_VALID}"
     if _BARE_IPV6.fullmatch(server):
-        return f"{server!r}: an IPv6 address needs brackets; {valid}"
+        return f"{server!r}: an IPv6 address needs brackets; {_VALID}"
     if ":" not in server:
-        return f"{server!r} has no port; {valid}"
-    return f"{server!r} is not HOST:PORT; {valid}"
+        return f"{server!r} has no port; {_VALID}"
+    return f"{server!r} is not HOST:PORT; {_VALID}"

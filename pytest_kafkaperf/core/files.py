@@ -62,8 +62,8 @@ def replace_file(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_report(path: Path, content: bytes, *, option: str, what: str) -> None:
-    """Write a report to the path that an option gives.
+def write_report(path: Path, content: bytes, *, kind: str, what: str = "report") -> None:
+    """Write a report to the path that `--kafka-report=KIND:PATH` gives.
 
     The target of a symbolic link, a pipe, a device and the standard output are written, and not replaced.
 
@@ -81,7 +81,7 @@ def write_report(path: Path, content: bytes, *, option: str, what: str) -> None:
                 write_whole(file, content)
     except OSError as error:
         reason = "no process reads from this pipe" if error.errno == errno.ENXIO else error.strerror or error
-        raise UsageError(f"--kafka-{option}={path}: cannot write the {what}: {reason}") from None
+        raise UsageError(f"--kafka-report={kind}:{path}: cannot write the {what}: {reason}") from None
 
 
 def write_whole(file: RawIOBase, content: bytes) -> None:

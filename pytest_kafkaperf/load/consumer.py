@@ -151,7 +151,9 @@ class Consumer:
                 self._client.seek(partition, batches[0].offset)
             return
         if self._filter is not None:
+            self.report.unmatched += _count(fetched)
             fetched = _filtered(self._filter, fetched, received_ns + known_to_ns(), start_ns)
+            self.report.unmatched -= _count(fetched)
         if fetched:
             self._receive(fetched, received_ns, start_ns)
 
@@ -237,6 +239,10 @@ def latencies_since(dues_ns: npt.NDArray[np.int64], received_ns: int) -> npt.NDA
     waited: npt.NDArray[np.int64] = received_ns - dues_ns
     tolerated_ns = known_to_ns()
     return np.where((waited < 0) & (waited >= -tolerated_ns), 0, waited) if tolerated_ns else waited
+
+
+def _count(fetched: Mapping[Any, Sequence[ReceivedBatch]]) -> int:
+    return sum(batch.count for batches in fetched.values() for batch in batches)
 
 
 def _filtered(

@@ -79,6 +79,8 @@ class Consumed:
     """Records in an application's output, including the warm-up."""
     repeated: int = 0
     """Records in an application's output that had come before."""
+    unmatched: int = 0
+    """Records in an application's output that match no record of the round, including those of other programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,8 @@ class LoadReport:
     lag_end: int = 0
     log_growth: Mapping[int, int] | None = None
     """Offsets added to the topic's log, by partition; None if unknown."""
+    readers: Sequence[str] | None = None
+    """Consumer groups that read the topic of an application without output; None if unknown."""
     audit: Audit | str | None = None
     """Contents of the log, or the reason why no audit was possible; None if the counts agree."""
     samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)

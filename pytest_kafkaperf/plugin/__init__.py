@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.plugin.options import MARKERS, UPDATE_OPTION, declare, from_command_line, from_ini
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.plugin.fixtures import KafkaPerf
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.case import Case
     from pytest_kafkaperf.runner.settings import Settings
 
+ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
+"""The command line, with `addopts` and `PYTEST_ADDOPTS`."""
 _COLLECTION = "kafkaperf-collection"
 _PERF = "kafkaperf-session"
 
@@ -50,12 +52,13 @@ class Collection:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare every option, each also as an ini key."""
+    """Declare the options and the ini keys."""
     declare(parser)
 
 
-def pytest_load_initial_conftests(args: list[str]) -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Allow a path after the update option, which argparse would otherwise read as the option's value."""
+    early_config.stash[ARGUMENTS] = args
     for position, argument in enumerate(args):
         if argument == UPDATE_OPTION:
             args[position] = f"{UPDATE_OPTION}=all"
@@ -86,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Register the plugin that runs perf tests, if there are any or if baselines are to be deleted."""
     config = session.config
-    prunes = config.getoption("kafka_prune_baselines") or config.getini("kafka_prune_baselines")
+    prunes = config.getoption("kafka_prune_baselines")
     runs = any(takes_perf(item) or has_thresholds(item) for item in session.items)
     if (runs or prunes) and not config.option.collectonly:
         _perf_plugin(config)
@@ -115,7 +118,7 @@ def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
     if hasattr(request.config, "workerinput"):
         pytest.fail(
             "perf tests cannot run in parallel with other tests, as with pytest-xdist. Run them with -n0, for "
-            "example: pytest -n0 -m kafka_scenario",
+            "example: pytest -n0 -m kafka_perf",
             pytrace=False,
         )
     plugin = _perf_plugin(request.config)
@@ -154,7 +157,6 @@ def _settings(config: pytest.Config) -> Settings:
             collection.settings = read_settings(
                 from_command_line(config),
                 from_ini(config),
-                config.getini("kafka_thresholds"),
                 invocation_folder=config.invocation_params.dir,
                 root=config.rootpath,
             )

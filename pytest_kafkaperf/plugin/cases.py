@@ -37,6 +37,7 @@ def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[p
         for text in _misspelt(item):
             problems.setdefault(file_of(item.nodeid), []).append(f"{item.nodeid}: {text}")
         if takes_perf(item):
+            item.add_marker("kafka_perf")
             _join_benchmarks(item)
             try:
                 cases[item.nodeid] = read_item(item, settings)
@@ -98,7 +99,7 @@ def _taken_by(item: pytest.Item) -> str | None:
 
 
 def _join_benchmarks(item: pytest.Item) -> None:
-    """Add a perf test to pytest-benchmark's table, unless that plugin is disabled or the test uses it itself."""
+    """Let pytest-benchmark record a perf test, unless that plugin is disabled or the test uses it itself."""
     # Tests of the same function share the list, so it is replaced instead of changed.
     names: list[str] = item.fixturenames  # type: ignore[attr-defined]
     if not item.config.pluginmanager.has_plugin("benchmark") or "benchmark" in names:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.metadata
 import io
 import os
 import sys
@@ -76,6 +77,8 @@ _Output = tuple[list[str], int]
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     parser = _Parser(prog="kafkaperf", description="Baselines and reports of pytest-kafkaperf.")
+    version = importlib.metadata.version("pytest-kafkaperf")
+    parser.add_argument("--version", action="version", version=f"kafkaperf {version}", help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser(
@@ -120,7 +123,7 @@ def make_parser() -> argparse.ArgumentParser:
             "latency. Exit status 1: a test regressed; 2: the reports have no test in common."
         ),
     )
-    command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-json to compare with")
+    command.add_argument("before", type=Path, metavar="A.json", help="report of --kafka-report=json to compare with")
     command.add_argument("after", type=Path, metavar="B.json", help="report to judge")
     command.add_argument("--tolerance", default="10%", help="allowed regression without thresholds; default: 10%%")
     command.set_defaults(run=_compare)

@@ -59,7 +59,7 @@ class KafkaPerf:
         marker = self._node.get_closest_marker("benchmark")
         clock = None if marker is None else marker.kwargs.get("timer")
         self._benchmark = (request.getfixturevalue("benchmark"), clock) if isinstance(clock, LoadClock) else None
-        """pytest-benchmark's fixture and its timer; None if the test is not in its table."""
+        """pytest-benchmark's fixture and its timer; None if it does not record the test."""
         self._planned: list[tuple[object, Callable[[], object]]] = []
         self._called = False
         self._finished = False
@@ -67,6 +67,11 @@ class KafkaPerf:
         """The load of an `async def` test."""
         self._stopping = threading.Event()
         """Set to end that load."""
+
+    @property
+    def is_benchmark(self) -> bool:
+        """True if pytest-benchmark records this test."""
+        return self._benchmark is not None
 
     def close(self, ending: Ending | None) -> None:
         """End a load that is still running, and fail a test that passed but measured nothing."""

@@ -10,18 +10,23 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pytest_kafkaperf.clusters.client.run_names import LEGAL_PREFIX, PREFIX
-from pytest_kafkaperf.clusters.target import CONNECT_TIMEOUT_S, Reference, parse_reference, parse_target
+from pytest_kafkaperf.clusters.target import CONNECT_TIMEOUT_S, External, Target, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
 from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.plugin.options import REPORTS
+from pytest_kafkaperf.plugin.options import REPORTS, shown
 from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import parse_declared
 
-UPDATE_MODES = ("all", "new", "improved", "append")
-"""Valid values of `--kafka-update-baselines`."""
+UPDATE_MODES = {
+    "all": "without judging thresholds on the baseline, it replaces the baselines of all tests",
+    "new": "it makes baselines of tests that have none",
+    "improved": "it replaces the baselines of improved tests",
+    "append": "it adds its sessions to the baselines",
+}
+"""Valid values of `--kafka-update-baselines`, and what each does."""
 
 DEFAULT_BASELINES = "kafka-baselines"
 """Default folder of baselines, relative to the root folder."""
@@ -45,9 +50,8 @@ _EXCLUSIVE = (
 
 
 def read_settings(
-    command_line: Mapping[str, str | bool | list[str] | None],
-    ini: Mapping[str, str | bool | list[str]],
-    thresholds: list[str],
+    command_line: Mapping[str, object],
+    ini: Mapping[str, object],
     *,
     invocation_folder: Path,
     root: Path,
@@ -55,9 +59,8 @@ def read_settings(
     """Parse the options of a run; the command line overrides the ini file.
 
     Args:
-        command_line: values by option name without `--kafka-`; None or False: not given.
-        ini: values by the same names; empty or False: not set.
-        thresholds: the lines of `kafka_thresholds`.
+        command_line: values by option name without `--kafka-`.
+        ini: values by the same names; an empty one is not set.
         invocation_folder: start of relative paths from the command line.
         root: start of relative paths from the ini file.
 
@@ -65,15 +68,16 @@ def read_settings(
         UsageError: a value is invalid, or two options exclude each other.
 
     """
-    given, written = _texts(command_line, unset=(None, False)), _texts(ini, unset=("", False, []))
+    given, written = _texts(command_line), {name: text for name, text in _texts(ini).items() if text}
     values = {**written, **given}
 
     def path(name: str) -> Path | None:
         return (invocation_folder if name in given else root) / values[name] if name in values else None
 
-    reference = parse_reference(values["reference"]) if "reference" in values else None
+    reference = parse_target(values["reference"], option="--kafka-reference") if "reference" in values else None
     _check_combinations(values, reference)
-    if "html" in values:
+    reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
+    if "html" in reports:
         check_installed()
     return Settings(
         command_line=given,
@@ -82,11 +86,11 @@ def read_settings(
         cluster=parse_target(values.get("cluster", "auto")),
         workers=_workers(values.get("workers")),
         client_config=path("client-config"),
-        metrics_urls=_urls(values.get("metrics-url")),
+        metrics_urls=_urls(_listed(values, "metrics-url")),
         connect_timeout_s=_seconds("connect-timeout", values.get("connect-timeout", _CONNECT_TIMEOUT), minimum=1),
         allow_unlimited="allow-unlimited" in values,
         topic_prefix=_prefix(values.get("topic-prefix", PREFIX)),
-        log_dirs=_folders(values.get("log-dirs"), invocation_folder if "log-dirs" in given else root),
+        log_dirs=_folders(_listed(values, "log-dirs"), root),
         baselines=path("baselines") or root / DEFAULT_BASELINES,
         update=_update_mode(values.get("update-baselines")),
         environment=environment_key(values["environment"]) if "environment" in values else None,
@@ -100,25 +104,22 @@ def read_settings(
         calibrate=_whole_number(values, "calibrate", minimum=2),
         time_budget_s=_seconds("time-budget", values["time-budget"], minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
-        reports={name: file for name in REPORTS if (file := path(name)) is not None},
-        compat="compat" in values,
-        history=path("history"),
-        thresholds=tuple(parse_declared(text) for text in thresholds),
+        reports=reports,
+        thresholds=tuple(parse_declared(text) for text in values.get("thresholds", "").splitlines()),
     )
 
 
-def _check_combinations(values: Mapping[str, str], reference: Reference | None) -> None:
+def _check_combinations(values: Mapping[str, str], reference: Target | None) -> None:
     """Check that no options contradict each other.
 
     Raises:
         UsageError: two options do; names both and what to do.
 
     """
-    for name in ("reference-config", "reference-client-config"):
-        if name in values and reference is None:
-            raise UsageError(
-                f"--kafka-{name} needs a reference: add --kafka-reference, for example --kafka-reference=local"
-            )
+    if "reference-config" in values and reference is None:
+        raise UsageError(
+            "--kafka-reference-config needs a reference: add --kafka-reference, for example --kafka-reference=local"
+        )
     for one, other, reason in _EXCLUSIVE:
         if one in values and other in values:
             raise UsageError(f"--kafka-{one} with --kafka-{other}: {reason}; leave one of them out")
@@ -127,17 +128,10 @@ def _check_combinations(values: Mapping[str, str], reference: Reference | None) 
             "--kafka-update-baselines=improved with --kafka-calibrate: calibration judges no test, so no test can "
             "improve; use all, new or append"
         )
-    if reference is None:
-        return
-    if "reference-config" in values and not reference.is_started:
+    if "reference-config" in values and isinstance(reference, External):
         raise UsageError(
             f"--kafka-reference-config with --kafka-reference={reference}: it is only for brokers that the session "
             "starts; use --kafka-reference=local or docker, or configure those servers yourself"
-        )
-    if "reference-client-config" in values and reference.is_started:
-        raise UsageError(
-            f"--kafka-reference-client-config with --kafka-reference={reference}: it is only for an external "
-            "cluster; use --kafka-reference=HOST:PORT, or leave it out"
         )
 
 
@@ -160,17 +154,24 @@ def _workers(text: str | None) -> WorkerAllocation:
     return allocation
 
 
-def _folders(text: str | None, start: Path) -> tuple[Path, ...]:
-    names = [] if text is None else [part.strip() for part in text.split(",")]
+def _listed(values: Mapping[str, str], name: str) -> list[str]:
+    """Return the parts of a value, which stand on lines or between commas."""
+    return [part.strip() for part in re.split("[,\n]", values[name])] if name in values else []
+
+
+def _folders(names: list[str], start: Path) -> tuple[Path, ...]:
     if not all(names):
-        raise UsageError(f"--kafka-log-dirs={text}: a folder name is empty; give paths separated by commas")
+        raise UsageError(
+            f"{shown('log-dirs', ','.join(names))}: a folder name is empty; give one path a line, or paths separated "
+            "by commas"
+        )
     return tuple(start / name for name in names)
 
 
 def _prefix(text: str) -> str:
     if not LEGAL_PREFIX.fullmatch(text):
         raise UsageError(
-            f"--kafka-topic-prefix={text}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, "
+            f"{shown('topic-prefix', text)}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, "
             "0-9, '.', '_' and '-', not beginning with '__'; for example team-a.perf-"
         )
     return text
@@ -190,6 +191,21 @@ def _properties(text: str | None) -> dict[str, str]:
     return properties
 
 
+def _reports(text: str | None, start: Path) -> dict[str, Path | None]:
+    """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last one of a kind counts."""
+    reports: dict[str, Path | None] = {}
+    for line in (text or "").splitlines():
+        kind, colon, name = line.strip().partition(":")
+        if kind not in REPORTS or (colon and not name):
+            problem = "the path after the colon is empty" if kind in REPORTS else nearest(kind, REPORTS)
+            raise UsageError(
+                f"--kafka-report={line}: {problem}; KIND[:PATH] is needed, for example html or html:reports/kafka.html"
+            )
+        file = name or REPORTS[kind]
+        reports[kind] = None if file is None else start / file
+    return reports
+
+
 def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int | None:
     text = values.get(name)
     if text is None:
@@ -203,16 +219,15 @@ def _seconds(name: str, text: str, *, minimum: int, maximum: float = math.inf) -
     try:
         seconds = parse_time(text)
     except UnitError as error:
-        raise UsageError(f"--kafka-{name}={text}: {error}") from None
+        raise UsageError(f"{shown(name, text)}: {error}") from None
     if seconds < minimum:
-        raise UsageError(f"--kafka-{name}={text}: a time of at least {minimum} s is needed, for example 10m")
+        raise UsageError(f"{shown(name, text)}: a time of at least {minimum} s is needed, for example 10m")
     if seconds > maximum:
-        raise UsageError(f"--kafka-{name}={text}: a time of at most {maximum} s is possible, for example 10m")
+        raise UsageError(f"{shown(name, text)}: a time of at most {maximum} s is possible, for example 10m")
     return seconds
 
 
-def _urls(text: str | None) -> tuple[str, ...]:
-    urls = () if text is None else tuple(part.strip() for part in text.split(","))
+def _urls(urls: list[str]) -> tuple[str, ...]:
     for url in urls:
         try:
             parts = urlsplit(url)
@@ -221,15 +236,17 @@ def _urls(text: str | None) -> tuple[str, ...]:
             valid = False
         if not valid:  # the text may contain a password
             raise UsageError(
-                "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH; give the URLs of the "
+                "kafka_metrics_url: one of the addresses is not http://HOST:PORT/PATH; give the URLs of the "
                 "brokers' JMX exporters, for example http://broker1:9404/metrics,http://broker2:9404/metrics"
             )
-    return urls
+    return tuple(urls)
 
 
-def _texts(values: Mapping[str, str | bool | list[str] | None], *, unset: tuple[object, ...]) -> dict[str, str]:
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
     """Return the texts of all values that are set: `true` for a switch, one line per entry of a list."""
-    lines = {
-        name: value if isinstance(value, list) else [value] for name, value in values.items() if value not in unset
+    lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    return {
+        name: "\n".join("true" if each is True else str(each) for each in found)
+        for name, found in lists.items()
+        if found and found[0] is not None and found[0] is not False
     }
-    return {name: "\n".join("true" if each is True else str(each) for each in found) for name, found in lines.items()}

@@ -15,13 +15,15 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import KafkaPerfError, shortened
 from pytest_kafkaperf.core.signals import ignored_interrupt, without_interrupt
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.plugin import Collection, has_thresholds, takes_perf
+from pytest_kafkaperf.core.units import counted
+from pytest_kafkaperf.plugin import ARGUMENTS, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
+from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
-from pytest_kafkaperf.reports.pytest_benchmark import is_disabled
+from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, is_disabled, without_tests
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.result import Ending
@@ -51,6 +53,8 @@ class PerfPlugin:
         self._errors: list[str] = []
         """Errors from writing the reports."""
         self._annotations: list[str] = []
+        self._hidden_benchmarks = 0
+        """Number of perf tests that pytest-benchmark's table leaves out."""
         self._interrupted = ExitStack()
         """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
 
@@ -62,10 +66,10 @@ class PerfPlugin:
 
         """
         if self._session is None:
-            settings = self._settings
-            if settings.history is not None:
-                append_history(settings.history, [])  # fails now instead of after the load of the first test
-            self._session = Session(settings, began_s=self._collection.began_s)
+            history = self._settings.reports.get("history")
+            if history is not None:
+                append_history(history, [])  # fails now instead of after the load of the first test
+            self._session = Session(self._settings, began_s=self._collection.began_s)
         return self._session
 
     def session_or_fail(self) -> Session:
@@ -133,13 +137,18 @@ class PerfPlugin:
         lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
         if reference is not None:
-            wanted |= {(case.reference, reference.target) for case in cases if case.reference is not None}
+            wanted |= {(case.reference, reference) for case in cases if case.reference is not None}
         if settings.calibrate is not None and not is_disabled(self._config):
             lines += describe_plan(cases, settings.calibrate)
         elif verbosity >= 0:
             lines.append(estimate(cases))
         notices = dict.fromkeys(provision.first_fetch(spec, target=target) for spec, target in wanted)
-        return [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
+        shown = [f"kafkaperf: {line}" for line in (*lines, *filter(None, notices))]
+        if settings.update is not None and not is_disabled(self._config):
+            option = f"--kafka-update-baselines={settings.update}"
+            accepts = f"kafkaperf: this run accepts its figures: {UPDATE_MODES[settings.update]} ({option})"
+            shown.append(self._config.get_terminal_writer().markup(accepts, red=True))
+        return shown
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
@@ -183,6 +192,17 @@ class PerfPlugin:
                 by_verdict = call.excinfo is not None and isinstance(call.excinfo.value, FailedByVerdict)
                 self._endings[item.nodeid] = dataclasses.replace(ending, by_verdict=by_verdict)
         return report
+
+    @pytest.hookimpl(wrapper=True, optionalhook=True)
+    def pytest_benchmark_group_stats(self) -> Generator[None, Groups, Groups]:
+        """Leave perf tests out of pytest-benchmark's table, unless an option asks for it."""
+        groups = yield
+        # pytest does not pass `ARGUMENTS` to a plugin that a conftest.py loads.
+        if asks_for_table(self._config.stash.get(ARGUMENTS, self._config.invocation_params.args)):
+            return groups
+        perf_tests = {nodeid for nodeid, perf in self._measuring.items() if perf.is_benchmark}
+        self._hidden_benchmarks = len(perf_tests & {row["fullname"] for _, rows in groups for row in rows})
+        return without_tests(groups, perf_tests)
 
     def pytest_keyboard_interrupt(self) -> None:
         """Ignore a second Ctrl-C, which would end pytest with a traceback, until the teardown of fixtures begins."""
@@ -229,6 +249,10 @@ class PerfPlugin:
             return
         if (perf.results or perf.orphans) and self._config.get_verbosity() >= 0:
             print_table(terminalreporter, self._config, perf, self._endings)
+        if self._hidden_benchmarks and self._config.get_verbosity() >= 0:
+            recorded = counted(self._hidden_benchmarks, "perf test")
+            show = "which its table leaves out; to show them: --benchmark-columns=ops,rounds"
+            terminalreporter.write_line(f"pytest-benchmark recorded {recorded}, {show}")
         print_annotations(self._config, self._annotations)
 
     def _finish(self, session: pytest.Session) -> None:

@@ -161,7 +161,7 @@ def write_metrics(path: Path, results: Sequence[Result]) -> None:
         UsageError: The file cannot be written; the text names it and the reason.
 
     """
-    write_report(path, metrics_text(results).encode(), option="gitlab-metrics", what="metrics")
+    write_report(path, metrics_text(results).encode(), kind="gitlab", what="metrics")
 
 
 def metrics_text(results: Sequence[Result]) -> str:

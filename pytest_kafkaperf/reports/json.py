@@ -61,7 +61,7 @@ def write_json(
         ],
     }
     content = f"{json.dumps(document, indent=2, allow_nan=False)}\n"
-    write_report(path, content.encode(), option="json", what="report")
+    write_report(path, content.encode(), kind="json")
 
 
 def _test(result: Result, ending: Ending | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pytest_kafkaperf.reports.json import SCHEMA
 from pytest_kafkaperf.scenarios.fields import explain
 from pytest_kafkaperf.verdict.baselines.record import MOST
 
-_NEEDED = "give a report written with --kafka-json"
+_NEEDED = "give a report written with --kafka-report=json"
 
 
 class _Part(BaseModel):

@@ -43,7 +43,7 @@ def write_markdown(path: Path, results: Sequence[Result], endings: Mapping[str, 
         UsageError: The file cannot be written; the text names it and the reason.
 
     """
-    write_report(path, markdown(results, endings).encode(), option="markdown", what="summary")
+    write_report(path, markdown(results, endings).encode(), kind="markdown", what="summary")
 
 
 def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_bytes: int = LIMIT_BYTES) -> str:

@@ -1,4 +1,4 @@
-"""Perf tests in the table and files of pytest-benchmark, for tools that read these.
+"""Perf tests in the files of pytest-benchmark, for tools that read these, and in its table if an option asks for it.
 
 The plugin passes rounds to pytest-benchmark after measuring them, through its public interface. pytest-benchmark uses
 a `LoadClock` as its timer, which the plugin advances by the seconds per record. So its OPS are records per second, and
@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pytest
 
     from pytest_kafkaperf.runner.result import Result
+
+_TABLE_OPTIONS = frozenset(
+    f"--benchmark-{name}"
+    for name in ("columns", "sort", "group-by", "name", "time-unit", "histogram", "compare", "compare-fail")
+)
+"""Options of pytest-benchmark that ask for its table. It judges `compare-fail` only if there is one."""
+
+Groups = Iterable[tuple[str | None, list[dict[str, Any]]]]
+"""The rows of pytest-benchmark's table, by group."""
 
 
 class Fixture(Protocol):
@@ -37,6 +46,17 @@ def is_disabled(config: pytest.Config) -> bool:
     return bool(disabled) and not config.getoption("benchmark_enable")
 
 
+def asks_for_table(arguments: Iterable[str]) -> bool:
+    """Return True if an option shapes pytest-benchmark's table or compares what is in it."""
+    return not _TABLE_OPTIONS.isdisjoint(argument.partition("=")[0] for argument in arguments)
+
+
+def without_tests(groups: Groups, nodeids: Collection[str]) -> Groups:
+    """Return the rows of other tests; a group without any is left out."""
+    kept = [(group, [row for row in rows if row["fullname"] not in nodeids]) for group, rows in groups]
+    return [(group, rows) for group, rows in kept if rows]
+
+
 class LoadClock:
     """A timer that only `advance` moves forward."""
 
@@ -56,7 +76,7 @@ class LoadClock:
 def record_rounds(result: Result, benchmark: Fixture, clock: LoadClock) -> None:
     """Pass the rounds of a result to a benchmark that uses `clock` as its timer.
 
-    A result that is INVALID or has no throughput is recorded as an error, so that it appears in no table.
+    A result that is INVALID or has no throughput is recorded as an error, so that it appears in no file.
     """
     rates = result.values().get("produce.throughput") or result.values().get("consume.throughput") or []
     seconds = [1 / rate for rate in rates if rate > 0]

@@ -245,7 +245,7 @@ def summary_lines(
 ) -> list[str]:
     """Return the whole summary as lines of at most `width` columns.
 
-    The lines of `--kafka-compat` may be longer, because programs read them.
+    The lines of `--kafka-report=perftest` may be longer, because programs read them.
     """
     names = names_of(perf.results)
     lines = render_table(perf.results, endings, width=width, colour=colour, ascii_only=ascii_only).splitlines()
@@ -261,7 +261,7 @@ def summary_lines(
             lines += ["", f"{names[result.nodeid]}{which}", *table.splitlines()]
     notes = wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
     lines += ["", *notes] if "" in lines else notes  # apart from the tables of single tests
-    if perf.settings.compat:
+    if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:
         for result in perf.results:
             lines += ["", *compat_lines(result)]
     return lines

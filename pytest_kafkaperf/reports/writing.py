@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
-from pytest_kafkaperf.core.files import write_whole
+from pytest_kafkaperf.core.files import write_report, write_whole
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.ci import annotate, append_summary, commands, write_metrics
 from pytest_kafkaperf.reports.html import RunFacts, write_html
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.markdown import write_markdown
+from pytest_kafkaperf.reports.terminal import compat_lines
 from pytest_kafkaperf.runner.result import judged, summary
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def write_reports(
         plugin=perf.plugin,
         environment=perf.environment(),
         commit=perf.commit,
-        options=settings.command_line,
+        options={"cluster": str(settings.cluster), **settings.command_line},
         fingerprint=lambda cluster: cluster.fingerprint,
     )
     found: list[str] = []
@@ -70,14 +71,18 @@ def write_reports(
     # The JSON report is the last one, because it lists the errors of the others.
     writers: dict[str, Callable[[Path], None]] = {
         "markdown": lambda path: write_markdown(path, results, endings),
-        "gitlab-metrics": lambda path: write_metrics(path, results),
+        "gitlab": lambda path: write_metrics(path, results),
         "html": lambda path: write_html(path, results, facts),
+        "perftest": lambda path: write_report(
+            path, "".join(f"{line}\n" for each in results for line in compat_lines(each)).encode(), kind="perftest"
+        ),
         "json": write_all,
     }
     for name, write in writers.items():
         try:
-            if name in settings.reports:
-                write(settings.reports[name])
+            path = settings.reports.get(name)
+            if path is not None:
+                write(path)
         except KafkaPerfError as error:
             found.append(str(error))
     return found
@@ -100,7 +105,8 @@ def add_to_history(perf: Session, result: Result) -> None:
         UsageError: The file cannot be written; the text names it and the reason.
 
     """
-    if perf.settings.history is None:
+    path = perf.settings.reports.get("history")
+    if path is None:
         return
     lines = history_lines(
         result,
@@ -109,7 +115,7 @@ def add_to_history(perf: Session, result: Result) -> None:
         environment=perf.environment_key(result.cluster.provider),
         fingerprint=result.cluster.fingerprint,
     )
-    append_history(perf.settings.history, lines)
+    append_history(path, lines)
 
 
 def history_lines(
@@ -155,11 +161,13 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
             append_all(file, content if _ends_with_newline(file) or not content else b"\n" + content)
     except Timeout as error:
         raise UsageError(
-            f"--kafka-history={path}: cannot append to the history: another run has held {error.lock_file} for "
+            f"--kafka-report=history:{path}: cannot append to the history: another run has held {error.lock_file} for "
             f"{_LOCK_TIMEOUT_S} s; delete the lock file if no other run is active"
         ) from None
     except OSError as error:
-        raise UsageError(f"--kafka-history={path}: cannot append to the history: {error.strerror or error}") from None
+        raise UsageError(
+            f"--kafka-report=history:{path}: cannot append to the history: {error.strerror or error}"
+        ) from None
 
 
 def _metrics(rounds: Sequence[Round]) -> dict[str, float | None]:

@@ -20,7 +20,7 @@ from pytest_kafkaperf.core.metrics import (
     SEARCH_METRICS,
 )
 from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.settings import CLUSTER_OPTIONS, SCENARIO_OPTIONS, Settings
+from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Settings
 from pytest_kafkaperf.scenarios.fields import OWN_NAMES
 from pytest_kafkaperf.scenarios.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenarios.records import Samples
@@ -296,9 +296,9 @@ def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: 
     """
     fields = merge(
         {"log_dirs": str(settings.log_dirs[0])} if settings.log_dirs else {},
-        settings.fields(CLUSTER_OPTIONS, "ini"),
+        settings.cluster_fields("ini"),
         *declared,
-        settings.fields(CLUSTER_OPTIONS, "command line"),
+        settings.cluster_fields("command line"),
     )
     return ClusterSpec.of(fields, where=where)
 
@@ -311,8 +311,7 @@ def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
     fields = {
         **{name: getattr(spec, name) for name in spec.model_fields_set},
         "config": {**spec.config, **settings.reference_config},
-        **({"version": wanted.version} if wanted.version else {}),
-        **({"image": wanted.image} if wanted.image else {}),
+        **wanted.fields,
     }
     return ClusterSpec.of(fields, where="--kafka-reference-config: ")
 
@@ -370,7 +369,7 @@ def _requirement(name: str, scenario: Scenario) -> str:
         return "it needs brokers that the session starts: --kafka-cluster=local or docker"
     match name.split("."):
         case ["broker", *_]:
-            return "it needs --kafka-jmx, or --kafka-metrics-url with a running cluster"
+            return "it needs kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
         case ["e2e" | "lag", *_] if scenario.consumers:
             return "it needs consume='live'"
         case ["consume" | "e2e" | "lag", *_]:

@@ -7,6 +7,7 @@ import datetime
 import math
 from collections.abc import Sequence
 
+from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import Unit, format_percent, format_quantity
 from pytest_kafkaperf.runner.case import Case
@@ -255,7 +256,7 @@ _MOVED = "baselines of another machine or JDK ({changes}); make new ones with --
 def quieter_notes(case: Case, checks: Sequence[Check]) -> list[str]:
     """Return a note if a comparison with started brokers needed many sessions that low noise would save."""
     deviations = [each.sessions[-1].deviation or 0.0 for each in checks if each.sessions]
-    started = case.reference is not None and case.settings.reference is not None and case.settings.reference.is_started
+    started = case.reference is not None and not isinstance(case.settings.reference, External)
     if not started or case.spec.low_noise or max(deviations, default=0.0) < _NOISY:
         return []
     noise = format_percent(max(deviations))

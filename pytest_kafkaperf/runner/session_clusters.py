@@ -60,11 +60,11 @@ class SessionClusters:
         reference, settings = self._settings.reference, self._settings
         if reference is None or case.reference is None:
             return None
-        own = None if reference.is_started else settings.client_config
+        properties = settings.reference_client_config or settings.client_config
         wanted = Wanted(
             spec=case.reference,
-            target=reference.target,
-            client_properties=settings.reference_client_config or own,
+            target=reference,
+            client_properties=properties if isinstance(reference, External) else None,
             connect_timeout_s=settings.connect_timeout_s,
             role=f"the reference, --kafka-reference={reference}",
         )
@@ -88,7 +88,7 @@ class SessionClusters:
         if case.unlimited is None or self._settings.allow_unlimited:
             return
         reference = self._settings.reference
-        targets = (self._settings.cluster, reference.target if reference and case.reference else None)
+        targets = (self._settings.cluster, reference if case.reference else None)
         named = [each.servers for each in targets if isinstance(each, External)]
         # A fixture may have started its own broker here, or put a proxy in front of the session's.
         given = tuple(cluster.bootstrap_servers.split(",")) if cluster.fleet is None else ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Local, Reference, Target, choose, resolve
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Target, choose, resolve
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -15,7 +15,7 @@ from pytest_kafkaperf.scenarios.threshold import Threshold
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
 """Options that set a field of every scenario."""
 
-CLUSTER_OPTIONS = ("version", "image", "brokers", "jmx", "low-noise")
+CLUSTER_OPTIONS = ("brokers", "jmx", "low-noise")
 """Options that set a field of every cluster."""
 
 
@@ -58,7 +58,7 @@ class Settings:
     """Pause before each fresh session, in seconds."""
     confirm: bool
     """True if suspects run again in fresh sessions."""
-    reference: Reference | None
+    reference: Target | None
     """Cluster that replaces the stored baselines; None: tests are compared with stored baselines."""
     reference_config: Mapping[str, str]
     """Broker properties of the reference, in addition to those of the test."""
@@ -70,11 +70,8 @@ class Settings:
     """Maximum duration of the run, in seconds."""
     prune: bool
     """True if baselines of deleted tests are deleted."""
-    reports: Mapping[str, Path]
-    """The files to write, by the option that asks for each, without `--kafka-`."""
-    compat: bool
-    """True if rounds are printed in the format of Kafka's own tools."""
-    history: Path | None
+    reports: Mapping[str, Path | None]
+    """The reports to write, by kind; None: to the terminal."""
     thresholds: tuple[Threshold, ...]
     """Thresholds of the ini file, for every test that measures their metrics."""
 
@@ -82,6 +79,12 @@ class Settings:
         """Return the fields among `names` that `source` (`command line` or `ini`) sets."""
         given = self.command_line if source == "command line" else self.ini
         return {name.replace("-", "_"): given[name] for name in names if name in given}
+
+    def cluster_fields(self, source: str) -> dict[str, str | None]:
+        """Return the fields of every cluster that `source` sets; `--kafka-cluster` may name a version or an image."""
+        decides = "command line" if "cluster" in self.command_line else "ini"
+        named = self.cluster.fields if source == decides else {}
+        return {**named, **self.fields(CLUSTER_OPTIONS, source)}
 
     def shown(self, path: Path) -> str:
         """Return a path as text, relative to the root folder if it is inside."""
@@ -99,13 +102,13 @@ class Settings:
     def _describe_cluster(self) -> str:
         provider = resolve(self.cluster)
         environment = self.environment or default_environment_key(provider.name)
-        if isinstance(provider, External):
-            cluster = f"{','.join(provider.servers)} (external)"
+        if isinstance(self.cluster, External):
+            cluster = f"{self.cluster} (external)"
         else:
-            given = {**self.ini, **self.command_line}
-            kafka = f"Kafka {given.get('version', DEFAULT_VERSION)}"
             reason = f" (auto: {choose()[1]})" if isinstance(self.cluster, Auto) else ""
-            cluster = f"{provider.name}{reason}, {kafka if provider == Local() else given.get('image', kafka)}"
+            cluster = (
+                f"{provider.name}{reason}, {self.cluster.image or f'Kafka {self.cluster.version or DEFAULT_VERSION}'}"
+            )
         return f"{cluster}, baselines {self.shown(self.baselines)}, environment {environment}"
 
     def describe_sources(self) -> str:

@@ -10,7 +10,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.records import HEADER, described
-from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, 
     if scenario.output_topic is None:
         problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
-        problems.append(_no_output(scenario))
+        problems.append(_no_output(report, scenario))
     return problems
 
 
@@ -144,13 +144,31 @@ def _reading_problems(report: LoadReport, scenario: Scenario, *, lost: int) -> l
     return [Problem(ProblemKind.RECORDS_UNREAD, text)]
 
 
-def _no_output(scenario: Scenario) -> Problem:
-    how = (
-        f"copies the header {HEADER!r} to each record that it writes"
-        if scenario.correlate is None
-        else f"keeps the part of a record that {described(scenario.correlate)} selects"
-    )
-    text = f"no record came out of {scenario.output_topic!r}: check that the application runs, and that it {how}"
+def _no_output(report: LoadReport, scenario: Scenario) -> Problem:
+    """Return the problem of an application without output, with its likely cause."""
+    unmatched = max(part.unmatched for part in report.consumed)
+    if unmatched and scenario.correlate is None:
+        text = (
+            f"no record came out with the header {HEADER!r}, but {counted(unmatched, 'other record')} arrived in "
+            f"{scenario.output_topic!r}: let the application copy headers, or name a function with correlate="
+        )
+    elif unmatched:
+        text = (
+            f"{described(scenario.correlate)} matched no record, but {counted(unmatched, 'record')} arrived in "
+            f"{scenario.output_topic!r}: it must return the first {TAG_BYTES} bytes of the value that went in, which "
+            "the application must keep"
+        )
+    elif report.readers == []:
+        text = (
+            f"no visible consumer group reads {scenario.topic!r}, and nothing arrived in {scenario.output_topic!r}: "
+            "start the application before kafka_perf(); if it ended, its log says why"
+        )
+    else:
+        readers = f", although consumer group {report.readers[0]} reads {scenario.topic!r}" if report.readers else ""
+        text = (
+            f"no record arrived in {scenario.output_topic!r}{readers}: look into the application's log; check that it "
+            "accepts what the test sends (payload=), and to which topic it writes"
+        )
     return Problem(ProblemKind.NO_OUTPUT, text)
 
 

@@ -14,18 +14,17 @@ from pytest_kafkaperf.plugin.options import REPORTS
 from tests.support.project import RUN_TIMEOUT_S, Project, Run
 
 WRITTEN = {
-    **{f"--kafka-{name}": f"report.{name}" for name in REPORTS if name != "json"},
-    "--kafka-history": "history.jsonl",
-    "--benchmark-json": "benchmark.json",
-    "--log-file": "pytest.log",
+    **{f"--kafka-report={kind}:": f"report.{kind}" for kind in REPORTS if kind not in ("json", "perftest")},
+    "--benchmark-json=": "benchmark.json",
+    "--log-file=": "pytest.log",
 }
 """What a run writes besides the JSON report, JUnit and baselines."""
 
 
 EVERYTHING = (
-    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines", "--kafka-compat"),
+    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines", "--kafka-report=perftest"),
     *("-o", "log_cli=true", "--log-level=DEBUG", "-o", "junit_logging=all", "--benchmark-verbose"),
-    *(f"{option}={name}" for option, name in WRITTEN.items()),
+    *(f"{option}{name}" for option, name in WRITTEN.items()),
 )
 """All that makes pytest print and write."""
 

@@ -114,7 +114,7 @@ class Project:
     def running(self, *arguments: str, reports: bool = True, **environment: str) -> Iterator[subprocess.Popen[str]]:
         """Run pytest in a process group of its own, as a terminal does; ended at the latest with the block."""
         command = [sys.executable, "-m", "pytest", *PLAIN, *arguments]
-        command += ["--kafka-json=report.json", "--junitxml=junit.xml"] if reports else []
+        command += ["--kafka-report=json:report.json", "--junitxml=junit.xml"] if reports else []
         with subprocess.Popen(
             command,
             cwd=self.folder,

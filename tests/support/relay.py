@@ -1,4 +1,4 @@
-"""An application between two topics that can be slow, lose a record or write one again: run as a script.
+"""An application between two topics that can be slow, lose one record or all, or write one again: run as a script.
 
 It passes headers on, or wraps what it has read and drops them. For the tests of `output_topic`.
 """
@@ -48,7 +48,7 @@ class Relay:
         given, number = self._given, next(self._numbers)
         if given.delay_ms:
             await asyncio.sleep(given.delay_ms / 1000)
-        if number == given.lose:
+        if given.refuse or number == given.lose:
             return
         value, headers = record.value, list(record.headers)
         if given.wrap:
@@ -61,7 +61,9 @@ async def run(given: argparse.Namespace) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     servers = given.bootstrap_servers
-    consumer = aiokafka.AIOKafkaConsumer(given.source, bootstrap_servers=servers, auto_offset_reset="earliest")
+    consumer = aiokafka.AIOKafkaConsumer(
+        given.source, bootstrap_servers=servers, auto_offset_reset="earliest", group_id=given.group
+    )
     async with consumer, aiokafka.AIOKafkaProducer(bootstrap_servers=servers) as producer:
         relay, tasks = Relay(given, producer), set()
         print("ready", flush=True)  # noqa: T201 - the test waits for it
@@ -81,4 +83,6 @@ if __name__ == "__main__":
     options.add_argument("--lose", type=int, help="which record, from 1")
     options.add_argument("--repeat", type=int, help="which record, from 1")
     options.add_argument("--wrap", action="store_true")
+    options.add_argument("--refuse", action="store_true", help="write nothing")
+    options.add_argument("--group", help="consumer group")
     asyncio.run(run(options.parse_args()))

@@ -81,7 +81,7 @@ def run_scenario(scenario: Scenario, cluster: Cluster, **given: Any) -> list[Rou
 
 def time_budget_of(rounds: int, *, left_s: float = math.inf) -> CaseBudget:
     """Return the time budget of a test with so many rounds, without an end by default."""
-    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     marks = [Mark(name="kafka_scenario", args=(), kwargs={"rounds": rounds})]
     return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=left_s)
 

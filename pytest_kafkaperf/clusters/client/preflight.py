@@ -20,7 +20,7 @@ from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, 
 from pytest_kafkaperf.clusters.client.admin import transaction_timeout_ms, visible_topics
 from pytest_kafkaperf.clusters.client.connection import call, connected
 from pytest_kafkaperf.clusters.client.requests import (
-    DescribeGroup,
+    DescribeGroups,
     DescribeTopic,
     TopicMetadata,
     ask_coordinator,
@@ -150,7 +150,7 @@ class Preflight:
         return topic_metadata(topic, described, await config_of(client, topic))
 
     async def _group_problems(self, client: Any, group: str) -> list[str]:
-        error, answer = await ask_coordinator(client, group, 0, DescribeGroup(group))
+        error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
         if answer is not None:
             ((code, *_, field_of_operations),) = answer.groups
             error, operations = kafka_errors.for_code(code), granted(field_of_operations)

@@ -165,7 +165,7 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
 
 async def remove_members(client: Any, group: str) -> None:
     """Remove all members from a group: Kafka otherwise counts a killed worker as a member for 10 s more."""
-    _, answer = await ask_coordinator(client, group, 0, DescribeGroup(group))
+    _, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
     if answer is not None:
         _, _, _, _, _, members, *_ = answer.groups[0]
         for member, *_ in members:
@@ -178,14 +178,14 @@ class _DescribeGroupsStruct(admin.DescribeGroupsRequest_v3):  # type: ignore[mis
     RESPONSE_TYPE = admin.DescribeGroupsResponse_v3
 
 
-class DescribeGroup(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
-    """Requests a description of one group and the permitted operations."""
+class DescribeGroups(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
+    """Requests descriptions of groups and the permitted operations."""
 
     API_KEY = 15
 
-    def __init__(self, group: str) -> None:
-        self._group = group
+    def __init__(self, groups: list[str]) -> None:
+        self._groups = groups
 
     def build(self, request_struct_class: type[_DescribeGroupsStruct]) -> _DescribeGroupsStruct:
         """Build the request; aiokafka calls it."""
-        return request_struct_class([self._group], True)
+        return request_struct_class(self._groups, True)

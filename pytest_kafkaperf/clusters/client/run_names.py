@@ -4,7 +4,7 @@
     kafkaperf-20261121T140509Z-0123456789ab-3       round 3, and its topic if it creates one
     kafkaperf-20261121T140509Z-0123456789ab-3-0     round 3, consumer group 0
 
-The time is the latest end of the run, in UTC. `--kafka-topic-prefix` replaces `kafkaperf-`.
+The time is the latest end of the run, in UTC. The ini key `kafka_topic_prefix` replaces `kafkaperf-`.
 """
 
 from __future__ import annotations

@@ -116,9 +116,9 @@ def get_image(client: Any, image: str) -> Any:
 
 def _cannot_pull(image: str, reason: str) -> str:
     return (
-        f"the image {image} is missing and cannot be pulled: {reason}. Check its name (--kafka-image, "
-        f"--kafka-version; the default is {_REPOSITORY}:{DEFAULT_VERSION}), log in to its registry with docker login, "
-        "load it with docker load, or use --kafka-cluster=local"
+        f"the image {image} is missing and cannot be pulled: {reason}. Check its name "
+        f"(--kafka-cluster=docker:IMAGE; the default is {_REPOSITORY}:{DEFAULT_VERSION}), log in to its registry "
+        "with docker login, load it with docker load, or use --kafka-cluster=local"
     )
 
 

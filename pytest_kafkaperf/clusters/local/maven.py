@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 _ATTEMPTS = 3
 """Attempts if the network responds and then fails."""
 
-_VERSIONS = f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}"
+_VERSIONS = f"Name a released version by --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
 
 
 def fetch(version: str, *, scratch: Path) -> list[Path]:

@@ -45,7 +45,7 @@ def check_installed() -> None:
     """
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"--kafka-html needs {' and '.join(missing)}: pip install 'pytest-kafkaperf[html]'")
+        raise UsageError(f"--kafka-report=html needs {' and '.join(missing)}: pip install 'pytest-kafkaperf[html]'")
 
 
 def write_html(path: Path, results: Sequence[Result], facts: RunFacts) -> None:
@@ -59,4 +59,4 @@ def write_html(path: Path, results: Sequence[Result], facts: RunFacts) -> None:
     from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs packages of an extra
 
     content = render(results, facts).encode("utf-8", "backslashreplace")  # a nodeid may contain a lone surrogate
-    write_report(path, content, option="html", what="report")
+    write_report(path, content, kind="html")

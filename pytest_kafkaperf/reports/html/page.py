@@ -318,16 +318,11 @@ def charts_of(result: Result) -> tuple[Chart, ...]:
 
 _OPTIONS = (
     "client-config",
-    "metrics-url",
-    "version",
-    "image",
     "brokers",
-    "jmx",
     "low-noise",
     "rounds",
     "duration",
     "warmup",
-    "preheat",
     "baselines",
     "environment",
     "strict",
@@ -335,7 +330,6 @@ _OPTIONS = (
     "calibrate",
     "reference",
     "reference-config",
-    "reference-client-config",
 )
 """Options that change measurements or verdicts; others are left out of the command that runs a test again."""
 
@@ -352,6 +346,8 @@ def command_for(result: Result, options: Mapping[str, str]) -> str:
         for value in options.get(name, "").splitlines()
     ]
     target = options.get("cluster", "auto")
-    started = result.cluster.provider if result.cluster.provider != "external" else None
-    cluster = [f"--kafka-cluster={started or target}"] if started or target != "auto" else []
+    if result.cluster.provider != "external":
+        _, colon, version = target.partition(":")
+        target = f"{result.cluster.provider}{colon}{version}"
+    cluster = [f"--kafka-cluster={target}"] if target != "auto" else []
     return shlex.join(["pytest", result.nodeid, *cluster, *given])

@@ -73,7 +73,7 @@ def read_result(text: str) -> ToolRun:
 
 def _hint(data: Any) -> str:
     if isinstance(data, dict) and "tests" in data:
-        return "to compare reports of --kafka-json, use kafkaperf compare"
+        return "to compare JSON reports (--kafka-report=json), use kafkaperf compare"
     if isinstance(data, dict) and "sessions" in data:
         return "to show a baseline, use kafkaperf show"
     return "give the file that the benchmark wrote, unchanged"

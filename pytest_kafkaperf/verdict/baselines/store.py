@@ -202,12 +202,13 @@ class BaselineStore:
         if record is not None:
             return comparable_rounds(record, scenario)
         others = [name for name in self.environments(nodeid) if name != environment]
+        others.sort(key=lambda name: not _other_provider(name, environment))
         if not others:
             return BaselineRounds(obstacle=f"no baseline for this test; {HOW_TO_MAKE}")
         with contextlib.suppress(BaselineError):  # a damaged file of another environment is no reason to stop this run
             record = self.load(others[0], nodeid)
         found = comparable_rounds(record, scenario) if record is not None else BaselineRounds(obstacle="unreadable")
-        known = ", ".join(map(repr, others))
+        known = ", ".join(f"{name!r}{_other_provider(name, environment)}" for name in others)
         shown = "not comparable" if found.obstacle else f"the change against {others[0]!r} is for information only"
         return BaselineRounds(
             sessions=found.sessions,
@@ -215,6 +216,13 @@ class BaselineStore:
             obstacle=f"no baseline for environment {environment!r} (there is one for {known}: {shown}); {HOW_TO_MAKE}",
             imported=found.imported,
         )
+
+
+def _other_provider(name: str, environment: str) -> str:
+    """Describe an environment that is this machine with brokers of another provider; empty if it is not."""
+    machine, _, provider = name.rpartition("-")
+    is_here = provider in ("local", "docker") and environment.rpartition("-")[0] == machine
+    return f" (this machine with --kafka-cluster={provider})" if is_here else ""
 
 
 def read_baseline(path: Path) -> BaselineRecord:

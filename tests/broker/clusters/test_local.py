@@ -347,7 +347,7 @@ def test_a_broker_whose_address_is_unreachable_is_not_ready(monkeypatch: pytest.
 def test_another_version_is_run_where_one_is_named(
     kafka: distribution.Distribution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--kafka-version` picks the broker."""
+    """`--kafka-cluster=local:VERSION` picks the broker."""
     monkeypatch.setenv(distribution.CACHE_VARIABLE, str(kafka.storage.parents[2]))  # the user's own
 
     with provision(ClusterSpec(version="3.9.1"), target="local") as cluster:

@@ -158,11 +158,28 @@ def test_a_function_finds_the_record_that_went_in(broker: Cluster, load: Load, r
     assert sum(part.latency.total for part in ran.consumed) == DUE
 
 
-def test_where_nothing_comes_out_the_run_is_invalid(broker: Cluster, load: Load, relay: Start) -> None:
-    """An application that drops headers looks like one that drops records; the text says what to look at."""
-    relay("--wrap")
-    ran = load(broker, **THROUGH)
-    assert [problem.kind for problem in ran.faults] == [ProblemKind.NO_OUTPUT]
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["--wrap"],
+            f"no record came out with the header 'kafkaperf-tag', but {DUE} other records arrived in 'relay-out'",
+        ),
+        (["--group", "relay", "--refuse"], "no record arrived in 'relay-out', although consumer group relay reads "),
+        (None, "no visible consumer group reads 'relay-in', and nothing arrived in 'relay-out'"),
+    ],
+    ids=["header", "silent", "gone"],
+)
+def test_where_nothing_comes_out_the_run_is_invalid(
+    broker: Cluster, load: Load, relay: Start, arguments: list[str] | None, told: str
+) -> None:
+    """An application that drops headers, one that refuses all records, and one that does not run differ in the cure."""
+    if arguments is not None:
+        relay(*arguments)
+    ran = load(broker, **THROUGH | {"warmup": 0})
+    assert [(problem.kind, problem.text.startswith(told)) for problem in ran.faults] == [
+        (ProblemKind.NO_OUTPUT, True)
+    ], ran.faults
     assert ran.metrics["lost"] == DUE
 
 

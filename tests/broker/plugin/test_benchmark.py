@@ -1,4 +1,4 @@
-"""Perf tests in the tables and files of pytest-benchmark."""
+"""Perf tests in the files of pytest-benchmark, and in its table."""
 
 from __future__ import annotations
 
@@ -24,9 +24,41 @@ def test_sizes(kafka_perf, record_size):
 FINE, BROKEN = TEST.format(limit="10 s"), TEST.format(limit="1 ns")
 
 
+BESIDE = """
+def test_parsing(benchmark):
+    benchmark.pedantic(int, args=("7",), rounds=3)
+"""
+
+
+def test_its_table_leaves_perf_tests_out(project: Project, on_broker: str) -> None:
+    """Nanoseconds a record say nothing about load with a rate; its files have them, and an option shows them."""
+    run = project.test(FINE + BESIDE).run_steadily(on_broker, "--benchmark-json=saved.json")
+    assert run.status == pytest.ExitCode.OK, run.out
+    assert "benchmark: 1 tests" in run.out
+    assert "benchmark 'topics'" not in run.out
+    assert (
+        "\npytest-benchmark recorded 2 perf tests, which its table leaves out; to show them: "
+        "--benchmark-columns=ops,rounds\n"
+    ) in run.out
+    saved = json.loads((project.folder / "saved.json").read_text(encoding="utf-8"))["benchmarks"]
+    assert [bench["name"] for bench in saved] == ["test_sizes[100]", "test_sizes[1000]", "test_parsing"]
+
+
+def test_its_comparison_fails_a_slower_perf_test(project: Project, on_broker: str) -> None:
+    """Whoever relies on it must not get a green build because a table is shorter."""
+    project.test(FINE).run_steadily(on_broker, "--benchmark-autosave", "-k", "[100]")
+    project.test(FINE.replace("200 records/s", "100 records/s"))
+    fails = ("--benchmark-compare", "--benchmark-compare-fail=mean:50%")
+    run = project.run(on_broker, "-k", "[100]", *fails)
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert run.verdicts == {"test_sizes[100]": "PASSED"}
+    assert "Performance has regressed:\n\ttest_sizes[100] (0001_unversi) - " in run.out
+    assert "which its table leaves out" not in run.out
+
+
 def test_its_ops_are_the_records_a_second_of_the_rounds(project: Project, on_broker: str) -> None:
     """Tools that read its files, such as github-action-benchmark and Bencher, read ours as they are."""
-    run = project.test(FINE).run_steadily(on_broker, "--benchmark-json=saved.json", "--benchmark-verbose")
+    run = project.test(FINE).run_steadily(on_broker, "--benchmark-json=saved.json", "--benchmark-columns=ops,rounds")
     assert run.verdicts == {"test_sizes[100]": "PASSED", "test_sizes[1000]": "PASSED"}, run.out
     assert "benchmark 'topics': 2 tests" in run.out
     saved = json.loads((project.folder / "saved.json").read_text(encoding="utf-8"))["benchmarks"]
@@ -71,9 +103,9 @@ def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:
     assert "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged" in smoke.out
 
 
-def test_a_run_that_cannot_be_trusted_stands_in_no_table(project: Project, on_broker: str) -> None:
+def test_a_run_that_cannot_be_trusted_is_in_no_file(project: Project, on_broker: str) -> None:
     """There is no figure of it: the one broker refuses a topic with three replicas."""
     project.test(FINE.replace("rounds=2", "rounds=2, replication_factor=3"))
     run = project.run(on_broker, "--benchmark-json=saved.json", "-W", "error", "-k", "[100]")
     assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_sizes[100]": "INVALID"}), run.out
-    assert "benchmark: 1 tests" not in run.out
+    assert json.loads((project.folder / "saved.json").read_text(encoding="utf-8"))["benchmarks"] == []

@@ -52,7 +52,7 @@ def test_down(early_failure, kafka_perf):
 
 def test_every_report_tells_the_same(project: Project, on_broker: str, github: dict[str, Any]) -> None:
     """Whoever reads only one of them must not think that the run was green."""
-    files = ("--kafka-markdown=out/summary.md", "--kafka-gitlab-metrics=out/metrics.txt")
+    files = ("--kafka-report=markdown:out/summary.md", "--kafka-report=gitlab:out/metrics.txt")
     run = project.test(TESTS).run(on_broker, "-q", *files, **github)
     report = run.report
     assert run.status == report["exit_status"] == pytest.ExitCode.TESTS_FAILED, run.out
@@ -120,7 +120,7 @@ def test_without_pytests_terminal_annotations_reach_the_log(
     """Capture is on, and a summary that cannot be written is told there; a report that cannot be is an error."""
     folder = str(project.folder)
     run = project.test(SHORT.format(fails=True)).run(
-        on_broker, "-p", "no:terminal", f"--kafka-markdown={folder}", **{**github, "GITHUB_STEP_SUMMARY": folder}
+        on_broker, "-p", "no:terminal", f"--kafka-report=markdown:{folder}", **{**github, "GITHUB_STEP_SUMMARY": folder}
     )
     lines = run.out.splitlines()
     assert lines[0] == f"::warning title=kafkaperf::cannot write the job summary {folder}: Is a directory"
@@ -128,15 +128,17 @@ def test_without_pytests_terminal_annotations_reach_the_log(
         "::error file=project/test_perf.py,line=4,title=test_perf.py%3A%3Atest_short%3A PASSED::"
     )
     assert run.status == run.report["exit_status"] == pytest.ExitCode.TESTS_FAILED
-    assert run.report["errors"] == [f"--kafka-markdown={folder}: cannot write the summary: Is a directory"]
+    assert run.report["errors"] == [f"--kafka-report=markdown:{folder}: cannot write the summary: Is a directory"]
 
 
 def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(project: Project, on_broker: str) -> None:
     """A log in CI has a line a round with `-v`, and nothing that moves."""
-    run = project.test(SHORT.format(fails=False)).run(on_broker, "-v", f"--kafka-markdown={project.folder}", CI="true")
+    run = project.test(SHORT.format(fails=False)).run(
+        on_broker, "-v", f"--kafka-report=markdown:{project.folder}", CI="true"
+    )
     assert run.status == run.report["exit_status"] == pytest.ExitCode.USAGE_ERROR, run.out
     assert run.verdicts == {"test_short": "PASSED"}
-    assert f"ERROR: --kafka-markdown={project.folder}: cannot write the summary: Is a directory" in run.out
+    assert f"ERROR: --kafka-report=markdown:{project.folder}: cannot write the summary: Is a directory" in run.out
     assert len(re.findall(r"(?m)^test_short  round 1/1", run.out)) == 1
     assert "\x1b" not in run.out
     assert "\r" not in run.out

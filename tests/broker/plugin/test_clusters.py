@@ -223,7 +223,7 @@ def test_one(kafka_perf, kafka_cluster):
 
 def test_topics_and_groups_have_the_prefix_of_the_option(project: Project, on_broker: str, broker: Cluster) -> None:
     """A naming policy or ACLs by prefix may leave no other names."""
-    run = project.test(PREFIXED).run(on_broker, "--kafka-topic-prefix=team.perf-")
+    run = project.test(PREFIXED).run(on_broker, "-o", "kafka_topic_prefix=team.perf-")
     assert run.status == pytest.ExitCode.OK, run.out
     assert [name for name in topics(broker) if name.startswith("team.perf-")] == []
 
@@ -266,9 +266,9 @@ JMX_LIMITS = "'broker.handlers.idle >= 0.001', 'broker.under_replicated == 0'"
 
 
 def test_a_limit_on_what_brokers_tell_is_judged(project: Project) -> None:
-    """With the exporter, which --kafka-jmx puts into the brokers."""
+    """With the exporter, which kafka_jmx puts into the brokers."""
     limits = f"{JMX_LIMITS}, 'broker.cpu <= 8 cores'"
-    run = project.test(LONG_ENOUGH + TEST.format(limits=limits)).run("--kafka-jmx")
+    run = project.test(LONG_ENOUGH + TEST.format(limits=limits)).run("-o", "kafka_jmx=true")
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_one": "PASSED"}), run.out
     (test,) = run.report["tests"]
     assert 0 < test["metrics"]["broker.handlers.idle"]["median"] <= 1
@@ -281,7 +281,7 @@ def test_the_exporters_of_a_foreign_cluster_give_the_same(project: Project) -> N
     with provision(ClusterSpec(jmx=True, heap="256m"), target="local") as cluster:
         (exporter,) = [probe for probe in cluster.probes()[1] if isinstance(probe, ExporterProbe)]
         project.test(LONG_ENOUGH + TEST.format(limits=JMX_LIMITS))
-        run = project.run(f"--kafka-cluster={cluster.bootstrap_servers}", f"--kafka-metrics-url={exporter.url}")
+        run = project.run(f"--kafka-cluster={cluster.bootstrap_servers}", "-o", f"kafka_metrics_url={exporter.url}")
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_one": "PASSED"}), run.out
     (test,) = run.report["tests"]
     assert 0 < test["metrics"]["broker.handlers.idle"]["median"] <= 1

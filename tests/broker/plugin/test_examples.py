@@ -15,15 +15,25 @@ def quickstart(tmp_path: Path) -> Project:
     return copied_example("quickstart", tmp_path)
 
 
-def test_the_committed_baseline_of_another_machine_never_gates(quickstart: Project, on_broker: str) -> None:
-    """Figures of two machines say nothing about each other: the change is shown and does not count."""
-    run = quickstart.run(
-        on_broker, "--kafka-allow-unlimited", "-k", "guard", "--kafka-rounds=2", "--kafka-environment=somewhere-else"
-    )
-    assert run.verdicts == {"test_throughput_guard": "INCONCLUSIVE"}, run.out
-    assert "no baseline for environment 'somewhere-else'" in run.out
-    (check,) = run.report["tests"][0]["checks"]
-    assert check["change"] is not None
+def test_the_last_lines_of_the_quickstart_lead_to_a_gate(quickstart: Project, on_broker: str) -> None:
+    """It is green on a new machine; whoever does what its last lines say compares with a baseline from then on."""
+    brief = (on_broker, "--kafka-duration=500 ms", "--kafka-warmup=200 ms")
+    first = quickstart.run(*brief, reports=False)
+    *_, compare, update, gate, outcome = first.out.splitlines()
+    assert "2 passed" in outcome, first.out
+    assert "INCONCLUSIVE" not in first.out
+
+    ini = (quickstart.folder / "pytest.ini").read_text(encoding="utf-8")
+    quickstart.write("pytest.ini", f"{ini}{compare.partition('pytest.ini: ')[2]}\n")
+    made = quickstart.run(*brief, update.partition(": pytest ")[2])
+    assert (made.status, len(made.baselines)) == (pytest.ExitCode.OK, 2), made.out
+    assert "next: " not in made.out
+
+    gated = quickstart.run(*brief, gate.partition(": pytest ")[2], "--kafka-no-confirm")
+    relative = [
+        check for test in gated.report["tests"] for check in test["checks"] if "baseline" in check["expression"]
+    ]
+    assert [check["change"] is not None for check in relative] == [True, True], gated.out
 
 
 def test_the_application_keeps_its_promise_and_a_slower_one_does_not(tmp_path: Path) -> None:
@@ -33,7 +43,7 @@ def test_the_application_keeps_its_promise_and_a_slower_one_does_not(tmp_path: P
     project.write(
         "test_slow.py", slow.replace("service()", 'service("--lookup-ms", "200")').replace("test_an", "test_a")
     )
-    run = project.run("--kafka-cluster=local", "--kafka-rounds=1", "--kafka-duration=2 s", "--kafka-preheat=1 s")
+    run = project.run("--kafka-cluster=local", "--kafka-rounds=1", "--kafka-duration=2 s", "-o", "kafka_preheat=1 s")
     assert run.verdicts == {
         "test_an_order_is_out_within_half_a_second": "PASSED",
         "test_a_order_is_out_within_half_a_second": "VIOLATED",

@@ -140,7 +140,7 @@ def test_brokers_of_both_sides_are_started_with_their_properties(project: Projec
         "--kafka-cluster=local",
         "--kafka-reference=local",
         "--kafka-reference-config=log.flush.interval.messages=1",
-        "--kafka-preheat=1 s",
+        *("-o", "kafka_preheat=1 s"),
         *SHORT,
     )
     (test,) = run.report["tests"]
@@ -222,7 +222,7 @@ def test_the_history_gains_a_line_a_test_and_session(project: Project, on_broker
     """For tools that look at weeks of them."""
     project.test(guard(rounds=1))
     for _ in range(2):
-        project.run_steadily(on_broker, "--kafka-history=past/history.jsonl")
+        project.run_steadily(on_broker, "--kafka-report=history:past/history.jsonl")
     text = (project.folder / "past/history.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]
     assert len(lines) >= 2

@@ -93,7 +93,7 @@ class Run:
             "no:randomly",
             "-p",
             "no:asyncio",
-            "--kafka-json=report.json",
+            "--kafka-report=json:report.json",
             *arguments,
         ]
         gates = {"GATES": str(port), "HELD": ",".join(holds)}

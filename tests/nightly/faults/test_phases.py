@@ -107,7 +107,7 @@ def _run(
     with ExitStack() as stack:
         if cell.fault == "disk full":
             stack.enter_context(small_disk(disk, _DISK))
-            arguments.append(f"--kafka-log-dirs={disk}")
+            arguments += ["-o", f"kafka_log_dirs={disk}"]
         if cell.fault.startswith("clock"):
             variables = clock_environment(folder)
         holds = {"load"} if cell.before else set[str]()

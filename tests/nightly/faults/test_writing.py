@@ -82,7 +82,7 @@ def place(
         gate="load" if of_baseline else "reports",
         project=project,
         file=file,
-        arguments=(_UPDATE,) if of_baseline else ("--kafka-json=reports/report.json",),
+        arguments=(_UPDATE,) if of_baseline else ("--kafka-report=json:reports/report.json",),
         ground=ground,
         broker=broker,
     )

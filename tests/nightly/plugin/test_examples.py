@@ -16,11 +16,10 @@ def quickstart(tmp_path: Path) -> Project:
 
 
 def test_the_quickstart_passes_on_a_broker_that_starts_by_itself(quickstart: Project) -> None:
-    """No Docker, no Java, nothing to configure."""
-    run = quickstart.run("--kafka-cluster=local")
+    """No Docker, no Java, nothing to configure, and within 40 s where the machine is not busy."""
+    run = quickstart.run()
     assert run.status == pytest.ExitCode.OK, run.out
-    assert list(run.verdicts) == ["test_producer_sla", "test_end_to_end_sla", "test_throughput_guard"]
-    assert run.verdicts["test_producer_sla"] == run.verdicts["test_end_to_end_sla"] == "PASSED"
+    assert run.verdicts == {"test_producer_sla": "PASSED", "test_end_to_end_sla": "PASSED"}
     assert {test["cluster"]["provider"] for test in run.report["tests"]} == {"local"}
 
 

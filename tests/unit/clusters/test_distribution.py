@@ -87,7 +87,7 @@ def test_a_cold_cache_without_jgo_names_the_extra(cold_cache: Path, monkeypatch:
 
 
 def test_a_version_that_does_not_exist_is_named_with_the_default(cold_cache: Path) -> None:
-    """A typing error in --kafka-version."""
+    """A typing error in --kafka-cluster=local:VERSION."""
     with pytest.raises(ClusterError) as raised:
         installed(cold_cache, "9.9.9")
 
@@ -95,7 +95,7 @@ def test_a_version_that_does_not_exist_is_named_with_the_default(cold_cache: Pat
     assert text.startswith("Kafka 9.9.9 is not available from central (")
     assert text.endswith(
         "): Artifact org.apache.kafka:kafka_2.13:pom:9.9.9 not found. "
-        f"Name a released version by --kafka-version; the default is {DEFAULT_VERSION}"
+        f"Name a released version by --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
     )
 
 

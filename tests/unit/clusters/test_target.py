@@ -8,8 +8,12 @@ from pytest_kafkaperf.clusters.target import Auto, Docker, External, Local, Targ
 from pytest_kafkaperf.core.errors import UsageError
 
 VALID = (
-    "valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], such as broker1:9092,broker2:9092 or [::1]:9092"
+    "valid are auto[:VERSION], local[:VERSION], docker[:VERSION or :IMAGE] and HOST:PORT[,HOST:PORT...], such as "
+    "local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or [::1]:9092"
 )
+
+NO_VERSION, OR_IMAGE = "is not a Kafka version, such as 4.0.0", "or an image, such as apache/kafka:4.0.0"
+BY_ADDRESS = "give its IP address"
 
 
 @pytest.mark.parametrize(
@@ -18,6 +22,12 @@ VALID = (
         ("auto", Auto()),
         (" local ", Local()),
         ("docker", Docker()),
+        ("auto:4.1.0", Auto("4.1.0")),
+        ("local:4.0.0", Local("4.0.0")),
+        ("local:4.4.0-rc1", Local("4.4.0-rc1")),
+        ("docker:4.0.0", Docker("4.0.0")),
+        ("docker:apache/kafka:4.0.0", Docker(image="apache/kafka:4.0.0")),
+        ("docker:reg.example:5000/kafka@sha256:0a", Docker(image="reg.example:5000/kafka@sha256:0a")),
         ("broker-1.example:9092", External(("broker-1.example:9092",))),
         ("a:9092, b:9093", External(("a:9092", "b:9093"))),
         ("[::1]:9092", External(("[::1]:9092",))),
@@ -26,6 +36,7 @@ VALID = (
 def test_a_target_is_a_word_or_servers(text: str, target: Target) -> None:
     """The option and the ini key take the same text, spaces and all."""
     assert parse_target(text) == target
+    assert parse_target(str(target)) == target
 
 
 @pytest.mark.parametrize(
@@ -38,6 +49,13 @@ def test_a_target_is_a_word_or_servers(text: str, target: Target) -> None:
         ("broker1:kafka", f"'broker1:kafka' is not HOST:PORT; {VALID}"),
         ("kafka://a:9092", f"'kafka://a:9092' is not HOST:PORT; {VALID}"),
         ("::1:9092", f"'::1:9092': an IPv6 address needs brackets; {VALID}"),
+        ("auto:newest", f"'newest' {NO_VERSION}; for a server called auto, {BY_ADDRESS}"),
+        ("local:4", f"'4' {NO_VERSION}; for a server called local, {BY_ADDRESS}"),
+        ("local:apache/kafka:4.0.0", f"'apache/kafka:4.0.0' {NO_VERSION}; for a server called local, {BY_ADDRESS}"),
+        ("docker:9092", f"'9092' {NO_VERSION} {OR_IMAGE}; for a server called docker, {BY_ADDRESS}"),
+        ("docker:4.0", f"'4.0' {NO_VERSION} {OR_IMAGE}; for a server called docker, {BY_ADDRESS}"),
+        ("docker:", f"'' {NO_VERSION} {OR_IMAGE}; for a server called docker, {BY_ADDRESS}"),
+        ("docker:a b", f"'a b' {NO_VERSION} {OR_IMAGE}; for a server called docker, {BY_ADDRESS}"),
         ("broker1:0", "port 0 of 'broker1:0' is not from 1 to 65535"),
         ("a:9092,b:70000", "port 70000 of 'b:70000' is not from 1 to 65535"),
     ],
@@ -48,3 +66,6 @@ def test_a_target_that_cannot_be_is_refused_with_what_is_valid(text: str, proble
         parse_target(text)
 
     assert str(raised.value) == f"--kafka-cluster={text}: {problem}"
+    with pytest.raises(UsageError) as raised:
+        parse_target(text, option="--kafka-reference")
+    assert str(raised.value) == f"--kafka-reference={text}: {problem}"

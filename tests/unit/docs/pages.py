@@ -10,10 +10,10 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from pytest_kafkaperf.plugin.options import OPTIONS, SWITCHES
+from pytest_kafkaperf.plugin.options import OPTIONS
 
 ROOT = Path(__file__).parents[3]
-OPTION_NAMES = (*OPTIONS, *SWITCHES, "update-baselines", "reference-config")
+OPTION_NAMES = tuple(name for name, option in OPTIONS.items() if option.place != "ini")
 """Without `--kafka-`."""
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _PROMPT = "$ "

@@ -16,10 +16,11 @@ from ruamel.yaml import YAML
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.plugin.cli import make_parser
 from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.plugin.options import OPTIONS, key_of
 from tests.support.project import Project
 from tests.unit.docs.pages import OPTION_NAMES, PAGES, ROOT, Block, blocks
 
-INI_KEYS = {*(f"kafka_{name.replace('-', '_')}" for name in OPTION_NAMES), "kafka_thresholds"}
+INI_KEYS = {key_of(name) for name, option in OPTIONS.items() if option.place != "command line"}
 LANGUAGES = (None, "console", "ini", "json", "python", "sh", "text", "toml", "yaml")
 OTHERS = (
     *("gh", "git", "mkdocs", "otava/bin/otava", "otava/bin/pip", "pip", "pytest-benchmark", "python", "python3"),
@@ -53,6 +54,8 @@ def test_tests_are_collected(tmp_path: Path) -> None:
             continue  # a script: its own test runs it
         folder = str(block.page.relative_to(ROOT).with_suffix("")).replace("/", "-")
         project.write(f"{folder}/{named[1] if named else f'test_{number}.py'}", block.text)
+        for samples in re.findall(r'"file:([^"]+)"', block.text):
+            project.write(f"{folder}/{samples}", "{}\n")
         expected += len(re.findall(r"^(?:async )?def test_", block.text, re.MULTILINE))
     run = project.run("--collect-only", "-q", "--import-mode=importlib", reports=False)
     assert run.status == pytest.ExitCode.OK, run.out
@@ -99,8 +102,8 @@ def read_pytest(config: pytest.Config, arguments: list[str]) -> None:
     parser = config._parser  # noqa: SLF001 - pytest has no public way to read a command line
     found, unknown = parser.parse_known_and_unknown_args(given, argparse.Namespace())
     assert unknown == []
-    options = {name: getattr(found, f"kafka_{name.replace('-', '_')}", None) for name in OPTION_NAMES}
-    read_settings(options, {}, [], invocation_folder=ROOT, root=ROOT)
+    options = {name: getattr(found, key_of(name), None) for name in OPTION_NAMES}
+    read_settings(options, {}, invocation_folder=ROOT, root=ROOT)
 
 
 @each("yaml")
@@ -119,8 +122,8 @@ def test_settings_have_the_keys_that_there_are(block: Block) -> None:
 def _pytest_settings(block: Block) -> Mapping[str, object]:
     if block.language == "toml":
         document = tomllib.loads(block.text)
-        options: Mapping[str, object] = document.get("tool", {}).get("pytest", {}).get("ini_options", {})
-        return options
+        options: Mapping[str, object] = document.get("tool", {}).get("pytest", {})
+        return options.get("ini_options", options)  # type: ignore[return-value]
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(block.text)
     return dict(parser["pytest"]) if "pytest" in parser else {}

@@ -16,9 +16,6 @@ def test_every_experiment_is_collected(tmp_path: Path) -> None:
     files = {path.name for path in (ROOT / "examples" / "experiments").glob("test_*.py")}
     assert len(files) == 14
     assert {line.partition("::")[0] for line in run.out.splitlines() if "::" in line} == files
-    assert (
-        "test_disk.py::test_disk[/a]"
-        in copied_example("experiments", tmp_path / "again")
-        .run("--collect-only", "-q", "--kafka-cluster=local", "--kafka-log-dirs=/a,/b", "test_disk.py", reports=False)
-        .out
-    )
+    folders = ("-o", "kafka_log_dirs=/a,/b", "test_disk.py")
+    again = copied_example("experiments", tmp_path / "again")
+    assert "test_disk.py::test_disk[/a]" in again.run("--collect-only", "-q", *folders, reports=False).out

@@ -64,16 +64,16 @@ def test_without_dask_the_option_says_how_to_install_it(monkeypatch: pytest.Monk
     """It is an extra, and asked for at once, not after the brokers have started."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UsageError) as raised:
-        read_settings({"workers": "dask://a"}, {}, [], invocation_folder=HERE, root=HERE)
+        read_settings({"workers": "dask://a"}, {}, invocation_folder=HERE, root=HERE)
     assert str(raised.value) == (
         "--kafka-workers=dask://a: Dask is not installed; install it with: pip install 'pytest-kafkaperf[dask]'"
     )
-    assert read_settings({"workers": "2"}, {}, [], invocation_folder=HERE, root=HERE).workers == parse_workers("2")
+    assert read_settings({"workers": "2"}, {}, invocation_folder=HERE, root=HERE).workers == parse_workers("2")
 
 
 def test_the_command_line_outranks_the_ini_file() -> None:
     """As with every option."""
-    read = read_settings({"workers": "2"}, {"workers": "3"}, [], invocation_folder=HERE, root=HERE)
+    read = read_settings({"workers": "2"}, {"workers": "3"}, invocation_folder=HERE, root=HERE)
     assert read.workers == parse_workers("2")
-    assert read_settings({}, {"workers": "3"}, [], invocation_folder=HERE, root=HERE).workers == parse_workers("3")
-    assert read_settings({}, {}, [], invocation_folder=HERE, root=HERE).workers == WorkerAllocation()
+    assert read_settings({}, {"workers": "3"}, invocation_folder=HERE, root=HERE).workers == parse_workers("3")
+    assert read_settings({}, {}, invocation_folder=HERE, root=HERE).workers == WorkerAllocation()

@@ -22,7 +22,7 @@ def test_a_run_that_measured_nothing_has_its_reports(project: Project, github: d
 
 def test_a_run_without_perf_tests_tells_github_nothing(project: Project, github: dict[str, Any]) -> None:
     """The plugin is installed in runs that have nothing to do with it."""
-    run = project.test("def test_other(): ...").run("--kafka-markdown=summary.md", **github)
+    run = project.test("def test_other(): ...").run("--kafka-report=markdown:summary.md", **github)
     assert run.status == pytest.ExitCode.OK
     assert "::" not in run.out
     assert {"report.json", "summary.md"} & {path.name for path in project.folder.iterdir()} == set()

@@ -69,7 +69,7 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
         "    })\n",
     )
     monkeypatch.setenv("PASSWORD", "correct-horse-battery")
-    arguments = ("--showlocals", "--tb=long", "--full-trace", "-vv", "--kafka-json=report.json")
+    arguments = ("--showlocals", "--tb=long", "--full-trace", "-vv", "--kafka-report=json:report.json")
     status, out = run_pytest(ONE.format(limits="'errors == 0'"), *arguments)
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "'sasl.mechanism' is 'SCRAM-SHA-1', which is not supported" in out
@@ -84,7 +84,7 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
             "broker.handlers.idle >= 0.1",
             (),
             "test_one: threshold 'broker.handlers.idle >= 0.1': broker.handlers.idle is not measured here; "
-            "it needs --kafka-jmx, or --kafka-metrics-url with a running cluster",
+            "it needs kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster",
         ),
         (
             "broker.cpu <= 8 cores",
@@ -100,28 +100,23 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
         ),
         (
             "errors == 0",
-            ("--kafka-metrics-url=http://127.0.0.1:1/metrics",),
-            "test_one: --kafka-metrics-url is for a running cluster only, and this session starts its brokers (local); "
-            "use --kafka-jmx, or name a cluster with --kafka-cluster=HOST:PORT",
+            ("-o", "kafka_metrics_url=http://127.0.0.1:1/metrics"),
+            "test_one: kafka_metrics_url is for a running cluster only, and this session starts its brokers (local); "
+            "use kafka_jmx instead, or name a cluster with --kafka-cluster=HOST:PORT",
         ),
         (
             "errors == 0",
-            ("--kafka-cluster=127.0.0.1:1", "--kafka-log-dirs=/tmp/a"),
-            "test_one: --kafka-log-dirs is for local brokers only, and this run uses external; "
-            "use --kafka-cluster=local, or leave --kafka-log-dirs out",
+            ("--kafka-cluster=127.0.0.1:1", "-o", "kafka_log_dirs=/tmp/a"),
+            "test_one: kafka_log_dirs is for local brokers only, and this run uses external; "
+            "use --kafka-cluster=local, or leave it out: -o kafka_log_dirs=",
         ),
         (
             "errors == 0",
             ("--kafka-brokers=0",),
             "test_one: kafka_cluster: brokers='0': must be greater than or equal to 1",
         ),
-        (
-            "errors == 0",
-            ("--kafka-image=bad image",),
-            "test_one: kafka_cluster: image='bad image': not the name of a Docker image, such as 'apache/kafka:4.1.0'",
-        ),
     ],
-    ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers", "image"],
+    ids=["jmx", "host", "client-config", "metrics-url", "log-dirs", "brokers"],
 )
 def test_what_the_cluster_cannot_give_is_refused_at_collection(
     pytester: pytest.Pytester, run_pytest: RunPytest, limit: str, arguments: tuple[str, ...], told: str
@@ -137,15 +132,15 @@ def test_what_the_cluster_cannot_give_is_refused_at_collection(
 @pytest.mark.parametrize("url", ["kafka:9404", "ftp://u:p@kafka/metrics", "http://:9404/metrics", "http://kafka:0/"])
 def test_an_address_that_is_no_page_of_metrics_is_refused(run_pytest: RunPytest, url: str) -> None:
     """At once; the address itself, which may have a password in it, is not shown."""
-    status, out = run_pytest("", f"--kafka-metrics-url={url}")
+    status, out = run_pytest(ONE.format(limits="'errors == 0'"), "-o", f"kafka_metrics_url={url}")
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert "--kafka-metrics-url: one of the addresses is not http://HOST:PORT/PATH" in out
+    assert "kafka_metrics_url: one of the addresses is not http://HOST:PORT/PATH" in out
     assert url not in out
 
 
 def test_a_cluster_that_is_not_there_is_an_error_with_advice(run_pytest: RunPytest) -> None:
     """Not a hang, not a traceback."""
-    arguments = ("--kafka-cluster=127.0.0.1:1", "--kafka-connect-timeout=1s")
+    arguments = ("--kafka-cluster=127.0.0.1:1", "-o", "kafka_connect_timeout=1s")
     status, out = run_pytest(ONE.format(limits="'errors == 0'"), *arguments)
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "1 error" in out

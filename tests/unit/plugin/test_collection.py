@@ -117,7 +117,8 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
         ("--kafka-cluster=dcker", "did you mean 'docker'?"),
         ("--kafka-rounds=many", "rounds='many'"),
         ("--kafka-duration=10", "duration='10': a time needs a unit: '10 ms' or '10 s'"),
-        ("--kafka-version=4", "a Kafka version has three numbers"),
+        ("--kafka-cluster=local:4", "'4' is not a Kafka version, such as 4.0.0"),
+        ("--kafka-reference=docker:4", "'4' is not a Kafka version, such as 4.0.0 or an image"),
         ("--kafka-environment=../elsewhere", "invalid environment name '../elsewhere'"),
         (
             "--kafka-workers=many",

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters.target import Auto, Docker, External, Local, Reference, parse_reference
+from pytest_kafkaperf.clusters.target import Auto, External
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 
@@ -17,8 +18,10 @@ HERE = Path("/project")
 
 
 def settings(**given: str | bool | list[str]) -> Settings:
-    line = {name.replace("_", "-"): value for name, value in given.items()}
-    return read_settings(line, {}, [], invocation_folder=HERE, root=HERE)
+    named = {name.replace("_", "-"): value for name, value in given.items()}
+    ini = {name: value for name, value in named.items() if OPTIONS[name].place == "ini"}
+    line = {name: value for name, value in named.items() if name not in ini}
+    return read_settings(line, ini, invocation_folder=HERE, root=HERE)
 
 
 def refused(**given: str | bool | list[str]) -> str:
@@ -36,49 +39,14 @@ def test_the_description_of_options_contains_no_secret() -> None:
     )
     shown = given.describe_sources()
     assert "hunter2" not in shown
-    assert "metrics-url=http://k1:9404/metrics,http://k2:9404/metrics (command line)" in shown
+    assert "metrics-url=http://k1:9404/metrics,http://k2:9404/metrics (ini)" in shown
     assert "reference-config=num.io.threads=1, plugin.sasl.password=***, plugin.key=*** (command line)" in shown
 
 
-@pytest.mark.parametrize(
-    ("text", "reference"),
-    [
-        ("local", Reference(target=Local())),
-        ("local:4.0.0", Reference(target=Local(), version="4.0.0")),
-        ("docker", Reference(target=Docker())),
-        ("docker:apache/kafka:4.0.0", Reference(target=Docker(), image="apache/kafka:4.0.0")),
-        ("a:9092, b:9093", Reference(target=External(("a:9092", "b:9093")))),
-    ],
-)
-def test_a_reference_is_a_provider_or_a_list_of_servers(text: str, reference: Reference) -> None:
-    """It uses the words of `--kafka-cluster`, but also names a version or an image."""
-    assert parse_reference(text) == reference
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("local:4", "a Kafka version has three numbers, such as local:4.0.0"),
-        (
-            "docker:9092",
-            "'9092' is not an image, such as docker:apache/kafka:4.0.0; for a server called docker, give its IP "
-            "address",
-        ),
-        (
-            "auto",
-            "valid are local[:VERSION], docker[:IMAGE] and HOST:PORT[,HOST:PORT...], such as local:4.0.0, "
-            "docker:apache/kafka:4.0.0 or broker1:9092",
-        ),
-        ("4.0.0", None),
-        ("", None),
-        ("a:9092,b:0", "port 0 of 'b:0' is not from 1 to 65535"),
-    ],
-)
-def test_the_error_for_an_invalid_reference_names_valid_ones(text: str, problem: str | None) -> None:
-    """The error comes when pytest starts, before any load."""
-    error = refused(reference=text)
-    assert error.startswith(f"--kafka-reference={text}: ")
-    assert problem is None or error == f"--kafka-reference={text}: {problem}"
+def test_an_empty_value_of_the_command_line_is_an_error() -> None:
+    """In a script, the variable of `--kafka-cluster=$SERVERS` may be empty; other brokers must not take the load."""
+    assert refused(cluster="").startswith("--kafka-cluster=: a server is missing; valid are auto[:VERSION]")
+    assert refused(reference="").startswith("--kafka-reference=: a server is missing; valid are auto[:VERSION]")
 
 
 def test_each_property_of_the_reference_has_its_own_option() -> None:
@@ -93,7 +61,6 @@ def test_each_property_of_the_reference_has_its_own_option() -> None:
         ({"reference-config": ["a=1"]}, "add --kafka-reference"),
         ({"reference": "local", "reference-config": ["threads"]}, "NAME=VALUE is needed"),
         ({"reference": "a:9092", "reference-config": ["a=1"]}, "configure those servers yourself"),
-        ({"reference": "local", "reference-client-config": "f"}, "it is only for an external cluster"),
         ({"reference": "local", "update-baselines": "all"}, "leave one of them out"),
         ({"reference": "local", "calibrate": "3"}, "leave one of them out"),
         ({"calibrate": "1"}, "a whole number of at least 2 is needed"),
@@ -102,13 +69,13 @@ def test_each_property_of_the_reference_has_its_own_option() -> None:
         ({"calibrate": "5", "time-budget": "10m"}, "leave one of them out"),
         ({"time-budget": "ten"}, "--kafka-time-budget=ten: cannot read 'ten' as a time; use one of ns, us,"),
         ({"time-budget": "10"}, "--kafka-time-budget=10: a time needs a unit: '10 ms' or '10 s'"),
-        ({"preheat": "5"}, "--kafka-preheat=5: a time needs a unit: '5 ms' or '5 s'"),
-        ({"connect-timeout": "5"}, "--kafka-connect-timeout=5: a time needs a unit: '5 ms' or '5 s'"),
-        ({"connect-timeout": "500 ms"}, "--kafka-connect-timeout=500 ms: a time of at least 1 s is needed"),
+        ({"preheat": "5"}, "kafka_preheat = 5: a time needs a unit: '5 ms' or '5 s'"),
+        ({"connect-timeout": "5"}, "kafka_connect_timeout = 5: a time needs a unit: '5 ms' or '5 s'"),
+        ({"connect-timeout": "500 ms"}, "kafka_connect_timeout = 500 ms: a time of at least 1 s is needed"),
         ({"time-budget": "0 s"}, "a time of at least 1 s is needed"),
         ({"time-budget": "-5m"}, "--kafka-time-budget=-5m: "),
-        ({"session-gap": "ten"}, "--kafka-session-gap=ten: cannot read 'ten' as a time"),
-        ({"session-gap": "2 h"}, "--kafka-session-gap=2 h: a time of at most 3600 s is possible, for example 10m"),
+        ({"session-gap": "ten"}, "kafka_session_gap = ten: cannot read 'ten' as a time"),
+        ({"session-gap": "2 h"}, "kafka_session_gap = 2 h: a time of at most 3600 s is possible, for example 10m"),
     ],
 )
 def test_the_error_for_invalid_options_says_what_to_do(given: dict[str, str], words: str) -> None:
@@ -127,22 +94,51 @@ def test_an_external_cluster_gets_the_time_to_connect_that_is_given() -> None:
     assert (settings().connect_timeout_s, settings(connect_timeout="1m").connect_timeout_s) == (15, 60)
 
 
-def test_log_folders_are_relative_to_the_invocation_folder_or_to_the_root_folder() -> None:
-    """All paths are: the command line is typed in one folder, the ini file lies in the other."""
-    assert settings(log_dirs="/mnt/a, b").log_dirs == (Path("/mnt/a"), HERE / "b")
-    assert read_settings({}, {"log-dirs": "c"}, [], invocation_folder=HERE, root=HERE / "d").log_dirs == (
-        HERE / "d" / "c",
-    )
+def test_log_folders_are_relative_to_the_root_folder() -> None:
+    """All paths of the ini file are."""
+    read = read_settings({}, {"log-dirs": ["/mnt/a, b", "c"]}, invocation_folder=HERE, root=HERE / "d")
+    assert read.log_dirs == (Path("/mnt/a"), HERE / "d" / "b", HERE / "d" / "c")
     assert settings().log_dirs == ()
     assert refused(log_dirs="/mnt/a,") == (
-        "--kafka-log-dirs=/mnt/a,: a folder name is empty; give paths separated by commas"
+        "kafka_log_dirs = /mnt/a,: a folder name is empty; give one path a line, or paths separated by commas"
+    )
+
+
+def test_reports_are_named_by_kind_and_path() -> None:
+    """As with pytest-cov, one option writes all kinds; the last path of a kind counts."""
+    ini = {"report": ["json", "html:site/index.html"]}
+    line = {"report": ["html:a.html", "html:b:c.html", "perftest", "history:/var/past.jsonl"]}
+    assert read_settings(line, ini, invocation_folder=HERE / "here", root=HERE).reports == {
+        "json": HERE / "kafka-report.json",
+        "html": HERE / "here" / "b:c.html",
+        "perftest": None,
+        "history": Path("/var/past.jsonl"),
+    }
+    assert settings(report=["perftest:rounds.txt"]).reports == {"perftest": HERE / "rounds.txt"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("htm", "did you mean 'html'?"),
+        ("pdf:a.pdf", "valid are 'gitlab', 'history', 'html', 'json', 'markdown', 'perftest'"),
+        ("html:", "the path after the colon is empty"),
+    ],
+)
+def test_the_error_for_an_invalid_report_names_the_kinds(text: str, problem: str) -> None:
+    """A path alone, without a kind, is the usual mistake."""
+    assert refused(report=[text]) == (
+        f"--kafka-report={text}: {problem}; KIND[:PATH] is needed, for example html or html:reports/kafka.html"
     )
 
 
 def test_values_are_parsed_once() -> None:
     """Later code gets values instead of texts that it would have to parse again."""
     parsed = read_settings(
-        {"cluster": "a:9092, b:9093", "workers": "2"}, {}, ["errors == 0"], invocation_folder=HERE, root=HERE
+        {"cluster": "a:9092, b:9093", "workers": "2"},
+        {"thresholds": ["errors == 0"]},
+        invocation_folder=HERE,
+        root=HERE,
     )
     assert parsed.cluster == External(("a:9092", "b:9093"))
     assert parsed.workers == WorkerAllocation(producing=2, consuming=2, reason="--kafka-workers=2")
@@ -153,15 +149,15 @@ def test_values_are_parsed_once() -> None:
 def test_an_invalid_threshold_of_the_ini_file_is_an_error() -> None:
     """One error for the run, instead of one for each test."""
     with pytest.raises(UsageError, match="did you mean 'errors'"):
-        read_settings({}, {}, ["erors == 0"], invocation_folder=HERE, root=HERE)
+        read_settings({}, {"thresholds": ["erors == 0"]}, invocation_folder=HERE, root=HERE)
 
 
 @pytest.mark.parametrize("prefix", ["__perf-", "a b", "team/perf-", "é", "x" * 181])
 def test_a_prefix_that_no_topic_can_have_is_refused(prefix: str) -> None:
     """The cluster would refuse the topic later, without the name of the option."""
     with pytest.raises(UsageError) as raised:
-        read_settings({"topic-prefix": prefix}, {}, [], invocation_folder=HERE, root=HERE)
+        read_settings({}, {"topic-prefix": prefix}, invocation_folder=HERE, root=HERE)
     assert str(raised.value) == (
-        f"--kafka-topic-prefix={prefix}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, 0-9, "
+        f"kafka_topic_prefix = {prefix}: not the beginning of a topic name: 1 to 180 of the characters a-z, A-Z, 0-9, "
         "'.', '_' and '-', not beginning with '__'; for example team-a.perf-"
     )

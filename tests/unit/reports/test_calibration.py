@@ -31,7 +31,7 @@ RATE = "produce.throughput"
 
 def case(name: str, *thresholds: str, cluster: str = "local", sessions: int = 3) -> Case:
     given = {"cluster": cluster, "calibrate": str(sessions)}
-    settings = read_settings(given, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     marks = [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
     return read_case(f"perf/test_orders.py::{name}", marks, {}, settings, folder=Path())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
 import os
@@ -222,8 +223,9 @@ def test_what_cannot_be_imported_is_one_line_and_writes_nothing(
         ),
         (
             ["run.txt", "--baseline", NODEID, "--cluster", "lokal"],
-            "--cluster=lokal: did you mean 'local'? valid are 'auto', 'local', 'docker' and HOST:PORT[,HOST:PORT...], "
-            "such as broker1:9092,broker2:9092 or [::1]:9092",
+            "--cluster=lokal: did you mean 'local'? valid are auto[:VERSION], local[:VERSION], docker[:VERSION or "
+            ":IMAGE] and HOST:PORT[,HOST:PORT...], such as local:4.0.0, docker:apache/kafka:4.0.0, "
+            "broker1:9092,broker2:9092 or [::1]:9092",
         ),
         (
             ["run.txt"],
@@ -447,3 +449,13 @@ def test_a_comparison_that_cannot_be_is_one_line(
     """Status 2 is no regression."""
     written(tmp_path, a=report(case()))
     assert kafkaperf("compare", *arguments) == (2, "", f"kafkaperf: {problem}\n")
+
+
+def test_the_command_prints_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first question of each bug report."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (
+        0,
+        f"kafkaperf {importlib.metadata.version('pytest-kafkaperf')}\n",
+    )

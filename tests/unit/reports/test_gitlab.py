@@ -91,4 +91,4 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """The folder may be read-only in CI."""
     with pytest.raises(UsageError) as caught:
         write_metrics(tmp_path, [])
-    assert str(caught.value) == f"--kafka-gitlab-metrics={tmp_path}: cannot write the metrics: Is a directory"
+    assert str(caught.value) == f"--kafka-report=gitlab:{tmp_path}: cannot write the metrics: Is a directory"

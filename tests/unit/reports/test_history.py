@@ -146,7 +146,7 @@ def test_a_history_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     for path, reason in ((tmp_path, "Is a directory"), (tmp_path / "file" / "history.jsonl", "File exists")):
         with pytest.raises(UsageError) as caught:
             append_history(path, [{}])
-        assert str(caught.value) == f"--kafka-history={path}: cannot append to the history: {reason}"
+        assert str(caught.value) == f"--kafka-report=history:{path}: cannot append to the history: {reason}"
 
 
 def test_a_lock_that_others_hold_is_waited_for_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_lock_that_others_hold_is_waited_for_within_a_bound(tmp_path: Path, mo
     with FileLock(f"{path}.lock"), pytest.raises(UsageError) as caught:
         append_history(path, [{}])
     assert str(caught.value) == (
-        f"--kafka-history={path}: cannot append to the history: another run has held {path}.lock for 0.1 s; "
+        f"--kafka-report=history:{path}: cannot append to the history: another run has held {path}.lock for 0.1 s; "
         "delete the lock file if no other run is active"
     )
 

@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """What was there stays as it was."""
     with pytest.raises(UsageError) as caught:
         write_html(tmp_path, **results.report([]))
-    assert str(caught.value) == f"--kafka-html={tmp_path}: cannot write the report: Is a directory"
+    assert str(caught.value) == f"--kafka-report=html:{tmp_path}: cannot write the report: Is a directory"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -106,7 +106,7 @@ def test_what_is_not_installed_is_said_before_any_load(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else object())
     with pytest.raises(UsageError) as caught:
         check_installed()
-    assert str(caught.value) == f"--kafka-html needs {named}: pip install 'pytest-kafkaperf[html]'"
+    assert str(caught.value) == f"--kafka-report=html needs {named}: pip install 'pytest-kafkaperf[html]'"
 
 
 def test_the_report_says_what_was_found(tmp_path: Path) -> None:
@@ -133,9 +133,8 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
 def test_the_command_runs_the_test_as_it_was_run() -> None:
     """Quoted for a shell; what says nothing of the measurement is left out, and so are passwords."""
     options = {
-        "cluster": "auto",
+        "cluster": "auto:4.1.0",
         "duration": "10 s",
-        "jmx": "true",
         "low-noise": "true",
         "json": "report.json",
         "reference": "local:4.0.0",
@@ -143,20 +142,19 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
     }
     result = results.drawn_result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
     assert command_for(result, options) == (
-        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local --kafka-jmx --kafka-low-noise "
+        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local:4.1.0 --kafka-low-noise "
         "'--kafka-duration=10 s' "
         "--kafka-reference=local:4.0.0 --kafka-reference-config=a=1 '--kafka-reference-config=b=x y' "
         "'--kafka-reference-config=plugin.password=***'"
     )
 
 
-def test_the_command_names_a_running_cluster_and_no_login() -> None:
-    """The report is read by more people than may get in."""
-    options = {"cluster": "k1:9092,k2:9092", "metrics-url": "http://me:secret@k1:9404/metrics,http://k2:9404/metrics"}
+def test_the_command_names_a_running_cluster() -> None:
+    """Its figures are not those of brokers that a session starts."""
+    options = {"cluster": "k1:9092,k2:9092"}
     result = results.external()
     assert command_for(result, options) == (
-        "pytest tests/perf/test_orders.py::test_cluster --kafka-cluster=k1:9092,k2:9092 "
-        "--kafka-metrics-url=http://LOGIN@k1:9404/metrics,http://k2:9404/metrics"
+        "pytest tests/perf/test_orders.py::test_cluster --kafka-cluster=k1:9092,k2:9092"
     )
 
 

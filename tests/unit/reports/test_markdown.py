@@ -162,4 +162,4 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "summary.md").read_text(encoding="utf-8").startswith("### ✅")
     with pytest.raises(UsageError) as caught:
         write_markdown(tmp_path, [], {})
-    assert str(caught.value) == f"--kafka-markdown={tmp_path}: cannot write the summary: Is a directory"
+    assert str(caught.value) == f"--kafka-report=markdown:{tmp_path}: cannot write the summary: Is a directory"

@@ -98,7 +98,7 @@ def test_what_went_wrong_in_it_is_told() -> None:
         (
             '{"schema": 1, "tests": []}',
             "this JSON is not a result of OpenMessaging Benchmark: publishRate={'schema': 1, 'tests': []}: field "
-            "required; to compare reports of --kafka-json, use kafkaperf compare",
+            "required; to compare JSON reports (--kafka-report=json), use kafkaperf compare",
         ),
         (
             '{"sessions": []}',

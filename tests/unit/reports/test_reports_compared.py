@@ -178,7 +178,7 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     assert test.scenario == SCENARIO
 
 
-_NEEDED = "give a report written with --kafka-json"
+_NEEDED = "give a report written with --kafka-report=json"
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:
     marks = [Mark(name="kafka_scenario", args=(), kwargs=fields)]
     if thresholds:
         marks.append(Mark(name="kafka_threshold", args=thresholds, kwargs={}))
-    settings = read_settings({}, {}, [], invocation_folder=folder, root=folder)
+    settings = read_settings({}, {}, invocation_folder=folder, root=folder)
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=folder)
 
 
 def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
     """A chart over numbers of brokers that the command line has made one would show what never was."""
-    settings = read_settings({"brokers": "3"}, {}, [], invocation_folder=tmp_path, root=tmp_path)
+    settings = read_settings({"brokers": "3"}, {}, invocation_folder=tmp_path, root=tmp_path)
     parameters = {"brokers": 1, "security": None, "way_ms": 2, "acks": 1}
     case = read_case("test_perf.py::test_it[1]", [], parameters, settings, folder=tmp_path)
     assert case.parameters == {"brokers": 3, "security": None, "way_ms": 2}
@@ -33,7 +33,7 @@ def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
 def test_low_noise_is_a_field_of_every_cluster(tmp_path: Path) -> None:
     """Of the reference's, too: both sides of a comparison are started alike."""
     given = {"cluster": "local", "reference": "local", "low-noise": "true"}
-    settings = read_settings(given, {}, [], invocation_folder=tmp_path, root=tmp_path)
+    settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
     case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
     assert case.reference is not None
     assert (case.spec.low_noise, case.reference.low_noise) == (True, True)
@@ -218,7 +218,7 @@ def test_a_plain_call_cannot_keep_a_limit_on_the_capacity(tmp_path: Path) -> Non
 def test_a_limit_of_the_ini_file_on_the_capacity_is_for_searches_alone(tmp_path: Path) -> None:
     """It is a limit for every test that has the metric."""
     settings = read_settings(
-        {}, {}, ["capacity >= 5k  records/s", "errors == 0"], invocation_folder=tmp_path, root=tmp_path
+        {}, {"thresholds": ["capacity >= 5k  records/s", "errors == 0"]}, invocation_folder=tmp_path, root=tmp_path
     )
     case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
     assert [limit.expression for limit in case.without_search().thresholds] == ["errors == 0"]
@@ -238,7 +238,7 @@ def duration_of(folder: Path, *thresholds: str, **fields: Any) -> float | None:
         Mark(name="kafka_scenario", args=(), kwargs=fields),
         Mark(name="kafka_threshold", args=thresholds or ("errors == 0",), kwargs={}),
     ]
-    settings = read_settings({}, {}, [], invocation_folder=folder, root=folder)
+    settings = read_settings({}, {}, invocation_folder=folder, root=folder)
     return read_case("a.py::test", marks, {}, settings, folder=folder).scenario.duration
 
 
@@ -273,7 +273,7 @@ def short(folder: Path, *thresholds: str, options: dict[str, str] | None = None,
         Mark(name="kafka_scenario", args=(), kwargs=fields),
         Mark(name="kafka_threshold", args=thresholds or ("errors == 0",), kwargs={}),
     ]
-    settings = read_settings(options or {}, {}, [], invocation_folder=folder, root=folder)
+    settings = read_settings(options or {}, {}, invocation_folder=folder, root=folder)
     scenario = read_case("a.py::test", marks, {}, settings, folder=folder).in_short_rounds().scenario
     return {name: getattr(scenario, name) for name in ("rounds", "warmup", "duration", "records")}
 
@@ -314,3 +314,45 @@ def test_the_command_line_says_how_long_rounds_are(tmp_path: Path) -> None:
         "duration": 3.0,
         "records": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("ini", "line", "own", "reference"),
+    [
+        ("local:4.0.0", None, ("4.1.0", "b:1"), ("4.1.0", "b:1")),
+        ("docker", "docker:4.2.0", ("4.2.0", None), ("4.2.0", None)),
+        ("docker", "docker:c:1", ("4.1.0", "c:1"), ("4.1.0", "c:1")),
+        ("local:4.0.0", "local", ("4.1.0", "b:1"), ("4.1.0", "b:1")),
+    ],
+)
+def test_the_command_line_names_version_and_image_before_markers_and_these_before_the_ini_file(
+    tmp_path: Path, ini: str, line: str | None, own: object, reference: object
+) -> None:
+    """A marker's image must not decide when the command line asks for a version."""
+    given = {"reference": "local"} | ({} if line is None else {"cluster": line})
+    settings = read_settings(given, {"cluster": ini}, invocation_folder=tmp_path, root=tmp_path)
+    marks = [Mark(name="kafka_cluster", args=(), kwargs={"version": "4.1.0", "image": "b:1"})]
+    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    assert case.reference is not None
+    assert (case.spec.version, case.spec.image) == own
+    assert (case.reference.version, case.reference.image) == reference
+
+
+def test_the_reference_names_its_own_version_or_image(tmp_path: Path) -> None:
+    """Whatever it does not name is that of the test's own cluster."""
+    found = []
+    for text in ("docker:4.0.0", "docker:c:1", "docker"):
+        given = {"cluster": "docker:b:1", "reference": text}
+        settings = read_settings(given, {}, invocation_folder=tmp_path, root=tmp_path)
+        case = read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path)
+        assert case.reference is not None
+        found.append((case.reference.version, case.reference.image))
+    assert found == [("4.0.0", None), (None, "c:1"), (None, "b:1")]
+
+
+def test_a_cluster_of_the_command_line_replaces_that_of_the_ini_file_with_its_version(tmp_path: Path) -> None:
+    """`local` means the default version, as anywhere."""
+    settings = read_settings(
+        {"cluster": "local"}, {"cluster": "local:4.0.0"}, invocation_folder=tmp_path, root=tmp_path
+    )
+    assert read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path).spec.version is None

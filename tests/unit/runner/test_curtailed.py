@@ -30,7 +30,7 @@ def suffices(
     """Return True if a session may end after rounds of these rates; the baseline's are about 1."""
     marks = [Mark(name="kafka_scenario", args=(), kwargs=fields)]
     marks += [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
-    settings = read_settings(options or {}, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings(options or {}, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(sessions=tuple(tuple({RATE: one} for one in SPREAD) for _ in range(sessions)))
     return CaseJudge(case, baseline, settings).suffices(

@@ -298,9 +298,10 @@ def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
 
 NO_OUTPUT = Problem(
     ProblemKind.NO_OUTPUT,
-    "no record came out of 'out': check that the application runs, and that it copies the header 'kafkaperf-tag' to "
-    "each record that it writes",
+    "no record arrived in 'out': look into the application's log; check that it accepts what the test sends "
+    "(payload=), and to which topic it writes",
 )
+THROUGH: dict[str, Any] = {"rate": 100, "duration": "10 s", "consumers": 1, "topic": "in", "output_topic": "out"}
 
 
 @pytest.mark.parametrize(
@@ -313,13 +314,61 @@ NO_OUTPUT = Problem(
 )
 def test_an_application_may_drop_records_but_not_all(acknowledged: int, received: int, problems: list[Problem]) -> None:
     """Where nothing came out nothing was measured; where nothing went in that is why."""
-    scenario = Scenario.of({"rate": 100, "duration": "10 s", "consumers": 1, "topic": "in", "output_topic": "out"})
+    scenario = Scenario.of(THROUGH)
     found = Audit(lost=acknowledged - received, duplicated=0, reordered=0)
     parts = produced(acknowledged=acknowledged), consumed(received=received)
     done = fold(report(*parts, audit=found, log_growth=None), scenario)
     assert list(done.problems) == problems
     assert done.metrics["lost"] == acknowledged - received
     assert "reordered" not in done.metrics
+
+
+def _correlated(record: Any) -> bytes:
+    return bytes(record.key)
+
+
+@pytest.mark.parametrize(
+    ("fields", "unmatched", "readers", "text"),
+    [
+        (
+            {},
+            1,
+            None,
+            "no record came out with the header 'kafkaperf-tag', but 1 other record arrived in 'out': let the "
+            "application copy headers, or name a function with correlate=",
+        ),
+        (
+            {"correlate": _correlated},
+            900,
+            None,
+            "tests.unit.runner.test_fold._correlated matched no record, but 900 records arrived in 'out': it must "
+            "return the first 16 bytes of the value that went in, which the application must keep",
+        ),
+        (
+            {},
+            0,
+            [],
+            "no visible consumer group reads 'in', and nothing arrived in 'out': start the application before "
+            "kafka_perf(); if it ended, its log says why",
+        ),
+        (
+            {},
+            0,
+            ["enricher"],
+            "no record arrived in 'out', although consumer group enricher reads 'in': look into the application's "
+            "log; check that it accepts what the test sends (payload=), and to which topic it writes",
+        ),
+        ({}, 0, None, NO_OUTPUT.text),
+    ],
+    ids=["header", "function", "gone", "silent", "unknown"],
+)
+def test_an_application_without_output_is_told_by_its_cause(
+    fields: dict[str, Any], unmatched: int, readers: list[str] | None, text: str
+) -> None:
+    """Each cause has its own cure."""
+    parts = produced(), consumed(received=0, unmatched=unmatched)
+    done = fold(report(*parts, readers=readers, log_growth=None), Scenario.of(THROUGH | fields))
+    assert done.problems == (Problem(ProblemKind.NO_OUTPUT, text),)
 
 
 def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:

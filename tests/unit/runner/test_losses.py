@@ -20,7 +20,7 @@ from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 def case(*thresholds: str, **fields: Any) -> Case:
     marks = [Mark(name="kafka_scenario", args=(), kwargs=fields)]
     marks += [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
-    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     return read_case("a.py::test", marks, {}, settings, folder=Path())
 
 

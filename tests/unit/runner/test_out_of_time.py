@@ -23,7 +23,7 @@ SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 def judged(*levels: float, busy: str | None = None, reference: bool = False, imported: str | None = None) -> Judgement:
     """Judge sessions of these levels, without time for another one; the baseline's is 1."""
     marks = [Mark(name="kafka_threshold", args=(f"{RATE} >= baseline - 10%",), kwargs={})]
-    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(sessions=(tuple({RATE: one} for one in SPREAD),) * 3, imported=imported)
     return CaseJudge(case, baseline, settings).judge_clear(

@@ -28,7 +28,7 @@ LIMIT = "produce.throughput >= baseline - 5%"
 def test_noisy_sessions_of_started_brokers_get_an_advice(
     options: dict[str, str], spread: float, *, advised: bool
 ) -> None:
-    settings = read_settings({"cluster": "local", **options}, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings({"cluster": "local", **options}, {}, invocation_folder=Path(), root=Path())
     case = read_case(
         "a.py::test", [Mark(name="kafka_threshold", args=(LIMIT,), kwargs={})], {}, settings, folder=Path()
     )

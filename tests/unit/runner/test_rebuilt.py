@@ -24,7 +24,7 @@ OURS = Cluster(bootstrap_servers="127.0.0.1:1", brokers=3, provider="local", ver
 
 
 def case(**scenario: Any) -> Case:
-    settings = read_settings({}, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     marks = [Mark(name="kafka_scenario", args=(), kwargs=scenario)]
     return read_case("a.py::test", marks, {}, settings, folder=Path())
 

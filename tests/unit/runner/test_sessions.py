@@ -219,7 +219,7 @@ def test_a_fresh_session_of_one_side_warms_its_brokers_up_again() -> None:
 
 @pytest.mark.parametrize("warm_up_s", [3.0, 600.0])
 def test_a_warm_up_that_never_gets_flat_ends_at_its_limit(warm_up_s: float) -> None:
-    """`--kafka-preheat` is the most load on each side, and no session waits for ever."""
+    """`kafka_preheat` is the most load on each side, and no session waits for ever."""
     log: list[str] = []
     falling = [0.5**number for number in range(100)]
     sides = Scripted("A", log, costs=falling), Scripted("B", log, costs=falling)

@@ -39,7 +39,7 @@ class Clock:
 def case_of(*, reference: str | None = None, options: dict[str, str] | None = None, **fields: Any) -> Case:
     marks = [Mark(name="kafka_scenario", args=(), kwargs={"duration": "5 s", "warmup": "2 s", **fields})]
     given = {"cluster": "local", **({} if reference is None else {"reference": reference}), **(options or {})}
-    settings = read_settings(given, {}, [], invocation_folder=Path(), root=Path())
+    settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
 
 

@@ -435,6 +435,18 @@ def test_another_environments_baseline_is_shown_and_never_counts(tmp_path: Path)
     )
 
 
+def test_a_baseline_of_this_machine_with_another_provider_is_named_as_such(tmp_path: Path) -> None:
+    """A Docker daemon that answers today changes the provider of `auto`, and with it the environment."""
+    store = BaselineStore(tmp_path)
+    for name in ("linux-4c-external", "linux-4c-local", "mac-2c-local"):
+        store.save(_record(environment=name))
+    assert store.comparable("linux-4c-docker", _NODEID, _SCENARIO).obstacle == (
+        "no baseline for environment 'linux-4c-docker' (there is one for 'linux-4c-local' (this machine with "
+        "--kafka-cluster=local), 'linux-4c-external', 'mac-2c-local': the change against 'linux-4c-local' is for "
+        f"information only); {_MAKE}"
+    )
+
+
 def test_another_environments_damaged_file_stops_nobody(tmp_path: Path) -> None:
     """It is not this run's file."""
     store = BaselineStore(tmp_path)

@@ -1,0 +1,55 @@
+"""The lines after the collection, and the help."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kafkaperf.plugin.options import OPTIONS, key_of
+from tests.support.project import RunPytest
+
+SKIPPED = "pytestmark = pytest.mark.skip\ndef test_one(kafka_perf): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "does"),
+    [
+        ("all", "without judging thresholds on the baseline, it replaces the baselines of all tests"),
+        ("new", "it makes baselines of tests that have none"),
+        ("improved", "it replaces the baselines of improved tests"),
+        ("append", "it adds its sessions to the baselines"),
+    ],
+)
+def test_a_run_that_accepts_figures_says_so_in_red(run_pytest: RunPytest, mode: str, does: str) -> None:
+    """In the log of a CI job that everybody takes for a gate."""
+    option = f"--kafka-update-baselines={mode}"
+    for arguments, red, end in (((), "", ""), (("-q", "--color=yes"), "\x1b[31m", "\x1b[0m")):
+        _, out = run_pytest(SKIPPED, option, *arguments)
+        assert f"{red}kafkaperf: this run accepts its figures: {does} ({option}){end}" in out.splitlines()
+
+
+def test_a_run_that_accepts_nothing_does_not_say_so(run_pytest: RunPytest) -> None:
+    """Neither does a smoke test, which writes no baseline."""
+    for arguments in ((), ("--kafka-update-baselines", "--benchmark-disable")):
+        _, out = run_pytest(SKIPPED, *arguments)
+        assert "accepts its figures" not in out
+
+
+@pytest.mark.parametrize("key", ["kafka_update_baselines=all", "kafka_calibrate=3", "kafka_prune_baselines=true"])
+def test_no_file_makes_a_run_accept_figures(run_pytest: RunPytest, key: str) -> None:
+    """A committed key would rewrite the baselines in each run."""
+    status, out = run_pytest(SKIPPED, "--strict-config", "-o", key)
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert f"Unknown config option: {key.partition('=')[0]}" in out
+
+
+def test_the_help_states_each_default(run_pytest: RunPytest) -> None:
+    """Otherwise one has to look for it in the guide."""
+    _, out = run_pytest("", "--help")
+    words = " ".join(out.split())
+    for name, option in OPTIONS.items():
+        default = f"{option.text} (default: {option.default})"
+        assert words.count(" ".join(default.split())) == (2 if option.place == "both" else 1), name
+        assert (f" --kafka-{name}" in words, f" {key_of(name)} (" in words) == (
+            option.place != "ini",
+            option.place != "command line",
+        ), name
