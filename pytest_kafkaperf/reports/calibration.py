@@ -65,7 +65,7 @@ def describe_session(case: Case, measured: Sequence[MeasuredSession], sessions: 
 
 
 def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
-    """Return the noise of a metric, its false alarms and its minimum detectable change, by column title.
+    """Return the noise of a metric and its minimum detectable change, by column title.
 
     A text is empty if the value is unknown.
     """
@@ -74,7 +74,6 @@ def calibration_cells(name: str, found: Calibrated) -> dict[str, str]:
         "between": _percent(found.noise.between) + ("?" if found.noise.assumed else ""),
         "tolerance": _change(name, found.tolerance),
         "suspect": f"{found.suspects} of {found.sessions}",
-        "false alarms": f"{found.alarms} of {found.splits}" if found.splits else "",
         "detects": _change(name, found.detectable),
     }
 

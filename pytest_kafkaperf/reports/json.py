@@ -145,8 +145,6 @@ def _calibrated(name: str, found: Calibrated, result: Result) -> dict[str, Any]:
         "noise_between_assumed": found.noise.assumed,
         "tolerance": change_of(subject, found.tolerance),
         "suspects": found.suspects,
-        "false_alarms": found.alarms,
-        "splits": found.splits,
         "detectable": change_of(subject, found.detectable) if math.isfinite(found.detectable) else None,
         "remarks": calibration_remarks(name, found, result),
     }

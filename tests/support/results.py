@@ -405,8 +405,6 @@ def calibration() -> Result:
         tolerance=math.log(1.1),
         sessions=5,
         suspects=1,
-        alarms=0,
-        splits=20,
         detectable=0.15,
         detectable_of_dates=0.13,
     )

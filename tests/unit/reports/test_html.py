@@ -76,7 +76,6 @@ def test_a_calibration_is_told_instead_of_limits(tmp_path: Path) -> None:
         ("between", "4.1 %"),
         ("tolerance", "+10 %"),
         ("suspect", "1 of 5"),
-        ("false alarms", "0 of 20"),
         ("detects", "+16 %"),
     ]
 
