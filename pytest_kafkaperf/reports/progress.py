@@ -131,21 +131,15 @@ class RoundLines:
         self._scenario = scenario
         self._write = write
         self._metrics = metrics
-        self._running: list[str] = []
-        """Parts of the line of a round that has not ended."""
 
     def update(self, session: str, number: int, seen: Progress) -> None:
         """Write the line of round `number` when it is done."""
-        self._running = [self._name, session, f"round {number}/{self._scenario.rounds}", seen.step]
         if seen.phase == "done":
-            self._running += _figures(seen, self._metrics).values()
-            self.close()
+            parts = [self._name, session, f"round {number}/{self._scenario.rounds}", seen.step]
+            self._write("  ".join(filter(None, [*parts, *_figures(seen, self._metrics).values()])))
 
     def close(self) -> None:
-        """Write the line of a round that has not ended."""
-        if self._running:
-            self._write("  ".join(filter(None, self._running)))
-        self._running = []
+        """Do nothing: each line is whole."""
 
 
 def _figures(seen: Progress, metrics: Sequence[str]) -> dict[str, str]:

@@ -47,7 +47,7 @@ class Block:
 
 def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool) -> Block:
     """Return what the table shows of a test; with `verbose` also what its figures depend on."""
-    rows = _merged(rows_of(result, verbose=verbose))
+    rows = rows_of(result, verbose=verbose)
     if not verbose:
         rows = [dataclasses.replace(row, detects="") for row in rows]
     return Block(
@@ -55,7 +55,7 @@ def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool)
         name=name,
         remark=", ".join(filter(None, (remark_of(result, ending), how_of(result)))),
         problems=tuple(problem.text for problem in result.problems),
-        rows=tuple(rows) if result.rounds else (),
+        rows=tuple(rows),
         lines=tuple(_lines(result, verbose=verbose)),
         standard=standard_of(result),
     )
@@ -74,12 +74,18 @@ _NUMERALS = "0123456789."
 
 
 def rows_of(result: Result, *, verbose: bool = True) -> list[Row]:
-    """Return one row for each threshold, after the headline metrics if all thresholds are on counts."""
+    """Return one row for each threshold, after the headline metrics if all thresholds are on counts.
+
+    Counts with equal values share a row. Without a round there is no row.
+    """
+    if not result.rounds:
+        return []
     rows = [row_of(check, result) for check in result.checks]
     whys = _whys(result, verbose=verbose)
     rows = [dataclasses.replace(row, why=why) for row, why in zip(rows, whys, strict=True)]
     names = {*shown_metrics(result.checks)} - {check.metric for check in result.checks}
-    return [_headline_row(name, values, result) for name, values in result.values().items() if name in names] + rows
+    headlines = [_headline_row(name, values, result) for name, values in result.values().items() if name in names]
+    return _merged([*headlines, *rows])
 
 
 def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:

@@ -124,8 +124,8 @@ def test_in_a_log_each_round_is_a_line_with_its_exact_figures() -> None:
     for number in (1, 2):
         lines.update("", number, seen("measuring", 9.0, 9000, p99_s=0.004, lag=3))
         lines.update("", number, seen("done", metrics=MEASURED))
-    lines.update("suspect, session 2", 1, seen("connecting", 0.0))
-    lines.close()
+    lines.update("suspect, session 2", 1, seen("done"))
+    lines.update("suspect, session 2", 2, seen("connecting", 0.0))
     lines.close()
     assert written == [
         "test_x  round 1/5  produce.throughput 52.3k/s  e2e.latency.p99 17.2 ms  errors 0",
