@@ -64,7 +64,15 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
     orphan = Stored(path=Path("x"), environment="ci", nodeid=one.nodeid)
     settings = SimpleNamespace(reference=None, prune=False, reports={"perftest": None})
-    session: Any = SimpleNamespace(results=[one], settings=settings, written={}, orphans=[orphan], pruned=False)
+    session: Any = SimpleNamespace(
+        results=[one],
+        settings=settings,
+        written={},
+        orphans=[orphan],
+        pruned=False,
+        took_s=161.0,
+        environment_key=lambda _: "ci",
+    )
     style: dict[str, Any] = {"width": 80, "colour": colour, "ascii_only": False, "verbose": True}
     return "\n".join(summary_lines(session, ends(one, name), **style))
 
