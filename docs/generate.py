@@ -14,6 +14,7 @@ import inspect
 import json
 import re
 import textwrap
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
+from pytest_kafkaperf.clusters.access.login import Mechanism
+from pytest_kafkaperf.clusters.local.java import MIN_MAJOR
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
+from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.plugin.cli import make_parser
@@ -306,6 +310,39 @@ def _own_properties() -> str:
     return f"{', '.join(f'`{name}`' for name in OWN_PROPERTIES)}\n"
 
 
+def _supported() -> str:
+    """Return the table of versions: those of packages from pyproject.toml, others from the code that decides them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    ranges = dict(re.match(r"([\w-]+)(?:\[.*\])?([^;]*)", one).groups() for one in wanted)  # type: ignore[union-attr]
+    pythons = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r"Python :: 3\.", name)]
+    mechanisms = ", ".join(f"`{name}`" for name in typing.get_args(Mechanism))
+    packages = ("pytest", "pytest-benchmark", "aiokafka", "testcontainers", "distributed", "jinja2", "plotly")
+    rows = [
+        ("Python", f"CPython {project['requires-python']}", f"tested: {pythons[0]} to {pythons[-1]}"),
+        *((name, ranges[name], _PACKAGES.get(name, "tested: the lowest and the newest version")) for name in packages),
+        ("Kafka, `local`", "3.9 and newer", f"default: {DEFAULT_VERSION}. Tested: 3.9.1, 4.0.1, 4.1.1, 4.2.1 and that"),
+        ("Kafka, `docker`", "`apache/kafka`, `confluentinc/cp-kafka`", "images that read `KAFKA_*` variables"),
+        ("Kafka, external", "the versions above", "older ones and managed services: expected"),
+        ("Java, `local`", f"{MIN_MAJOR} and newer", "the extra `local` brings one"),
+        ("Linux", "x86-64, arm64", "tested: x86-64, also on GitHub's `ubuntu-24.04`. arm64: expected"),
+        ("macOS", "expected", "without `low_noise`, and without the disk use of local brokers"),
+        ("Windows", "not supported", "WSL is a Linux"),
+        ("Docker", "an engine, here or by `DOCKER_HOST`", "Podman by its socket: expected"),
+        ("authentication", mechanisms, "with or without TLS; client certificates (mutual TLS)"),
+        ("CI", "any", "annotations and summaries for GitHub, metrics for GitLab, JUnit for all"),
+    ]
+    return _table(("", "supported", "remarks"), rows)
+
+
+_PACKAGES = {
+    "aiokafka": "the load engine replaces parts of it, so newer ones are refused",
+    "distributed": "extra `dask`",
+    "jinja2": "extra `html`",
+    "plotly": "extra `html`",
+}
+
+
 def _baseline() -> str:
     return "\n".join(_model(model) for model in (BaselineRecord, BaselineSession, Imported))
 
@@ -347,6 +384,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "metrics": _metrics,
     "verdicts": _verdicts,
     "baseline": _baseline,
+    "supported": _supported,
     "command": _command,
 }
 """The generated blocks, by name."""

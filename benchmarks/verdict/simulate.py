@@ -1,7 +1,7 @@
 """Errors of the rules on simulated noise, and what they find: `python benchmarks/verdict/simulate.py`.
 
-It writes the tables of `docs/verdicts.md` and the plot beside them anew, in less than 3 minutes. The random draws are
-the same in every run.
+It writes the tables of `docs/explanation/simulations.md` and their plot anew, in less than 3 minutes. The random draws
+are the same in every run.
 
 - Against a stored baseline: log-normal noise of dates, sessions and rounds, of which the sessions of a date share the
   first; 5 rounds a session and one threshold.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE, PLOT = DOCS / "verdicts.md", DOCS / "pictures" / "power.svg"
+PAGE, PLOT = DOCS / "explanation" / "simulations.md", DOCS / "pictures" / "power.svg"
 RUNS = 20_000
 BASELINES, FUTURES = 300, 60
 """Simulated baselines for the power at the change that each says to detect, and tests against each of them."""

@@ -9,7 +9,8 @@
     │   └── BaselineError               baseline file that is damaged, too new or not writable
     ├── ClusterError                    cluster that does not start or is not reachable
     │   └── ClusterLostError            cluster that became unavailable during the run
-    └── LoadError                       round that failed before its end
+    ├── LoadError                       round that failed before its end
+    └── NotMeasuredError                metric without a value in a result
 
 Every message says what was given, what is valid and what to do.
 """

@@ -32,7 +32,10 @@ def ascii_of(text: str) -> str:
     return text.translate(_ASCII).encode("ascii", "replace").decode()
 
 
-_ASCII = str.maketrans({"µ": "u", "±": "+-", "≥": ">=", "–": "-"})  # noqa: RUF001 - as tables show them
+_ASCII = str.maketrans(
+    {"µ": "u", "±": "+-", "≥": ">=", "–": "-", "…": "..", "×": "x", "→": "->", "✓": "+", "✗": "x", "·": "-"}  # noqa: RUF001
+)
+"""Signs of tables, and what stands for them."""
 
 
 def repr_of(value: object) -> str:

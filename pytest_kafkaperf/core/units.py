@@ -94,6 +94,8 @@ _MAX_PLAIN_COUNT = 9999
 """Counts up to this one are written with all digits, unless they are round."""
 _MIN_EXPONENT = 1e15
 """Numbers from this one on are written with an exponent."""
+_TIMES = 10
+"""Changes from this factor on are written as factors instead of +100341.8 %."""
 _MULTIPLIERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _QUANTITY = re.compile(
     r"\s*(?P<number>[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*"
@@ -200,7 +202,9 @@ def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
 
 
 def format_ratio(change: float) -> str:
-    """Format a relative change with its sign: `+12.3 %`; `0.0 %` has no sign."""
+    """Format a relative change with its sign: `+12.3 %`; `0.0 %` has no sign, and ten times as much is `×10`."""  # noqa: RUF002 - as it is shown
+    if change >= _TIMES - 1:
+        return f"\N{MULTIPLICATION SIGN}{_digits(1 + change, 2)}"
     text = f"{change * 100:+.1f} %"
     return "0.0 %" if text in ("+0.0 %", "-0.0 %") else text
 

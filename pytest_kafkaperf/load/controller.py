@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +52,7 @@ class Progress:
     """State of a round while it runs."""
 
     phase: str
-    """`connecting`, `warm-up`, `measuring` or `draining`."""
+    """`connecting`, `warm-up`, `measuring`, `draining` or `done`."""
     elapsed_s: float
     """Time since the window opened; negative before."""
     window_ns: tuple[int, int | None] | None = None
@@ -60,11 +60,13 @@ class Progress:
     acknowledged: int
     received: int
     p99_s: float | None = None
-    """Produce latency p99 of the slowest worker in the last complete second; None if unknown."""
+    """Produce latency p99 of the slowest worker in the window so far; None if unknown."""
     lag: int | None = None
     """Records that the slowest consumer group has yet to receive; None without live consumers."""
     step: str = ""
     """Step of a capacity search, for example `step 7, 64k records/s`; empty otherwise."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Metrics of a round that is `done`."""
 
 
 class WorkerBackend(Protocol):

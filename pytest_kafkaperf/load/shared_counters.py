@@ -44,7 +44,7 @@ class Counter(IntEnum):
     VISIBLE = 4
     """Records that consumers are expected to receive, as far as known."""
     P99_NS = 5
-    """Produce latency p99 of the last complete second; 0 if unknown."""
+    """Produce latency p99 of the window so far; 0 if unknown."""
     RECEIVED = 6
     """Records received by consumers of the first group; the following cells are for the other groups."""
 

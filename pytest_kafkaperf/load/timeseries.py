@@ -96,11 +96,14 @@ class Series:
             max=_listed(totals, self.max_ns),
         )
 
-    def recent_ns(self, quantile: float) -> int | None:
-        """Return a quantile of the latencies in the last complete interval; None if it has none."""
-        last = replace(self, events=self.events[-2:-1], max_ns=self.max_ns[-2:-1], latencies=self.latencies[-2:-1])
-        totals = last.latencies.sum(axis=1)
-        return int(last._quantiles_ns(totals, quantile)[0]) if totals.any() else None  # noqa: SLF001 - of this class
+    def window_ns(self, quantile: float) -> int | None:
+        """Return a quantile of all latencies since the start, whose times are not negative; None if there is none."""
+        since = max(0, -self.first)
+        latencies, max_ns = self.latencies[since:].sum(axis=0, keepdims=True), self.max_ns[since:]
+        if not latencies.any():
+            return None
+        whole = replace(self, events=self.events[:1], max_ns=max_ns.max(keepdims=True), latencies=latencies)
+        return int(whole._quantiles_ns(latencies.sum(axis=1), quantile)[0])  # noqa: SLF001 - of this class
 
     def add(self, other: Series) -> None:
         """Add all of `other`, a series with the same start; `other` does not change."""

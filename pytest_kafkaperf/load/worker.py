@@ -238,7 +238,7 @@ class LoadWorker:
         while True:
             self._publish_sent()
             if second != (second := (now_ns() - start_ns) // NS_PER_S):  # once a second; takes some microseconds
-                self._publish(Counter.P99_NS, series.recent_ns(0.99) or 0)
+                self._publish(Counter.P99_NS, series.window_ns(0.99) or 0)
             if not measuring and now_ns() >= start_ns:
                 meter.start()
                 measuring = True

@@ -118,7 +118,7 @@ def _kafkaperf(request: pytest.FixtureRequest) -> PerfPlugin:
     if hasattr(request.config, "workerinput"):
         pytest.fail(
             "perf tests cannot run in parallel with other tests, as with pytest-xdist. Run them with -n0, for "
-            "example: pytest -n0 -m kafka_scenario",
+            "example: pytest -n0 -m kafka_perf",
             pytrace=False,
         )
     plugin = _perf_plugin(request.config)

@@ -37,6 +37,7 @@ def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[p
         for text in _misspelt(item):
             problems.setdefault(file_of(item.nodeid), []).append(f"{item.nodeid}: {text}")
         if takes_perf(item):
+            item.add_marker("kafka_perf")
             _join_benchmarks(item)
             try:
                 cases[item.nodeid] = read_item(item, settings)

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from pytest_kafkaperf.core.text import ascii_of
 from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
+from pytest_kafkaperf.reports.table import shown_metrics
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import Ending
@@ -48,13 +50,14 @@ def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | Rou
         write_line(text)
 
     line: ProgressLine | RoundLines | None = None
+    metrics = shown_metrics(case.thresholds)
     if live:
         with _uncaptured(config):
             reporter.ensure_newline()
-            ascii_only = _is_ascii_only(sys.stdout)
-        line = ProgressLine(item.name, case.scenario, write, ascii_only=ascii_only)
+            ascii_only = is_ascii_only(sys.stdout)
+        line = ProgressLine(item.name, case.scenario, write, metrics=metrics, ascii_only=ascii_only)
     elif config.get_verbosity() > 0:
-        line = RoundLines(item.name, case.scenario, write_line)
+        line = RoundLines(item.name, case.scenario, write_line, metrics=metrics)
     try:
         yield line, say
     finally:
@@ -77,7 +80,7 @@ def print_table(
         endings,
         width=writer.fullwidth,
         colour=writer.hasmarkup,
-        ascii_only=_is_ascii_only(writer._file),  # noqa: SLF001
+        ascii_only=is_ascii_only(writer._file),  # noqa: SLF001
         verbose=config.get_verbosity() > 0,
     ):
         terminalreporter.write_line(line)
@@ -103,6 +106,12 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
     return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
 
 
-def _is_ascii_only(file: object) -> bool:
-    """Return True for an output without Unicode, such as a terminal with a Windows code page."""
-    return "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()
+def plain_text(config: pytest.Config) -> Callable[[str], str]:
+    """Return the function that converts the text of a failure for the terminal: to ASCII where it needs that."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return ascii_of if is_ascii_only(getattr(getattr(reporter, "_tw", None), "_file", None)) else str
+
+
+def is_ascii_only(file: object) -> bool:
+    """Return True if `NO_COLOR` is set, or if a file has no Unicode, such as a terminal with a Windows code page."""
+    return bool(os.environ.get("NO_COLOR")) or "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()

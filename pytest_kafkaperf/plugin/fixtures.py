@@ -16,7 +16,8 @@ import pytest
 from pytest_kafkaperf.clusters.spec import as_cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.plugin.console import progress
+from pytest_kafkaperf.plugin.console import plain_text, progress
+from pytest_kafkaperf.reports.again import undecided
 from pytest_kafkaperf.reports.calibration import describe_session, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, record_rounds
@@ -25,9 +26,14 @@ from pytest_kafkaperf.runner.actions import planned
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
+
+
+class InconclusiveWarning(pytest.PytestWarning):
+    """Warns that a test could not be decided; the text ends in the command that resolves it."""
 
 
 class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
@@ -166,7 +172,7 @@ class KafkaPerf:
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)
-        conclude(result, session)
+        conclude(result, session, node)
         return result
 
     def _say_session(
@@ -181,11 +187,15 @@ class KafkaPerf:
         say(describe_session(case, sessions, settings.calibrate, left_s=left_s))
 
 
-def conclude(result: Result, session: Session) -> None:
-    """Fail or skip a test according to its verdict."""
-    text = failure_of(result, strict=session.settings.strict)
+def conclude(result: Result, session: Session, item: pytest.Item) -> None:
+    """Fail or skip a test according to its verdict; warn if it could not be decided."""
+    settings, plain = session.settings, plain_text(item.config)
+    text = failure_of(result, strict=settings.strict, plain=plain)
+    why = undecided(result, settings.command_line) if result.verdict is Verdict.INCONCLUSIVE else ""
     if text is not None:
-        raise FailedByVerdict(text, pytrace=False)
+        raise FailedByVerdict("\n".join(filter(None, (text, plain(why.rpartition("; ")[2])))), pytrace=False)
+    if why:
+        item.warn(InconclusiveWarning(printable(why)))
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(result.notes))
 

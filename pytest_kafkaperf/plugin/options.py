@@ -134,6 +134,7 @@ MARKERS = (
     "kafka_scenario(**fields): the workload of a perf test, for example rate='5k records/s', producers=2",
     "kafka_threshold(*expressions): thresholds, for example 'produce.latency.p99 <= 25 ms'",
     "kafka_cluster(**fields): the cluster that the test needs, for example version='4.1.0'",
+    "kafka_perf: set by the plugin on every test that uses the fixture kafka_perf; -m 'not kafka_perf' leaves them out",
 )
 UPDATE_OPTION = "--kafka-update-baselines"
 

@@ -160,7 +160,7 @@ class PerfPlugin:
             session = self.session_or_fail()
             result = session.refuse_for_time(case, self.later(item))
             if result is not None:
-                conclude(result, session)
+                conclude(result, session, item)
         if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             try:
                 self._session.clusters.restore()

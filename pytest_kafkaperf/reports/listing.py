@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +10,16 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.core.units import format_quantity, format_ratio
+from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.reports.compare import Compared
-from pytest_kafkaperf.reports.failure import wrap_text
-from pytest_kafkaperf.reports.terminal import new_table, render
+from pytest_kafkaperf.reports.layout import wrap_text
+from pytest_kafkaperf.reports.table import Block, row_of
+from pytest_kafkaperf.reports.terminal import new_table, render, render_table
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 _INDENT = "  "
 
@@ -36,11 +37,12 @@ class Paper:
     def here(cls) -> Paper:
         """Describe standard output.
 
-        Without a terminal it has 80 columns and no colour. `NO_COLOR` turns colour off in a terminal, too.
+        Without a terminal it has 80 columns and no colour. `NO_COLOR` turns off colour and signs beyond ASCII.
         """
         console = Console()
         colour = console.is_terminal and not console.no_color
-        return cls(width=console.width, colour=colour, ascii_only="utf" not in console.encoding.lower())
+        ascii_only = console.no_color or "utf" not in console.encoding.lower()
+        return cls(width=console.width, colour=colour, ascii_only=ascii_only)
 
 
 def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names: Iterable[str]) -> list[str]:
@@ -82,19 +84,18 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
 
 def render_compared(test: Compared, paper: Paper) -> list[str]:
     """Return the verdict of a test, one row for each threshold, and the reasons of those that did not pass."""
-    head = Text.assemble(_verdict(test.verdict), "  ", printable(test.nodeid))
-    table = new_table("metric", right=("A", "B", "change"))
-    table.add_column("verdict", no_wrap=True)
+    reasons: dict[str, list[str]] = {}  # one reason can apply to all thresholds
     for check in test.checks:
-        change = "-" if check.change is None else format_ratio(check.change)
-        figures = (_figure(check.metric, value) for value in (check.baseline, check.observed))
-        table.add_row(check.metric, *figures, change, _verdict(check.outcome))
-    notes = [*test.notes, *(f"{', '.join(names)}: {reason}" for reason, names in _reasons(test.checks).items())]
-    return [
-        render(head, width=max(paper.width, head.cell_len), colour=paper.colour, ascii_only=paper.ascii_only),
-        *(_lines(table, paper) if test.checks else ()),
-        *(line for note in notes for line in render_note(note, paper)),
-    ]
+        if check.outcome is not Verdict.PASSED:
+            reasons.setdefault(check.reason, []).append(check.metric)
+    block = Block(
+        verdict=test.verdict,
+        name=printable(test.nodeid),
+        rows=tuple(dataclasses.replace(row_of(check), why="", rounds="", detects="") for check in test.checks),
+        lines=(*test.notes, *(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())),
+    )
+    width = max(paper.width, len(block.name) + 16)
+    return render_table([block], width=width, colour=paper.colour, ascii_only=paper.ascii_only).splitlines()
 
 
 def render_note(text: str, paper: Paper) -> list[str]:
@@ -107,22 +108,8 @@ def _lines(table: Table, paper: Paper) -> list[str]:
     return [f"{_INDENT}{line}" for line in text.splitlines()]
 
 
-def _verdict(verdict: Verdict) -> Text:
-    style = "yellow" if verdict is Verdict.INCONCLUSIVE else "bold red" if verdict.fails else "green"
-    return Text(str(verdict), style=style)
-
-
 def _figure(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     found = CATALOGUE.get(name)
     return f"{value:.6g}" if found is None else format_quantity(value, found.unit)
-
-
-def _reasons(checks: Sequence[Check]) -> dict[str, list[str]]:
-    """Return the metrics that did not pass by their reason, because one reason can apply to all thresholds."""
-    reasons: dict[str, list[str]] = {}
-    for check in checks:
-        if check.outcome is not Verdict.PASSED:
-            reasons.setdefault(check.reason, []).append(check.metric)
-    return reasons

@@ -13,9 +13,19 @@ from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
-from pytest_kafkaperf.reports.failure import describe_advice
-from pytest_kafkaperf.reports.table import Row, bounded, failure_beside, names_of, remark_of, rows_of, short
-from pytest_kafkaperf.runner.result import Ending, Result, standard_of, summary
+from pytest_kafkaperf.reports.layout import Row, mark_of
+from pytest_kafkaperf.reports.table import (
+    bounded,
+    describe_advice,
+    failure_beside,
+    how_of,
+    names_of,
+    remark_of,
+    rows_of,
+    short,
+    warnings_of,
+)
+from pytest_kafkaperf.runner.result import Ending, Result, summary
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.outcome import UNGATED, Verdict
@@ -31,9 +41,8 @@ _SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9
 """Characters with a meaning in Markdown, HTML or tables, and beginnings of addresses that would become links."""
 _ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
 """Characters that start a nested list or a horizontal rule at the beginning of an item."""
-_HEAD = ("", "test", "metric", "median", "baseline", "change", "detects", "limit")
+_HEAD = ("", "threshold", "measured", "rounds", "baseline", "change (95 % CI)")
 _NO_CELLS = [""] * (len(_HEAD) - 2)
-_RIGHT = ("median", "baseline", "change", "detects")
 
 
 def write_markdown(path: Path, results: Sequence[Result], endings: Mapping[str, Ending]) -> None:
@@ -60,7 +69,7 @@ def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_
     return _joined(
         _headline(results, endings, unmeasured),
         {
-            "rows of the table": [*map(_unmeasured_row, unmeasured), *_table_rows(ranked, endings)],
+            "tests": [*map(_unmeasured_row, unmeasured), *_table_rows(ranked, endings)],
             "tests' reasons": [
                 *(_section("❌ not measured", each.nodeid, [text(each.reason or each.outcome)]) for each in failed),
                 *(_reasons(result, endings.get(result.nodeid)) for result in ranked if _has_reasons(result, endings)),
@@ -98,7 +107,7 @@ def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: i
             missing.append(f"{len(blocks) - count} of {len(blocks)} {name}")
             left_bytes = 0
     rows, reasons, figures = kept
-    header = [f"{_table_line(_HEAD)}\n", f"{_table_line(['--:' if each in _RIGHT else '---' for each in _HEAD])}\n"]
+    header = [f"{_table_line(_HEAD)}\n", f"{_table_line(['---', '---', *['--:'] * len(_NO_CELLS)])}\n"]
     lines = [headline, "\n", *(header if rows else ()), *rows, *reasons]
     if figures:
         lines += ["\n<details><summary>All figures, by test</summary>\n", *figures, "\n</details>\n"]
@@ -142,13 +151,13 @@ def _status(result: Result, ending: Ending | None) -> str:
 
 
 def _table_rows(results: Sequence[Result], endings: Mapping[str, Ending]) -> Iterator[str]:
-    """Yield one row for each threshold; only the first row of a test has its name."""
+    """Yield for each test a row with its verdict and name, and below it one row for each threshold."""
     names = names_of(results)
     for result in results:
-        first = [_status(result, endings.get(result.nodeid)), code(names[result.nodeid])]
-        for cells in [_cells(row) for row in rows_of(result)] or [_NO_CELLS]:
-            yield f"{_table_line([*first, *cells])}\n"
-            first = ["", ""]
+        how = how_of(result)
+        name = f"{code(names[result.nodeid])}{f' {text(how)}' if how else ''}"
+        head = [_status(result, endings.get(result.nodeid)), name, *_NO_CELLS]
+        yield "".join(f"{_table_line(cells)}\n" for cells in (head, *map(_cells, rows_of(result))))
 
 
 def _unmeasured_row(ending: Ending) -> str:
@@ -157,16 +166,13 @@ def _unmeasured_row(ending: Ending) -> str:
 
 
 def _cells(row: Row) -> list[str]:
-    broken = row.outcome is not None and row.outcome.fails
-    limit = f"{code(row.limit)}{f' ({text(row.bound)})' if row.bound else ''}" if row.limit else ""
-    limit += f" {row.outcome}" if row.outcome in UNGATED else ""
     return [
-        code(row.metric),
-        text(row.observed),
+        mark_of(row.outcome),
+        f"{code(row.threshold)}{f' {row.outcome}' if row.outcome in UNGATED else ''}",
+        text(row.measured),
+        text(row.rounds),
         text(row.baseline),
         text(f"{row.change} {row.interval}"),
-        text(row.detectable),
-        f"❌ {limit}" if broken else limit,
     ]
 
 
@@ -190,10 +196,10 @@ def _reasons(result: Result, ending: Ending | None) -> str:
     ]
     lines = [
         *(text(problem.text) for problem in result.problems),
+        *([f"changed: {', '.join(map(code, result.changed))}"] if result.changed else ()),
         *unmet,
         *map(text, result.notes),
         *map(text, failure_beside(result, ending)),
-        *(f"changed against the {standard_of(result)}: {code(each)}" for each in result.changed),
         *(f"advice (no threshold): {text(describe_advice(one))}" for one in result.advice),
     ]
     return _section(_status(result, ending), result.nodeid, lines)
@@ -213,7 +219,7 @@ def _figures(result: Result) -> str:
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(len(result.sessions), 'session')}",
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
-        *(f"warning: {each}" for each in result.warnings),
+        *(f"warning: {each}" for each in warnings_of(result)),
     ]
     figures = "".join(
         _figures_line(name, values, result)

@@ -8,8 +8,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import ascii_of, printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.reports.table import short
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.controller import Progress
@@ -39,7 +41,11 @@ def sparkline(values: Sequence[float], *, ascii_only: bool) -> str:
 class ProgressLine:
     """A line that is overwritten while a scenario runs."""
 
-    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, ascii_only: bool) -> None:
+    def __init__(
+        self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str], ascii_only: bool
+    ) -> None:
+        """`metrics` are shown of each round that is done."""
+        self._metrics = metrics
         self._name = printable(name)
         self._scenario = scenario
         self._write = write
@@ -51,7 +57,7 @@ class ProgressLine:
     def update(self, session: str, number: int, seen: Progress) -> None:
         """Show the progress of round `number`; `session` is a label, or empty for the first session."""
         now_s = time.monotonic()
-        if now_s - self._shown_s < _PROGRESS_S:
+        if now_s - self._shown_s < _PROGRESS_S and not seen.metrics:
             return
         acknowledged, since_s = self._seen
         if seen.acknowledged >= acknowledged:
@@ -65,6 +71,7 @@ class ProgressLine:
             number=number,
             seen=seen,
             rates=self._rates,
+            metrics=self._metrics,
             width=width,
             ascii_only=self._ascii_only,
         )
@@ -84,6 +91,7 @@ def progress_text(
     number: int,
     seen: Progress,
     rates: Sequence[float],
+    metrics: Sequence[str],
     width: int,
     ascii_only: bool,
 ) -> str:
@@ -92,11 +100,8 @@ def progress_text(
     `rates` are the last rates in records per second, the current one at the end.
     """
     size_bytes = _record_bytes(scenario)
-    parts = {
-        "name": name,
-        "session": session,
-        "round": f"round {number}/{scenario.rounds}",
-        "step": seen.step,
+    parts = {"name": name, "session": session, "round": f"round {number}/{scenario.rounds}", "step": seen.step}
+    running = {
         "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
         "left": _left(scenario, number, seen),
         "rate": _rate(rates[-1]),
@@ -105,7 +110,8 @@ def progress_text(
         "bars": sparkline(rates, ascii_only=ascii_only),
         "lag": _lag(seen),
     }
-    for omitted in ("bars", "bandwidth", "left", "lag", "p99", ""):
+    parts |= _figures(seen, metrics) if seen.metrics else running
+    for omitted in (*reversed(metrics), "bars", "bandwidth", "left", "lag", "p99", ""):
         line = "  ".join(filter(None, parts.values()))
         if len(line) <= width:
             break
@@ -117,37 +123,35 @@ def progress_text(
 class RoundLines:
     """One plain line after each round, for log files."""
 
-    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None]) -> None:
+    def __init__(
+        self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str] = HEADLINES
+    ) -> None:
+        """`metrics` are shown of each round."""
         self._name = printable(name)
         self._scenario = scenario
         self._write = write
-        self._round: tuple[str, int, str] | None = None
-        self._first: Progress | None = None
-        self._last: Progress | None = None
+        self._metrics = metrics
+        self._running: list[str] = []
+        """Parts of the line of a round that has not ended."""
 
     def update(self, session: str, number: int, seen: Progress) -> None:
-        """Take note of the progress of round `number`."""
-        if (session, number, seen.step) != self._round:
+        """Write the line of round `number` when it is done."""
+        self._running = [self._name, session, f"round {number}/{self._scenario.rounds}", seen.step]
+        if seen.phase == "done":
+            self._running += _figures(seen, self._metrics).values()
             self.close()
-            self._round = (session, number, seen.step)
-        if seen.phase == "measuring":
-            self._first, self._last = self._first or seen, seen
 
     def close(self) -> None:
-        """Write the line of the last round."""
-        if self._round is not None:
-            session, number, step = self._round
-            parts = [self._name, session, f"round {number}/{self._scenario.rounds}", step, *self._figures()]
-            self._write("  ".join(filter(None, parts)))
-        self._round = self._first = self._last = None
+        """Write the line of a round that has not ended."""
+        if self._running:
+            self._write("  ".join(filter(None, self._running)))
+        self._running = []
 
-    def _figures(self) -> list[str]:
-        """Return approximate figures from the progress of the round; the table has the exact ones."""
-        first, last = self._first, self._last
-        if first is None or last is None or last.elapsed_s <= first.elapsed_s:
-            return []
-        rate = (last.acknowledged - first.acknowledged) / (last.elapsed_s - first.elapsed_s)
-        return [_rate(rate), _p99(last), _lag(last)]
+
+def _figures(seen: Progress, metrics: Sequence[str]) -> dict[str, str]:
+    """Return the figures of a round as the table shows them, by metric."""
+    values = {name: seen.metrics[name] for name in metrics if name in seen.metrics}
+    return {name: f"{name} {short(value, CATALOGUE[name].unit)}" for name, value in values.items()}
 
 
 def _elapsed(scenario: Scenario, seen: Progress) -> str:

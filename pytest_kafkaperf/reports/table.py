@@ -1,72 +1,134 @@
-"""The rows of the tables of results, as text: one for each threshold, or one for each headline metric."""
+"""The content of the tables of results, as text: the thresholds of each test, their reasons, and remarks."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES, metric
+from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
-from pytest_kafkaperf.core.units import Unit, format_quantity, format_ratio
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
-from pytest_kafkaperf.reports.failure import describe_advice, digits_of
+from pytest_kafkaperf.reports.again import is_compared, remedy_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
+from pytest_kafkaperf.reports.layout import Row
 from pytest_kafkaperf.runner.judging import baseline_doubts
-from pytest_kafkaperf.runner.result import Ending, Result, standard_of
+from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of
 from pytest_kafkaperf.scenarios.fields import format_field
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.scenarios.threshold import Threshold
+from pytest_kafkaperf.verdict.advice import LEAST_CHANGE, Advice
+from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Verdict
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.runner.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One metric of one test. A text is empty if the value is unknown or does not apply."""
+class Block:
+    """One test of the table."""
 
-    metric: str
-    median: str
-    """Median over the rounds; the sum for counts."""
-    spread: str = ""
-    """Least and greatest value of the rounds: `51.3–53.3` beside `52.3k/s`."""  # noqa: RUF001
-    baseline: str = ""
-    change: str = ""
-    interval: str = ""
-    """Confidence interval of the change in per cent: `[+41, +52]`."""
-    detectable: str = ""
-    """Minimum detectable change, or for an absolute threshold the smallest detectable value."""
-    limit: str = ""
-    """Threshold without its metric: `<= baseline + 20%`."""
-    bound: str = ""
-    """Limit as a quantity, if the threshold does not contain it: `14.5 ms`."""
-    outcome: Verdict | None = None
-    """None without a threshold."""
-
-    @property
-    def observed(self) -> str:
-        """The median with the spread: `52.3k/s (51.3–53.3)`."""  # noqa: RUF002 - as it is shown
-        return f"{self.median} ({self.spread})" if self.spread else self.median
+    verdict: Verdict
+    name: str
+    remark: str = ""
+    """Text beside the name: the way to the verdict."""
+    problems: tuple[str, ...] = ()
+    """Reasons why the test is INVALID, shown above the rows."""
+    rows: tuple[Row, ...]
+    lines: tuple[str, ...] = ()
+    """Texts below the rows."""
+    standard: str = "baseline"
+    """Word for what the test is compared with."""
 
 
-_DIGITS = "0123456789."
+def block_of(result: Result, name: str, ending: Ending | None, *, verbose: bool) -> Block:
+    """Return what the table shows of a test; with `verbose` also what its figures depend on."""
+    rows = _merged(rows_of(result, verbose=verbose))
+    if not verbose:
+        rows = [dataclasses.replace(row, detects="") for row in rows]
+    return Block(
+        verdict=result.verdict,
+        name=name,
+        remark=", ".join(filter(None, (remark_of(result, ending), how_of(result)))),
+        problems=tuple(problem.text for problem in result.problems),
+        rows=tuple(rows) if result.rounds else (),
+        lines=tuple(_lines(result, verbose=verbose)),
+        standard=standard_of(result),
+    )
 
 
-def rows_of(result: Result) -> list[Row]:
+def count_verdicts(verdicts: Sequence[Verdict]) -> str:
+    """Return the number of tests by verdict, those that fail first: `1 regressed, 1 passed, 1 inconclusive`."""
+    counts = Counter(verdicts)
+    ranked = sorted(counts, key=lambda verdict: (not verdict.fails, verdict is Verdict.INCONCLUSIVE, str(verdict)))
+    return ", ".join(f"{counts[verdict]} {verdict.lower()}" for verdict in ranked)
+
+
+_DIGITS = 3
+_CLOSE_DIGITS = 6
+_NUMERALS = "0123456789."
+
+
+def rows_of(result: Result, *, verbose: bool = True) -> list[Row]:
     """Return one row for each threshold, after the headline metrics if all thresholds are on counts."""
     rows = [row_of(check, result) for check in result.checks]
-    if all(CATALOGUE[check.metric].over_rounds == "sum" for check in result.checks):
-        rows = [
-            _headline_row(name, values, result) for name, values in result.values().items() if name in HEADLINES
-        ] + rows
-    return rows
+    whys = _whys(result, verbose=verbose)
+    rows = [dataclasses.replace(row, why=why) for row, why in zip(rows, whys, strict=True)]
+    names = {*shown_metrics(result.checks)} - {check.metric for check in result.checks}
+    return [_headline_row(name, values, result) for name, values in result.values().items() if name in names] + rows
+
+
+def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:
+    """Return the metrics that the table shows: those with a threshold, after the headlines if all are on counts."""
+    found = [metric(each.metric) if isinstance(each, Check) else each.metric for each in declared]
+    headlines = HEADLINES if all(each.over_rounds == "sum" for each in found) else ()
+    return list(dict.fromkeys([*headlines, *(each.name for each in found)]))
+
+
+def row_of(check: Check, result: Result | None = None) -> Row:
+    """Return the row of a threshold; a baseline that does not count for the result is left out."""
+    unit, digits = metric(check.metric).unit, _digits_of(check)
+    measured = "-" if check.observed is None else short(check.observed, unit, digits)
+    if result is not None and not is_compared(result):
+        check = dataclasses.replace(check, baseline=None, change=None, interval=None)
+    return Row(
+        threshold=check.expression,
+        measured=measured if result is None else bounded(measured, check.metric, result),
+        rounds="" if metric(check.metric).over_rounds == "sum" else _spread(measured, check.spread, unit),
+        baseline="" if check.baseline is None else short(check.baseline, unit),
+        change="" if check.change is None else short_change(check.change),
+        interval="" if check.interval is None else f"({'…'.join(map(_end, check.interval))})",
+        detects=_detects(check, unit),
+        outcome=check.outcome,
+        why="; ".join(filter(None, (_allowed(check), check.reason))),
+    )
 
 
 def remark_of(result: Result, ending: Ending | None) -> str | None:
     """Return how the test ended for pytest, or None if its verdict implies that."""
     expected = "failed" if result.verdict.fails else "passed"
     return None if ending is None or ending.outcome == expected else ending.outcome
+
+
+def how_of(result: Result) -> str:
+    """Return how the verdict was reached, or for a test that is INCONCLUSIVE why; empty after a single session."""
+    further = len(judged(result.sessions)) - 1
+    if not result.checks and result.rounds and not result.problems:
+        return "no threshold"
+    if result.verdict is Verdict.INCONCLUSIVE and not is_compared(result):
+        return str(result.baseline.obstacle).partition("; ")[0]
+    if result.reference is not None and result.rounds:
+        return f"side by side, {counted(further + 1, 'session')}"
+    suspects = [check for check in result.checks if check.rerun]
+    if not suspects or not further or result.verdict is Verdict.INVALID:
+        return ""
+    way = "side by side, " if suspects[0].sessions else "in "
+    ran = f"confirmed {way}{counted(further, 'session' if suspects[0].sessions else 'fresh session')}"
+    return ran if result.verdict is Verdict.REGRESSED else f"suspect, not {ran}"
 
 
 def failure_beside(result: Result, ending: Ending | None) -> list[str]:
@@ -76,10 +138,25 @@ def failure_beside(result: Result, ending: Ending | None) -> list[str]:
     return [] if ending.by_verdict else [ending.reason]
 
 
-def short(value: float, unit: Unit, digits: int = 3) -> str:
+def short(value: float, unit: Unit, digits: int = _DIGITS) -> str:
     """Format a quantity without `records`, which the metric's name implies: `52.3k/s`."""
     text = format_quantity(value, unit, digits=digits)
     return text.removesuffix(" records").replace(" records/s", "/s").replace("/M records", "/M")
+
+
+def short_change(change: float) -> str:
+    """Format a change as exactly as it is known: `+50 %`, `+9.5 %`, `0 %`, `×1004`."""  # noqa: RUF002 - as it is shown
+    text = format_ratio(change)
+    number, _, unit = text.partition(" ")
+    if unit and abs(change) >= 0.1:  # noqa: PLR2004 - 10 %
+        number = f"{change * 100:+.0f}"
+    return f"{'0' if number == '0.0' else number} {unit}".strip()
+
+
+def took(seconds: float) -> str:
+    """Format a duration in whole seconds: `41s`, `2m41s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
 def bounded(text: str, name: str, result: Result) -> str:
@@ -87,31 +164,77 @@ def bounded(text: str, name: str, result: Result) -> str:
     return f"≥ {text}" if name in result.lower_bounds else text
 
 
-def row_of(check: Check, result: Result) -> Row:
-    """Return the row of a threshold."""
-    unit, digits = metric(check.metric).unit, digits_of(check)
-    indirect = check.limit_value is not None and not check.limit[:1].isdigit()
-    median = "-" if check.observed is None else short(check.observed, unit, digits)
-    return Row(
-        metric=check.metric,
-        median=bounded(median, check.metric, result),
-        spread="" if metric(check.metric).over_rounds == "sum" else _spread(median, check.spread, unit),
-        baseline="" if check.baseline is None else short(check.baseline, unit),
-        change="" if check.change is None else format_ratio(check.change),
-        interval="" if check.interval is None else f"[{', '.join(map(_end, check.interval))}]",
-        detectable=_detectable(check, unit),
-        limit=check.expression.strip().removeprefix(check.metric).strip(),
-        bound=short(check.limit_value, unit, digits) if indirect and check.limit_value is not None else "",
-        outcome=check.outcome,
-    )
+def warnings_of(result: Result) -> list[str]:
+    """Return the first line of each warning; of those that differ only in their numbers, the first and their count."""
+    alike: dict[str, list[str]] = {}
+    for text in result.warnings:
+        first = text.partition("\n")[0]
+        alike.setdefault(re.sub(r"\d[\d.,]*( \d+,?)*", "#", first), []).append(first)
+    return [f"{one[0]} (and {len(one) - 1} like it)" if len(one) > 1 else one[0] for one in alike.values()]
 
 
-def _detectable(check: Check, unit: Unit) -> str:
+def describe_advice(advice: Advice) -> str:
+    """Return a text such as `e2e.latency.p50 +32 % (2.1 ms → 2.8 ms)`."""
+    before, after = (format_quantity(value, metric(advice.metric).unit) for value in (advice.baseline, advice.observed))
+    return f"{advice.metric} {short_change(advice.change)} ({before} → {after})"
+
+
+def describe_changes(result: Result) -> str:
+    """Return what differs from the baseline or the reference: `changed: kafka 4.0.0 → 4.1.1`; empty if nothing."""
+    changes = [each.replace(": ", " ", 1).replace(" -> ", " → ") for each in result.changed]
+    return f"changed: {', '.join(changes)}" if changes else ""
+
+
+def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
+    """Yield for each threshold why it did not pass, and what to do; what all of them share only once."""
+    changed, remedy = describe_changes(result), ": pytest ".join(remedy_of(result))
+    for check in result.checks:
+        if check.outcome.fails and check.is_relative:
+            yield "; ".join(filter(None, (_allowed(check), check.reason if verbose else "", changed)))
+            changed = ""
+        elif check.outcome is Verdict.INCONCLUSIVE and check.reason == result.baseline.obstacle:
+            known = result.verdict is Verdict.INCONCLUSIVE or not remedy  # then it stands beside the name
+            yield remedy if known else f"{check.reason.partition('; ')[0]}; {remedy}"
+            remedy = ""
+        elif check.outcome in UNGATED:
+            yield f"{check.outcome}: {check.reason}"
+        elif check.outcome.fails or check.outcome is Verdict.INCONCLUSIVE or check.rerun:
+            yield check.reason
+        else:
+            yield ""
+
+
+def _allowed(check: Check) -> str:
+    """Return the value of a threshold relative to the baseline that fails: `14.5 ms allowed`."""
+    if not check.outcome.fails or not check.is_relative or check.limit_value is None:
+        return ""
+    return f"{short(check.limit_value, metric(check.metric).unit, _digits_of(check))} allowed"
+
+
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    """Merge neighbours that met thresholds on counts with equal values: `errors == 0, lost == 0`."""
+    merged: list[Row] = []
+    for row in rows:
+        if merged and row.outcome is Verdict.PASSED and row == dataclasses.replace(merged[-1], threshold=row.threshold):
+            row = dataclasses.replace(row, threshold=f"{merged.pop().threshold}, {row.threshold}")  # noqa: PLW2901
+        merged.append(row)
+    return merged
+
+
+def _digits_of(check: Check) -> int:
+    """Return the number of digits that tell a measured value from its threshold, such as 25.04 ms from 25 ms."""
+    if check.observed is None or check.limit_value is None or check.observed == check.limit_value:
+        return _DIGITS
+    shown = {format_quantity(value, metric(check.metric).unit) for value in (check.observed, check.limit_value)}
+    return _DIGITS if len(shown) > 1 else _CLOSE_DIGITS
+
+
+def _detects(check: Check, unit: Unit) -> str:
     """Return the change, or for an absolute threshold the value, that is detected with a probability of 80 %."""
     if check.detectable is None:
         return ""
     if check.is_relative or check.limit_value is None:
-        return format_ratio(check.detectable)
+        return short_change(check.detectable)
     return short(check.limit_value * (1 + check.detectable), unit)
 
 
@@ -119,7 +242,7 @@ def _headline_row(name: str, values: Sequence[float], result: Result) -> Row:
     unit = metric(name).unit
     median = short(statistics.median(values), unit)
     spread = _spread(median, (min(values), max(values)), unit)
-    return Row(metric=name, median=bounded(median, name, result), spread=spread)
+    return Row(threshold=name, measured=bounded(median, name, result), rounds=spread)
 
 
 def _spread(median: str, ends: tuple[float, float] | None, unit: Unit) -> str:
@@ -127,34 +250,30 @@ def _spread(median: str, ends: tuple[float, float] | None, unit: Unit) -> str:
     if ends is None:
         return ""
     least, most = (short(end, unit) for end in ends)
-    own = median.lstrip(_DIGITS)
-    if least.lstrip(_DIGITS) == most.lstrip(_DIGITS) == own:
+    own = median.lstrip(_NUMERALS)
+    if least.lstrip(_NUMERALS) == most.lstrip(_NUMERALS) == own:
         least, most = least.removesuffix(own), most.removesuffix(own)
     return f"{least}–{most}" if least != most else ""  # noqa: RUF001 - a dash between two figures
 
 
 def _end(change: float) -> str:
-    """Format one end of a confidence interval in percent: no decimals from 10 % on, else one; it is not more exact."""
-    percent = change * 100
-    text = f"{percent:+.0f}" if abs(percent) >= 10 else f"{percent:+.1f}"  # noqa: PLR2004
-    return "0.0" if text in ("+0.0", "-0.0") else text
+    """Format one end of a confidence interval in whole per cent; it is not more exact."""
+    text = f"{change * 100:+.0f}"
+    return short_change(change) if change >= 9 else "0" if text in ("+0", "-0") else text  # noqa: PLR2004 - ten times
 
 
 _MOST_NAMED = 5
 """Maximum number of baselines without a test that are listed by name."""
 
 
-def render_notes(session: Session, *, verbose: bool) -> list[str]:
-    """Return the notes below the table, neither wrapped nor indented."""
+def render_notes(session: Session) -> list[str]:
+    """Return the notes on the baselines of all tests, neither wrapped nor indented."""
     names = names_of(session.results)
-    notes = [
-        f"{names[result.nodeid]}: {text}" for result in session.results for text in _notes(result, verbose=verbose)
-    ]
     doubts: dict[str, list[str]] = {}
     for result in session.results:
         for text in baseline_doubts(result, session.written.get(result.nodeid)):
             doubts.setdefault(text, []).append(names[result.nodeid])
-    notes += [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
+    notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
     if session.orphans:
         notes.append(_orphan_note(session))
     if session.written:
@@ -185,17 +304,24 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
     }
 
 
-def _notes(result: Result, *, verbose: bool) -> Iterator[str]:
-    yield from (text.partition("\n")[0] for text in result.warnings)
+def moved_much(result: Result) -> bool:
+    """Return True if a figure changed so much that what else changed is worth reading, even if the test passed."""
+    changes = [check.change for check in result.checks if check.change is not None] if is_compared(result) else []
+    return bool(result.advice) or any(abs(change) > LEAST_CHANGE for change in changes)
+
+
+def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
+    told = any(check.outcome.fails and check.is_relative for check in result.checks)
+    shown = verbose or result.reference is not None or len(result.sessions) > 1 or moved_much(result)
+    if result.changed and shown and not told:
+        yield describe_changes(result)
+    if result.verdict is Verdict.REGRESSED and result.reference is None:
+        yield "accept it, if it is intended: pytest --kafka-update-baselines"
+    yield from (f"warning: {text}" for text in warnings_of(result))
     yield from result.notes
-    for check in result.checks if result.rounds else ():
-        if check.outcome is Verdict.INCONCLUSIVE or (check.rerun and check.outcome is Verdict.PASSED):
-            yield f"{check.expression}: {check.reason}"
-    if result.changed and (verbose or result.reference is not None or len(result.sessions) > 1):
-        yield f"changed against the {standard_of(result)}: {', '.join(result.changed)}"
     yield from (f"advice (no threshold): {describe_advice(one)}" for one in result.advice)
     if verbose:
-        yield _scenario(result)
+        yield f"scenario: {_scenario(result)}"
     if (verbose or result.allocation.is_measured) and result.rounds and result.rounds[0].shares:
         yield described(result.allocation, result.rounds[0].shares)
 

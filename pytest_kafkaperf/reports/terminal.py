@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
+import functools
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from pytest_kafkaperf.core.text import ascii_of, printable
-from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
-from pytest_kafkaperf.reports.failure import wrap_text
 from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
-from pytest_kafkaperf.reports.table import Row, names_of, remark_of, render_notes, rows_of
+from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, mark_of, wrap_text
+from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, took
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
-from pytest_kafkaperf.verdict.outcome import Verdict
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.runner.session import Session
 
-
-_STYLES = {
-    "PASSED": "green",
-    "IMPROVED": "bold green",
-    "MEASURED": "cyan",
-    "REGRESSED": "bold red",
-    "VIOLATED": "bold red",
-    "INVALID": "bold magenta",
-    "INCONCLUSIVE": "yellow",
-}
 
 _STEP_STYLES = {
     StepOutcome.HELD: "green",
@@ -49,114 +36,48 @@ _STEP_STYLES = {
 
 _BAR_WIDTH = 24
 
-_INDENT = "  "
 
-
-def render_table(
-    results: Sequence[Result], endings: Mapping[str, Ending], *, width: int, colour: bool, ascii_only: bool
-) -> str:
-    """Render one block for each test: its verdict and name, then one row for each threshold.
-
-    Empty columns are left out. If the terminal is too narrow for all columns, `_DROPPED_WHEN_NARROW` gives the order in
-    which columns are left out; a failed threshold is then shown below its row.
-    """
-
-    def plain(text: str) -> str:
-        return _plain(text, ascii_only=ascii_only)
-
-    names = names_of(results)
-    blocks = [(result, rows_of(result)) for result in results]
-    columns = _columns([row for _, rows in blocks for row in rows], width=width, plain=plain)
-    lines = [_line([(column, column.title, "bold") for column in columns])] if columns else []
-    for result, rows in blocks:
-        verdict, remark = str(result.verdict), remark_of(result, endings.get(result.nodeid))
-        head = Text(verdict.ljust(_VERDICT_WIDTH), style=_STYLES[verdict])
-        head.append(plain(names[result.nodeid]), style="bold")
-        lines.append(head.append(f"  ({remark})" if remark else "", style="yellow"))
-        for row in rows:
-            lines.append(_line([(column, plain(column.text(row)), column.style(row)) for column in columns]))
-            if "limit" not in {column.title for column in columns}:
-                lines += _failed_threshold(row, plain)
+def render_table(blocks: Sequence[Block], *, width: int, colour: bool, ascii_only: bool) -> str:
+    """Render one block for each test: its verdict and name, one row for each threshold, and the texts below."""
+    plain = functools.partial(_plain, ascii_only=ascii_only)
+    standards = {block.standard for block in blocks}
+    rows = [row for block in blocks for row in block.rows]
+    standard = standards.pop() if len(standards) == 1 else "baseline"
+    columns = Columns(rows, width=width, plain=plain, standard=standard)
+    verdict_width = max((len(block.verdict) for block in blocks), default=0)
+    lines, header = [], [_text(columns.header)] if rows else []
+    for block in blocks:
+        head = Text(f"{plain(mark_of(block.verdict))} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict])
+        lines.append(head.append(plain(block.name), style="bold"))
+        if block.remark:
+            gap = max(2, columns.start + 2 - head.cell_len)
+            remark = plain(printable(block.remark))
+            if head.cell_len + gap + len(remark) <= width:
+                head.append(f"{' ' * gap}{remark}", style="dim")
+            else:
+                lines += _below([remark], width=width, plain=plain)
+        lines += _below(block.problems, width=width, plain=plain)
+        if block.rows:
+            lines += header
+            header = []
+        lines += [_text(line) for row in block.rows for line in columns.lines(row)]
+        lines += _below(block.lines, width=width, plain=plain)
     return render(Group(*lines), width=width, colour=colour, ascii_only=ascii_only)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
-    title: str
-    text: Callable[[Row], str]
-    style: Callable[[Row], str] = lambda _: ""
-    left: bool = False
-    gap: int = 2
-    width: int = 0
+def _text(line: Line) -> Text:
+    return Text.assemble(*line, no_wrap=True, overflow="ignore")
 
 
-def _broken(row: Row) -> str:
-    return "bold red" if row.outcome is not None and row.outcome.fails else ""
-
-
-def _outcome(row: Row) -> str:
-    return "" if row.outcome is None else str(row.outcome)
-
-
-def _limit(row: Row) -> str:
-    return f"{row.limit} ({row.bound})" if row.bound else row.limit
-
-
-_COLUMNS = (
-    _Column(title="metric", text=lambda row: row.metric, left=True, gap=len(_INDENT)),
-    _Column(title="median", text=lambda row: row.median, style=_broken),
-    _Column(title="spread", text=lambda row: row.spread, gap=1),
-    _Column(title="baseline", text=lambda row: row.baseline, gap=1),
-    _Column(title="change", text=lambda row: row.change, style=_broken),
-    _Column(title="interval", text=lambda row: row.interval, left=True, gap=1),
-    _Column(title="detects", text=lambda row: row.detectable, gap=1),
-    _Column(title="limit", text=_limit, style=_broken, left=True),
-    _Column(title="verdict", text=_outcome, style=lambda row: _STYLES.get(_outcome(row), ""), left=True),
-)
-
-_DROPPED_WHEN_NARROW = (("limit", "verdict"), ("detects",), ("interval",), ("spread",), ("baseline",))
-"""Titles of the columns that a narrow terminal lacks, in the order in which they are left out.
-
-Thresholds go first, because a failed one is shown below its row.
-"""
-
-_VERDICT_WIDTH = max(map(len, _STYLES)) + 2
-
-
-def _columns(rows: Sequence[Row], *, width: int, plain: Callable[[str], str]) -> list[_Column]:
-    """Return the columns that are not empty and fit into `width`, each as wide as its cells."""
-    shown = []
-    for column in _COLUMNS:
-        cells = [cell_len(plain(column.text(row))) for row in rows]
-        if any(cells):
-            shown.append(dataclasses.replace(column, width=max(len(column.title), *cells)))
-    for titles in _DROPPED_WHEN_NARROW:
-        if sum(column.gap + column.width for column in shown) > width:
-            shown = [column for column in shown if column.title not in titles]
-    return shown
-
-
-def _line(cells: Sequence[tuple[_Column, str, str]]) -> Text:
-    line = Text(no_wrap=True, overflow="ignore")
-    for column, text, style in cells:
-        padding = " " * (column.width - cell_len(text))
-        line.append(" " * column.gap)
-        line.append(text + padding if column.left else padding + text, style=style)
-    return line
-
-
-def _failed_threshold(row: Row, plain: Callable[[str], str]) -> list[Text]:
-    """Return a line with the threshold of a row, unless it holds."""
-    if row.outcome in (None, Verdict.PASSED, Verdict.IMPROVED):
-        return []
-    fails, undecided = row.outcome.fails, row.outcome is Verdict.INCONCLUSIVE
-    kind = "broken" if fails else "undecided" if undecided else row.outcome
-    return [Text(plain(f"{2 * _INDENT}{kind}: {_limit(row)}"), style=_STYLES.get(row.outcome, ""))]
+def _below(texts: Sequence[str], *, width: int, plain: Callable[[str], str]) -> list[Text]:
+    """Wrap texts below the rows of a test."""
+    indent = "  "
+    return [Text(line) for text in texts for line in wrap_text(plain(text), width, indent=indent, hanging=indent)]
 
 
 def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
     """Wrap lines at `width` columns; continuation lines are indented."""
-    hanging = 2 * _INDENT
+    hanging = "    "
     return [part for line in lines for part in wrap_text(_plain(line, ascii_only=ascii_only), width, hanging=hanging)]
 
 
@@ -248,7 +169,10 @@ def summary_lines(
     The lines of `--kafka-report=perftest` may be longer, because programs read them.
     """
     names = names_of(perf.results)
-    lines = render_table(perf.results, endings, width=width, colour=colour, ascii_only=ascii_only).splitlines()
+    results = perf.results
+    blocks = [block_of(each, names[each.nodeid], endings.get(each.nodeid), verbose=verbose) for each in results]
+    lines = [*wrapped([overview(perf)], width=width, ascii_only=ascii_only), ""] if results else []
+    lines += render_table(blocks, width=width, colour=colour, ascii_only=ascii_only).splitlines()
     for result in perf.results:
         if result.calibration:
             table = render_calibration(result, width=width, colour=colour, ascii_only=ascii_only)
@@ -259,12 +183,33 @@ def summary_lines(
             table = render_latency_curve(curve, width=width, colour=colour, ascii_only=ascii_only)
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
             lines += ["", f"{names[result.nodeid]}{which}", *table.splitlines()]
-    notes = wrapped(render_notes(perf, verbose=verbose), width=width, ascii_only=ascii_only)
-    lines += ["", *notes] if "" in lines else notes  # apart from the tables of single tests
+    notes = wrapped(render_notes(perf), width=width, ascii_only=ascii_only)
+    lines += ["", *notes] if notes and lines else notes
     if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:
         for result in perf.results:
             lines += ["", *compat_lines(result)]
-    return lines
+    return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
+
+
+def overview(perf: Session) -> str:
+    """Return the line above the table: what the tests ran on and were compared with, their number and the duration."""
+    results = perf.results
+    kafka = dict.fromkeys(f"Kafka {each.cluster.version} {each.cluster.provider}" for each in results)
+    keys = dict.fromkeys(perf.environment_key(each.cluster.provider) for each in results)
+    references = dict.fromkeys(
+        f"{each.reference.version} {each.reference.provider}" for each in results if each.reference is not None
+    )
+    counts = sorted({each.baseline_sessions for each in results if each.baseline_sessions is not None})
+    sessions = counted(counts[-1], "session") if counts else ""
+    sessions = f"{counts[0]} to {sessions}" if len(counts) > 1 else sessions
+    parts = [
+        ", ".join(kafka),
+        f"env {', '.join(keys)}",
+        f"reference: Kafka {', '.join(references)}" if references else "",
+        f"baseline: {sessions}" if sessions else "",
+        f"{counted(len(results), 'test')}, {took(perf.took_s)}",
+    ]
+    return printable(" | ".join(filter(None, parts))).replace("Kafka unknown", "Kafka")
 
 
 def compat_lines(result: Result) -> Iterator[str]:

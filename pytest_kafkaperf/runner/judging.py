@@ -194,7 +194,12 @@ class CaseJudge:
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
-        return self._judged(sessions, None, confirm=confirm)
+        judgement = self._judged(sessions, None, confirm=confirm)
+        if self._settings.update == "append" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
+            return self._judged(
+                sessions, Verdict.ACCEPTED, confirm=confirm
+            )  # what it adds to the baseline decides later
+        return judgement
 
     def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, confirm: bool) -> Judgement:
         return judge(

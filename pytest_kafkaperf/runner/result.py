@@ -195,6 +195,8 @@ class Result:
     """Remarks about the baseline and about rounds that the time budget left out."""
     allocation: WorkerAllocation = field(default_factory=WorkerAllocation)
     """The requested worker processes, and the reason for their number."""
+    took_s: float = 0.0
+    """Duration of all sessions with their warm-ups and restarts, in seconds."""
     partial: bool = False
     """True if the time budget left out rounds, or left a suspect without confirmation."""
 

@@ -149,7 +149,13 @@ class Side:
             ClusterError: the first topic could not be created, or the cluster does not accept the load.
 
         """
-        load = functools.partial(self._measure_load, workers, actions=self._actions)
+
+        def load(scenario: Scenario, step: str = "") -> Round:
+            one = self._measure_load(workers, scenario, step, actions=self._actions)
+            done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, received=0, step=step, metrics=one.metrics)
+            self._on_progress(self._label, len(self.rounds) + 1, done)
+            return one
+
         if self._plan is None:
             measured = load(self.scenario)
         else:

@@ -63,6 +63,11 @@ class Session:
         self._store = BaselineStore(settings.baselines)
         self._shift = CommonShift()
 
+    @property
+    def took_s(self) -> float:
+        """Time since the collection, in seconds."""
+        return time.monotonic() - self._began_s
+
     def close(self) -> None:
         """Stop every cluster that this session started."""
         self.clusters.close()
@@ -88,6 +93,7 @@ class Session:
                 no limit and the settings do not allow that.
 
         """
+        began_s = time.monotonic()
         self.clusters.refuse_unlimited(case, cluster)
         key = self.environment_key(cluster.provider)
         if not actions:
@@ -126,6 +132,7 @@ class Session:
         result = self._result(
             case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
+        result = dataclasses.replace(result, took_s=time.monotonic() - began_s)
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 

@@ -6,6 +6,7 @@ than 10 %, and larger than noise explains (see `dates`) at a level of 1 % for al
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Collection, Sequence
@@ -41,10 +42,15 @@ def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Col
     """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
 
     Sessions with a reference are compared with that. Otherwise the first session is compared with the baseline. Metrics
-    in `gated` have thresholds and are left out. So are metrics that can be zero, and metrics that are missing, not
-    finite or not positive in some round.
+    in `gated` have thresholds and are left out. So are metrics that can be zero, but for the lag, and metrics that are
+    missing, not finite or not positive in some round.
     """
-    subjects = [each for each in CATALOGUE.values() if each.name not in gated and not each.can_be_zero]
+    left_out = {*gated, *(name.replace(".throughput", ".bandwidth") for name in gated)}
+    subjects = [
+        dataclasses.replace(each, can_be_zero=False)
+        for each in CATALOGUE.values()
+        if each.name not in left_out and (not each.can_be_zero or each.name.startswith("lag."))
+    ]
     alpha = ALPHA / 2 / max(1, len(subjects))
     by_family: dict[str, list[_Change]] = {}
     for subject in subjects:
@@ -52,7 +58,7 @@ def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Col
         found = _beside(subject, sessions, alpha) if beside else _change(subject, sessions[0], baseline, alpha)
         if found is not None:
             by_family.setdefault(_family(subject.name), []).append(found)
-    largest = (max(changes, key=lambda change: abs(change.shift)) for changes in by_family.values())
+    largest = (max(changes, key=_importance) for changes in by_family.values())
     return tuple(change.advice for change in sorted(largest, key=lambda change: -change.shift))
 
 
@@ -95,6 +101,11 @@ def _found(subject: Metric, sessions: Sequence[Measured], before: float, shift: 
         better=shift < 0,
     )
     return _Change(advice=found, shift=shift)
+
+
+def _importance(change: _Change) -> tuple[bool, float]:
+    """Return a key by which a throughput comes before the bandwidth, and else the largest change first."""
+    return change.advice.metric.endswith(".throughput"), abs(change.shift)
 
 
 def _family(metric: str) -> str:

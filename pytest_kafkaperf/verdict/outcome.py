@@ -20,7 +20,7 @@ class Verdict(StrEnum):
     ACCEPTED = "accepted"
     """A threshold that is not judged, because its figures become the new baseline."""
     MEASURED = "MEASURED"
-    """A test with a threshold that is `not judged` or `accepted`, if no other threshold decides."""
+    """A test without thresholds, or with one that is `not judged` or `accepted`, if no other threshold decides."""
     INCONCLUSIVE = "INCONCLUSIVE"
     """No comparison was possible, or the metric is worse, but noise may explain it: neither passed nor failed."""
     REGRESSED = "REGRESSED"

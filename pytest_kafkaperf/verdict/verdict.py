@@ -90,7 +90,7 @@ def judge(
     bounded = [_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails]
     problems = (*problems, *bounded)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
-    verdict = Verdict.MEASURED if verdict in UNGATED else verdict
+    verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that it is met.
     final = [check.outcome.fails for check in checks if sessions[0].reference is None or check.is_relative]
     return Judgement(

@@ -22,6 +22,8 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.reports.html import RunFacts
+from pytest_kafkaperf.reports.table import block_of, names_of
+from pytest_kafkaperf.reports.terminal import render_table
 from pytest_kafkaperf.runner.capacity import SearchPlan, find_capacity
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
@@ -119,7 +121,12 @@ def result(
         rounds=tuple(Round(metrics=one) for one in measured),
         problems=why,
     )
-    given = {"nodeid": f"{file}::{name}", "baseline_sessions": 1 if baseline else None, **fields}
+    given = {
+        "nodeid": f"{file}::{name}",
+        "baseline_sessions": 1 if baseline else None,
+        "baseline": known if any(one.is_relative for one in judgement.checks) else BaselineRounds(),
+        **fields,
+    }
     return bare_result(session, verdict=judgement.verdict, checks=judgement.checks, problems=why, **given)
 
 
@@ -142,6 +149,21 @@ def endings(results: Sequence[Result]) -> dict[str, Ending]:
         each.nodeid: ending(each.nodeid, "failed" if each.verdict.fails else "passed", line=7 + place)
         for place, each in enumerate(results)
     }
+
+
+def table(
+    results: Sequence[Result],
+    ends: Mapping[str, Ending],
+    width: int = 80,
+    *,
+    colour: bool = False,
+    ascii_only: bool = False,
+    verbose: bool = False,
+) -> str:
+    """The table of the terminal."""
+    names = names_of(results)
+    blocks = [block_of(each, names[each.nodeid], ends.get(each.nodeid), verbose=verbose) for each in results]
+    return render_table(blocks, width=width, colour=colour, ascii_only=ascii_only)
 
 
 def session() -> list[Result]:

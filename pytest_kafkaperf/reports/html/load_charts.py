@@ -51,13 +51,16 @@ _ROW_PX = 52
 
 
 def rounds_chart(result: Result) -> Chart | None:
-    """Return a chart with one row for each metric, in which each round is a point relative to the baseline's median."""
+    """Return a chart with one row for each metric, in which each round is a point relative to the baseline's median.
+
+    A single round with nothing beside it shows nothing that the table does not, so it has no chart.
+    """
     names = _compared(result)
-    if not names:
-        return None
     rounds = [one.metrics for one in result.rounds]
     fresh = [one for session in fresh_sessions(result) for one in session]
     sides = standard(result)
+    if not names or not (len(rounds) > 1 or fresh or sides):
+        return None
     before = medians(sides[0].rounds, names) if sides else {}
     centre = medians(rounds, names) | {name: value for name, value in before.items() if 0 < value < math.inf}
     lanes = [

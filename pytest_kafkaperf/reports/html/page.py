@@ -8,8 +8,7 @@ import functools
 import hashlib
 import importlib.resources
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +17,10 @@ import markupsafe
 import plotly.offline
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.core.text import discreet, printable, without_folders
-from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
+from pytest_kafkaperf.core.text import printable, without_folders
+from pytest_kafkaperf.core.units import Unit, counted
+from pytest_kafkaperf.reports.again import command_for, is_compared
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
-from pytest_kafkaperf.reports.failure import describe_advice
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, standard
 from pytest_kafkaperf.reports.html.load_charts import capacity_chart, percentiles_chart, rounds_chart
@@ -30,13 +29,25 @@ from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
-from pytest_kafkaperf.reports.table import bounded, names_of, row_of, short
+from pytest_kafkaperf.reports.table import (
+    bounded,
+    describe_advice,
+    how_of,
+    names_of,
+    row_of,
+    short,
+    short_change,
+    took,
+    warnings_of,
+)
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
+_FAR = 0.9
+"""Ratio of the rates at which records came out and went in below which, or beyond whose inverse, both are shown."""
 MAX_OPEN = 5
 """Maximum number of failing tests that are expanded when the page opens; more would make it too long to scan."""
 
@@ -160,6 +171,8 @@ def _test(result: Result, run: RunFacts) -> dict[str, Any]:
     charts, brokers = charts_of(result), broker_charts(result)
     return {
         "verdict": str(result.verdict),
+        "how": how_of(result),
+        "took": took(result.took_s) if result.took_s else _DASH,
         "figures": _headlines(result),
         "change": change,
         "direction": direction,
@@ -184,16 +197,20 @@ def _headlines(result: Result) -> list[str]:
     names = ("produce.throughput", f"{family}.p50", f"{family}.p99")
     values = [(name, result.metrics.get(name), CATALOGUE[name].unit) for name in names]
     texts = [(name, _DASH if value is None else short(value, unit).removesuffix("/s")) for name, value, unit in values]
-    return [bounded(text, name, result) for name, text in texts]
+    rate, *latencies = [bounded(text, name, result) for name, text in texts]
+    sent, received = (result.metrics.get(f"{side}.throughput", 0.0) for side in ("produce", "consume"))
+    if 0 < received < _FAR * sent or received * _FAR > sent > 0:
+        rate = f"{short(received, Unit.RECORD_RATE).removesuffix('/s')} of {rate}"
+    return [rate, *latencies]
 
 
 def _change(result: Result) -> tuple[str, str]:
     """Return the largest change for the worse of a threshold relative to the baseline, and `worse`, `better` or ''."""
     relative = [check for check in result.checks if check.change is not None and check.is_relative]
-    if not relative:
+    if not relative or not is_compared(result):
         return _DASH, ""
     worst = max(relative, key=_badness)
-    text = f"{format_ratio(worst.change or 0.0)} {worst.metric.rpartition('latency.')[2].removeprefix('produce.')}"
+    text = f"{short_change(worst.change or 0.0)} {worst.metric.rpartition('latency.')[2].removeprefix('produce.')}"
     return text, {Verdict.REGRESSED: "worse", Verdict.IMPROVED: "better"}.get(worst.outcome, "")
 
 
@@ -204,19 +221,18 @@ def _badness(check: Check) -> float:
 
 def _check(check: Check, result: Result) -> dict[str, Any]:
     row = row_of(check, result)
-    limit = _DASH if check.limit_value is None else format_quantity(check.limit_value, CATALOGUE[check.metric].unit)
+    cells = {
+        "measured": row.measured,
+        "rounds": row.rounds,
+        standard_of(result): row.baseline,
+        "change (95 % CI)": f"{row.change} {row.interval}".strip(),
+    }
     return {
         "expression": check.expression,
-        "cells": [
-            ("observed", row.observed),
-            ("limit", row.bound or limit),
-            ("baseline", row.baseline or _DASH),
-            ("change", f"{row.change} {row.interval}".strip() or _DASH),
-            ("detects", row.detectable or _DASH),
-        ],
+        "cells": [(title, text or _DASH) for title, text in cells.items()],
         "outcome": str(check.outcome),
         "broken": check.outcome.fails,
-        "reason": check.reason,
+        "reason": row.why if check.outcome is not Verdict.PASSED or check.rerun else "",
     }
 
 
@@ -230,12 +246,12 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
         yield "changed", f"against the {standard_of(result)}: {', '.join(result.changed).replace(' -> ', ' → ')}"
-    yield from (("warning", text) for text in result.warnings)
+    yield from (("warning", text) for text in warnings_of(result))
     yield from (("note", text) for text in result.notes)
     for one in result.advice:
         yield ("better" if one.better else "worse"), f"{describe_advice(one)}: beyond noise, but has no threshold"
     if result.baseline.obstacle is not None and result.baseline.sessions:
-        yield "note", f"the baseline is shown but not used for the verdict: {result.baseline.obstacle}"
+        yield "note", f"the charts show a baseline that does not count: {result.baseline.obstacle}"
 
 
 def _totals(result: Result) -> str:
@@ -314,40 +330,3 @@ def charts_of(result: Result) -> tuple[Chart, ...]:
         throughput_chart(result),
     ]
     return tuple(chart for chart in charts if chart is not None)
-
-
-_OPTIONS = (
-    "client-config",
-    "brokers",
-    "low-noise",
-    "rounds",
-    "duration",
-    "warmup",
-    "baselines",
-    "environment",
-    "strict",
-    "no-confirm",
-    "calibrate",
-    "reference",
-    "reference-config",
-)
-"""Options that change measurements or verdicts; others are left out of the command that runs a test again."""
-
-
-def command_for(result: Result, options: Mapping[str, str]) -> str:
-    """Return a shell command that runs a test again.
-
-    `options` are those of the command line, by name without `--kafka-`. The provider that was chosen replaces `auto`.
-    `LOGIN` and `***` replace possible secrets.
-    """
-    given = [
-        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"
-        for name in _OPTIONS
-        for value in options.get(name, "").splitlines()
-    ]
-    target = options.get("cluster", "auto")
-    if result.cluster.provider != "external":
-        _, colon, version = target.partition(":")
-        target = f"{result.cluster.provider}{colon}{version}"
-    cluster = [f"--kafka-cluster={target}"] if target != "auto" else []
-    return shlex.join(["pytest", result.nodeid, *cluster, *given])

@@ -97,7 +97,7 @@ def _full_intervals(values: Mapping[float, float], step: float, scenario: Scenar
 def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit, *, title: str, **size: Any) -> Chart | None:
     known = [[curve.of(one, result.scenario) for one in result.rounds] for curve in curves]
     values = [value for rounds in known for one in rounds for value in one.values()]
-    if not values:
+    if len({at_s for rounds in known for one in rounds for at_s in one}) < _FEWEST_INSTANTS:
         return None
     scale = scale_for(values, unit)
     data = []
@@ -202,6 +202,9 @@ def _events(result: Result) -> list[dict[str, Any]]:
     ]
 
 
+_FEWEST_INSTANTS = 2
+"""Instants of a curve over time: a single point shows nothing that the tables do not. Nor does a curve that is always
+0."""
 _OVER_TIME: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     ("CPU", (("cpu", "", "solid"),)),
     ("Memory", (("memory", "", "solid"),)),
@@ -213,9 +216,6 @@ _OVER_TIME: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 """Charts of each broker: title and lines. A line has a metric (without the prefix `broker.`), a label and a dash style.
 
 The legend shows the name of the broker and the label, which may be empty."""
-
-_UNLESS_ZERO = ("disk.read", "under_replicated")
-"""Metrics that are shown only if a value is not 0."""
 
 _PARTS = (
     ("queue", "in the queue"),
@@ -240,7 +240,7 @@ def _broker_line_chart(result: Result, title: str, figures: Sequence[tuple[str, 
         (broker, ", ".join(filter(None, (shortened(_broker(broker)), label))), dash, curve)
         for name, label, dash in figures
         for broker, curve in _broker_medians(result, name).items()
-        if name not in _UNLESS_ZERO or any(curve.values())
+        if len(curve) >= _FEWEST_INSTANTS and any(curve.values())
     ]
     if not lines:
         return None
@@ -289,7 +289,7 @@ def _requests(result: Result) -> Iterator[Chart]:
     for kind, title in _REQUESTS.items():
         metrics = [f"broker.{kind}.{part}" for part, _ in _PARTS]
         bars = [(name, parts) for name, rounds in sides if (parts := medians(rounds, metrics))]
-        if not bars or bars[0][0] != "this run":
+        if not bars or bars[0][0] != "this run" or not any(bars[0][1].values()):
             continue
         scale = scale_for([sum(parts.values()) for _, parts in bars], Unit.SECONDS)
         data: list[dict[str, Any]] = [

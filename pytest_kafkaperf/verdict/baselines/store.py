@@ -209,11 +209,10 @@ class BaselineStore:
             record = self.load(others[0], nodeid)
         found = comparable_rounds(record, scenario) if record is not None else BaselineRounds(obstacle="unreadable")
         known = ", ".join(f"{name!r}{_other_provider(name, environment)}" for name in others)
-        shown = "not comparable" if found.obstacle else f"the change against {others[0]!r} is for information only"
         return BaselineRounds(
             sessions=found.sessions,
             dates=found.dates,
-            obstacle=f"no baseline for environment {environment!r} (there is one for {known}: {shown}); {HOW_TO_MAKE}",
+            obstacle=f"no baseline for environment {environment!r} (there is one for {known}); {HOW_TO_MAKE}",
             imported=found.imported,
         )
 

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from pytest_kafkaperf.reports.latency_curve import latency_curve
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.reports.terminal import render_latency_curve, render_table
+from pytest_kafkaperf.reports.terminal import render_latency_curve
 from tests.support.browser import Browser
-from tests.support.results import capacity, endings, session
+from tests.support.results import capacity, endings, session, table
 
 pytestmark = pytest.mark.pages
 
@@ -48,12 +48,12 @@ def test_the_summary_of_a_job_is_a_table_with_reasons(
 def test_the_terminal(browser: Browser, picture: Callable[[str], Path], tmp_path: Path, width: int) -> None:
     """As wide as terminals open, and as wide as a screen."""
     results = session()
-    table = render_table(results, endings(results), width=width, colour=True, ascii_only=False)
+    shown = table(results, endings(results), width, colour=True)
     curve = latency_curve(capacity())
     assert curve is not None
-    table += f"\n\n{render_latency_curve(curve, width=width, colour=True, ascii_only=False)}"
+    shown += f"\n\n{render_latency_curve(curve, width=width, colour=True, ascii_only=False)}"
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(Text.from_ansi(table))
+    console.print(Text.from_ansi(shown))
     page = tmp_path / "terminal.html"
     drawn = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="pytest tests/perf"), flags=re.DOTALL)
     page.write_text(f"<!doctype html><title>terminal</title><body>{drawn}")  # without fonts from the network

@@ -61,8 +61,8 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
         "test_good": ("PASSED", "passed"),
         "test_broken": ("VIOLATED", "failed"),
         "test_new": ("INCONCLUSIVE", "passed"),
-        "test_own_assertion": ("PASSED", "failed"),
-        "test_teardown": ("PASSED", "error"),
+        "test_own_assertion": ("MEASURED", "failed"),
+        "test_teardown": ("MEASURED", "error"),
         "test_known": ("VIOLATED", "xfailed"),
     }
     assert [(each["outcome"], each["reason"]) for each in report["unmeasured"]] == [
@@ -98,7 +98,10 @@ def test_every_report_tells_the_same(project: Project, on_broker: str, github: d
     assert "%0A" in lines[1]
 
     summary = (project.folder.parent / "summary.md").read_text(encoding="utf-8")
-    head = "### ❌ Kafka performance: 2 VIOLATED, 1 INCONCLUSIVE, 3 PASSED, 1 not measured (error); 2 of them failed"
+    head = (
+        "### ❌ Kafka performance: 2 VIOLATED, 1 INCONCLUSIVE, 2 MEASURED, 1 PASSED, 1 not measured (error); "
+        "2 of them failed"
+    )
     written = (project.folder / "out/summary.md").read_text(encoding="utf-8")
     assert written.startswith(f"{head} for another reason\n")
     assert summary.endswith(f"\n{written}")
@@ -125,7 +128,7 @@ def test_without_pytests_terminal_annotations_reach_the_log(
     lines = run.out.splitlines()
     assert lines[0] == f"::warning title=kafkaperf::cannot write the job summary {folder}: Is a directory"
     assert lines[1].startswith(
-        "::error file=project/test_perf.py,line=4,title=test_perf.py%3A%3Atest_short%3A PASSED::"
+        "::error file=project/test_perf.py,line=4,title=test_perf.py%3A%3Atest_short%3A MEASURED::"
     )
     assert run.status == run.report["exit_status"] == pytest.ExitCode.TESTS_FAILED
     assert run.report["errors"] == [f"--kafka-report=markdown:{folder}: cannot write the summary: Is a directory"]
@@ -137,7 +140,7 @@ def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(pro
         on_broker, "-v", f"--kafka-report=markdown:{project.folder}", CI="true"
     )
     assert run.status == run.report["exit_status"] == pytest.ExitCode.USAGE_ERROR, run.out
-    assert run.verdicts == {"test_short": "PASSED"}
+    assert run.verdicts == {"test_short": "MEASURED"}
     assert f"ERROR: --kafka-report=markdown:{project.folder}: cannot write the summary: Is a directory" in run.out
     assert len(re.findall(r"(?m)^test_short  round 1/1", run.out)) == 1
     assert "\x1b" not in run.out
@@ -159,9 +162,9 @@ def test_twice(kafka_perf):
 def test_of_a_test_that_another_plugin_repeats_the_last_run_counts(project: Project, on_broker: str) -> None:
     """That there was one before is said. JUnit's file has the properties of both, each once: pytest adds up."""
     run = project.test(TWICE).run(on_broker, "--reruns=1")
-    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_twice": "PASSED"}), run.out
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_twice": "MEASURED"}), run.out
     (test,) = run.report["tests"]
-    assert "this test was repeated; its earlier verdict was PASSED" in test["notes"]
+    assert "this test was repeated; its earlier verdict was MEASURED" in test["notes"]
     assert test["outcome"] == "passed"
     names = [each.attrib["name"] for each in run.junit.iter("property")]
     assert {names.count(name) for name in names} == {2}

@@ -72,7 +72,10 @@ def test_without_a_baseline_a_test_passes_and_says_how_to_make_one(project: Proj
     """A new test must not break the build of the team that adds it."""
     run = project.test(GUARD).run(on_broker, "--kafka-rounds=1")
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "INCONCLUSIVE"}), run.out
-    assert "no baseline for this test; make one with --kafka-update-baselines" in run.out
+    assert "? INCONCLUSIVE  test_guard" in run.out
+    assert "no baseline for this test; make one: pytest test_perf.py::test_guard" in run.out  # the warning
+    assert run.out.count("InconclusiveWarning") == 1
+    assert "1 inconclusive" in run.out.splitlines()
     assert run.baselines == {}
 
 
@@ -89,10 +92,10 @@ def test_every_broken_limit_is_listed(project: Project, on_broker: str) -> None:
     assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_paced": "VIOLATED"}), run.out
     assert run.baselines == {}
     lines = run.out.splitlines()
-    assert any("produce.latency.p99 <= 1 us" in line and "1 µs" in line for line in lines)
-    (throughput,) = [line for line in lines if "produce.throughput >= 1M records/s" in line]
-    assert re.search(r"(1\d{3}|2\d{3}|2k) records/s +1M records/s", throughput)
-    assert not any("errors == 0" in line and line.startswith("E ") for line in lines)
+    failure = lines[lines.index("VIOLATED: 2 of 3 thresholds not met") :]
+    assert re.fullmatch(r"  ✗ produce\.latency\.p99 <= 1 us +[\d.]+ [mµ]?s", failure[2])
+    assert re.fullmatch(r"  ✗ produce\.throughput >= 1M records/s +(1\d{3}|2\d{3}|2k)/s", failure[4])
+    assert not any("✗ errors == 0" in line for line in lines)
 
 
 def test_the_reports_hold_what_was_measured(project: Project, on_broker: str) -> None:
@@ -243,10 +246,12 @@ def test_the_terminal_shows_the_cluster_and_a_table(project: Project, on_broker:
     assert "environment linux-" in header
     assert "kafka performance" in run.out
     lines = run.out.splitlines()
-    block = lines[lines.index("PASSED        test_paced") + 1 :]
-    assert re.fullmatch(r"  produce\.throughput +(2k|[12]\d{3})/s", block[0])
-    assert re.fullmatch(r"  produce\.latency\.p99 +[\d.]+ [mµ]?s", block[2])
-    assert re.fullmatch(r"  errors +0 +== 0 +PASSED", block[3])
+    block = lines[lines.index("✓ PASSED  test_paced") - 2 :]
+    assert re.fullmatch(r"Kafka external \| env linux-\S+ \| 1 test, \d+s", block[0])
+    assert re.fullmatch(r"    produce\.throughput +(2k|[12]\d{3})/s", block[4])
+    assert re.fullmatch(r"    produce\.latency\.p99 +[\d.]+ [mµ]?s", block[6])
+    assert re.fullmatch(r"  ✓ errors == 0 +0", block[7])
+    assert "1 passed" in block[8:]
     assert "\x1b" not in run.out
     quiet = project.run(on_broker, "-q")
     assert "kafka" not in quiet.out.replace("kafka_", "")

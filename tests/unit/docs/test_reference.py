@@ -97,8 +97,8 @@ def test_always_means_always() -> None:
 
 def test_links_out_of_the_guide_lead_to_its_copies() -> None:
     """What lies beside `docs/` in the repository lies below it in the site."""
-    text = "[a](../../benchmarks/README.md#x) [b](../verdicts.md) [c](limits.md)"
-    assert generate.inside(text, "how-to/ci.md") == "[a](../benchmarks/README.md#x) [b](../verdicts.md) [c](limits.md)"
+    text = "[a](../../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
+    assert generate.inside(text, "how-to/ci.md") == "[a](../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
     assert generate.inside("[d](../CHANGELOG.md)", "index.md") == "[d](CHANGELOG.md)"
 
 
@@ -187,10 +187,16 @@ def _paths(value: Any, path: str = "") -> set[str]:
     return found
 
 
-INVALID = ROOT / "docs" / "explanation" / "invalid.md"
+def _told() -> list[str]:
+    """Return the texts of the plugin that headings and tables of the guide quote."""
+    invalid = (ROOT / "docs" / "explanation" / "invalid.md").read_text(encoding="utf-8")
+    symptoms = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
+    lines = [line for line in symptoms.splitlines() if line.startswith(("### ", "| `"))]
+    quoted = [text for line in lines for text in re.findall(r"`([^`]+)`", line.partition("` |")[0] + "`")]
+    return [*re.findall(r"^### `(.+)`$", invalid, re.MULTILINE), *quoted]
 
 
-@pytest.mark.parametrize("text", re.findall(r"^### `(.+)`$", INVALID.read_text(encoding="utf-8"), re.MULTILINE))
+@pytest.mark.parametrize("text", _told())
 def test_a_problem_is_told_in_the_words_of_the_code(text: str) -> None:
     """Readers look for what they have seen."""
     package = ROOT / "pytest_kafkaperf"

@@ -244,14 +244,14 @@ def test_counts_of_one_byte_have_room_for_what_is_added() -> None:
     assert recorded.latencies.tolist() == [[256], [255], [255], [255]]
 
 
-def test_the_recent_latency_is_that_of_the_last_interval_that_is_over() -> None:
-    """What people see while load runs: the newest interval is still being filled."""
+def test_the_latency_of_the_window_so_far_is_that_of_all_its_records() -> None:
+    """What people see while load runs is what the table will show; the warm-up before the start does not count."""
     series = Series(START_NS)
-    assert series.recent_ns(0.99) is None
-    for second, latency_ns in ((0, 10**6), (1, 2 * 10**6), (2, 9 * 10**6)):
-        instant = np.array([START_NS + second * SECOND_NS])
-        series.record(instant, np.array([latency_ns]))
-    assert series.recent_ns(0.99) == pytest.approx(2 * 10**6, rel=0.008)
-    series.count(np.array([START_NS + 4 * SECOND_NS]))
-    assert series.recent_ns(0.99) is None  # nothing was due in the fourth second
-    assert series.curves()["count"] == [0.0, 0.0, 0.0, 0.0, 1.0]
+    assert series.window_ns(0.5) is None
+    for second, latency_ns in ((-1, 10**9), (0, 10**6), (1, 2 * 10**6), (2, 9 * 10**6)):
+        series.record(np.array([START_NS + second * SECOND_NS]), np.array([latency_ns]))
+    assert series.window_ns(0.5) == pytest.approx(2 * 10**6, rel=0.008)
+    assert series.window_ns(0.99) == pytest.approx(9 * 10**6, rel=0.008)
+    before = Series(START_NS)
+    before.record(np.array([START_NS - SECOND_NS]), np.array([10**6]))
+    assert before.window_ns(0.99) is None

@@ -368,9 +368,9 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
         "B: b.json, 2025-01-31T12:00:00+00:00, environment ci\n"
         "  changed: kafka: 4.1.0 -> 4.1.1\n"
         "\n"
-        "REGRESSED  tests/perf/test_orders.py::test_ingest\n"
-        "  metric                   A      B   change  verdict\n"
-        "  produce.latency.p99  10 ms  15 ms  +50.0 %  REGRESSED\n"
+        "✗ REGRESSED  tests/perf/test_orders.py::test_ingest\n"
+        "  threshold                                measured  baseline  change (95 % CI)\n"
+        "  ✗ produce.latency.p99 <= baseline + 10%     15 ms     10 ms   +50 % (+10…+105)\n"
         "  produce.latency.p99: +50.0 % against the baseline, the threshold is +10.0 %;\n"
         "    noise explains up to +44.0 % (baseline of 1 date)\n",
         "",
@@ -384,9 +384,9 @@ def test_compare_passes_and_names_what_is_in_one_report_only(kafkaperf: Command,
     status, out, err = kafkaperf("compare", "a.json", "b.json")
     assert (status, err) == (0, "")
     assert out.splitlines()[3:] == [
-        "PASSED  tests/perf/test_orders.py::test_ingest",
-        "  metric                   A      B  change  verdict",
-        "  produce.latency.p99  10 ms  10 ms   0.0 %  PASSED",
+        "✓ PASSED  tests/perf/test_orders.py::test_ingest",
+        "  threshold                                measured  baseline  change (95 % CI)",
+        "  ✓ produce.latency.p99 <= baseline + 10%     10 ms     10 ms     0 % (-27…+37)",
         "",
         "only in A: a.py::gone",
         "only in B: a.py::new",
@@ -407,10 +407,10 @@ def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Pa
     assert status == 0
     assert out.splitlines()[2:] == [
         "",
-        "INCONCLUSIVE  tests/perf/test_orders.py::test_ingest",
-        "  metric                          A               B   change  verdict",
-        "  produce.throughput   1k records/s  1500 records/s  +50.0 %  INCONCLUSIVE",
-        "  produce.latency.p99         10 ms           15 ms  +50.0 %  INCONCLUSIVE",
+        "? INCONCLUSIVE  tests/perf/test_orders.py::test_ingest",
+        "  threshold                                measured  baseline  change (95 % CI)",
+        "  ? produce.throughput >= baseline - 10%     1500/s      1k/s   +50 % (+10…+105)",
+        "  ? produce.latency.p99 <= baseline + 10%     15 ms     10 ms   +50 % (+10…+105)",
         "  produce.throughput, produce.latency.p99: the first report is from environment",
         "    'ci', not 'laptop'; the change is shown but not judged",
     ]

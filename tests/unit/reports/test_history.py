@@ -23,7 +23,7 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.results import bare_result, session_at
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
-DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "history.md"
+DOCUMENT = Path(pytest_kafkaperf.__file__).parent.parent / "docs" / "how-to" / "history.md"
 
 
 def _lines(*results: Result) -> list[dict[str, Any]]:

@@ -64,7 +64,15 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
     orphan = Stored(path=Path("x"), environment="ci", nodeid=one.nodeid)
     settings = SimpleNamespace(reference=None, prune=False, reports={"perftest": None})
-    session: Any = SimpleNamespace(results=[one], settings=settings, written={}, orphans=[orphan], pruned=False)
+    session: Any = SimpleNamespace(
+        results=[one],
+        settings=settings,
+        written={},
+        orphans=[orphan],
+        pruned=False,
+        took_s=161.0,
+        environment_key=lambda _: "ci",
+    )
     style: dict[str, Any] = {"width": 80, "colour": colour, "ascii_only": False, "verbose": True}
     return "\n".join(summary_lines(session, ends(one, name), **style))
 
@@ -418,7 +426,7 @@ def test_a_folder_of_baselines_may_be_a_link(tmp_path: Path) -> None:
 def test_the_script_for_otava_makes_a_file_for_each_name(tmp_path: Path) -> None:
     """Two tests whose names differ in signs alone are two, and a long name is no error."""
     (script,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "history.md").read_text(encoding="utf-8"), re.DOTALL
+        r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "history.md").read_text(encoding="utf-8"), re.DOTALL
     )
     (tmp_path / "otava_files.py").write_text(script)
     found = [result(f"test_x[{name}]", "errors == 0") for name in (*NAMES.values(), "PLAIN", "a_b", "a-b", "a|b")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import importlib.resources
 import importlib.util
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.reports.again import command_for
 from pytest_kafkaperf.reports.html import check_installed, write_html
-from pytest_kafkaperf.reports.html.page import command_for
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results
 
@@ -162,3 +163,20 @@ def test_a_verdict_has_its_colour() -> None:
     """One that the style sheet does not know would stand there as plain text."""
     style = importlib.resources.files("pytest_kafkaperf.reports.html").joinpath("page.css").read_text(encoding="utf-8")
     assert [verdict for verdict in Verdict if f".v-{verdict.replace(' ', '-')}" not in style] == []
+
+
+def test_each_test_has_its_duration_its_way_to_the_verdict_and_the_rate_of_what_came_out(tmp_path: Path) -> None:
+    """An application that writes 38 of 200 records a second must not look as if it kept up."""
+    slow = dataclasses.replace(results.regression(), took_s=161.0)
+    metrics = {"produce.throughput": 200.0, "consume.throughput": 38.0}
+    behind = results.result("test_app", "errors == 0", measured=[{**metrics, "errors": 0.0}])
+    write_html(tmp_path / "report.html", **results.report([slow, behind]))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'REGRESSED</span> <small class="dim">confirmed in 3 fresh sessions</small></td>' in page
+    assert 'data-label="duration">2m41s</td>' in page
+    assert '<p class="dim">2m41s: 5 rounds, 3 fresh sessions' in page
+    assert 'data-label="records/s">38 of 200</td>' in page
+    head = re.findall(r"<th [^>]*>(.*?)</th>", page[page.index('<table class="checks">') :])[:6]
+    assert head == ["threshold", "measured", "rounds", "baseline", "change (95 % CI)", "verdict"]
+    assert "5.99 ms allowed; confirmed by 3 fresh sessions" in page
+    assert page.count('<tr class="reason">') == 2  # of the two thresholds that are not met

@@ -127,12 +127,11 @@ def test_a_warm_up_that_does_not_fill_an_interval_is_left_out_too() -> None:
     assert _named(throughput_chart(_result(one)), "produced")["x"] == [-0.5, 0.5, 1.5, 2.5]
 
 
-def test_a_round_shorter_than_an_interval_is_shown_all_the_same() -> None:
-    """A point that is too low is more than no chart."""
+def test_a_round_shorter_than_an_interval_has_no_chart_over_time() -> None:
+    """Its only point would be too low, and says nothing of time."""
     one = Round(metrics={}, series={"produce": _curves([500.0], first_s=0.0)})
     short = dataclasses.replace(_result(one), scenario=Scenario(duration="500 ms"))
-    trace = _named(throughput_chart(short), "produced")
-    assert (trace["x"], trace["y"], trace["mode"]) == ([0.5], [500], "markers")
+    assert throughput_chart(short) is None
 
 
 def test_the_warm_up_is_shaded_and_events_are_marked() -> None:
@@ -315,3 +314,21 @@ def test_rounding_for_a_screen_loses_less_than_a_screen_shows(value: float) -> N
 def test_text_in_charts_is_shown_as_it_is() -> None:
     """Plotly makes links and bold text of it otherwise, and takes `&lt;` for `<`."""
     assert literal('<b>"&lt;"</b>\n x') == '&lt;b&gt;"&amp;lt;"&lt;/b&gt; x'
+
+
+def test_a_chart_that_would_show_nothing_is_left_out() -> None:
+    """A dot is no curve, a single round beside nothing is no comparison, and brokers that did nothing are no news."""
+    whole = results.drawn_result("a.py::test_x", before=None, now=results.Behaviour(jmx=True))
+    one = whole.rounds[0]
+    short: Any = {
+        kind: {**series, **{name: values[:1] for name, values in series.items() if isinstance(values, list)}}
+        for kind, series in one.series.items()
+    }
+    metrics = {name: 0.0 if name.startswith("broker.produce") else value for name, value in one.metrics.items()}
+    assert one.brokers is not None
+    idle: Any = {**one.brokers, "brokers": {"1": {"cpu": [0.0] * 9, "memory": [6.4e8]}}}
+    bare = dataclasses.replace(one, series=short, brokers=idle, metrics=metrics)
+    session = dataclasses.replace(whole.sessions[0], rounds=(bare,))
+    charts = charts_of(dataclasses.replace(whole, sessions=(session,)))
+    assert {chart.title.partition(" by")[0] for chart in charts} == {"Produce latency", "End-to-end latency"}
+    assert broker_charts(dataclasses.replace(whole, sessions=(session,))) == ()

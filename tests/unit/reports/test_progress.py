@@ -11,6 +11,7 @@ from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines, progress
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 SCENARIO = Scenario.of({"duration": "10 s", "warmup": "2 s", "rounds": 5, "record_size": "1 KiB"})
+METRICS = ["produce.throughput", "e2e.latency.p99", "errors"]
 RATES = [0.0, 10_000.0, 52_300.0, 40_000.0, 51_200.0]
 
 
@@ -20,7 +21,7 @@ def seen(phase: str = "measuring", elapsed_s: float = 3.1, acknowledged: int = 0
 
 def text(width: int, *, scenario: Scenario = SCENARIO, ascii_only: bool = False, **more: Any) -> str:
     told = more.pop("seen", seen(p99_s=0.0031, lag=1200))
-    given = {"session": "", "number": 2, "seen": told, "rates": RATES, **more}
+    given = {"session": "", "number": 2, "seen": told, "rates": RATES, "metrics": METRICS, **more}
     return progress_text("test_orders_ingest", scenario, width=width, ascii_only=ascii_only, **given)
 
 
@@ -93,7 +94,7 @@ def test_the_line_is_written_over_and_leaves_no_trace(monkeypatch: pytest.Monkey
     instants = iter([100.0, 100.5, 100.6, 102.0])
     monkeypatch.setattr("time.monotonic", lambda: next(instants))
     monkeypatch.setenv("COLUMNS", "200")
-    line = ProgressLine("test_x", SCENARIO, written.append, ascii_only=False)
+    line = ProgressLine("test_x", SCENARIO, written.append, metrics=METRICS, ascii_only=False)
     for acknowledged in (600, 900, 14_600):
         line.update("", 1, seen("warm-up", -1.0, acknowledged))
     line.close()
@@ -104,20 +105,30 @@ def test_the_line_is_written_over_and_leaves_no_trace(monkeypatch: pytest.Monkey
     ]
 
 
-def test_in_a_log_each_round_is_a_line() -> None:
-    """Which says how it went, without what came before its window and after."""
+MEASURED = {"produce.throughput": 52_300.0, "produce.latency.p99": 0.0121, "e2e.latency.p99": 0.0172, "errors": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("width", "figures"),
+    [(140, "  produce.throughput 52.3k/s  e2e.latency.p99 17.2 ms  errors 0"), (62, "  produce.throughput 52.3k/s")],
+)
+def test_a_round_that_is_done_shows_what_the_table_will_show(width: int, figures: str) -> None:
+    """Its exact figures, of the metrics with a threshold."""
+    assert text(width, seen=seen("done", metrics=MEASURED)) == f"test_orders_ingest  round 2/5{figures}"
+
+
+def test_in_a_log_each_round_is_a_line_with_its_exact_figures() -> None:
+    """The p99 of a last second is not that of the round, and the table would contradict it."""
     written: list[str] = []
-    lines = RoundLines("test_x", SCENARIO, written.append)
+    lines = RoundLines("test_x", SCENARIO, written.append, metrics=METRICS)
     for number in (1, 2):
-        lines.update("", number, seen("warm-up", -1.0, 50))
-        lines.update("", number, seen("measuring", 1.0, 1000))
         lines.update("", number, seen("measuring", 9.0, 9000, p99_s=0.004, lag=3))
-        lines.update("", number, seen("draining", 11.0, 12_000))
+        lines.update("", number, seen("done", metrics=MEASURED))
     lines.update("suspect, session 2", 1, seen("connecting", 0.0))
     lines.close()
     lines.close()
     assert written == [
-        "test_x  round 1/5  1k records/s  p99 4 ms  lag 3",
-        "test_x  round 2/5  1k records/s  p99 4 ms  lag 3",
+        "test_x  round 1/5  produce.throughput 52.3k/s  e2e.latency.p99 17.2 ms  errors 0",
+        "test_x  round 2/5  produce.throughput 52.3k/s  e2e.latency.p99 17.2 ms  errors 0",
         "test_x  suspect, session 2  round 1/5",
     ]

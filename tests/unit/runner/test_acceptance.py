@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.baseline_update import accepted, update_baseline
-from pytest_kafkaperf.runner.judging import baseline_doubts
+from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.judging import CaseJudge, baseline_doubts
 from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -201,3 +203,15 @@ def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> Non
     """What it was before does not matter any more."""
     assert doubts("2025-01-01", changed=("kernel: 6.1 -> 6.8",), written=3) == []
     assert doubts(written=1) == ["weak baselines"]
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"), [({}, "INCONCLUSIVE"), ({"update-baselines": "append"}, "MEASURED")], ids=str
+)
+def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str], verdict: str) -> None:
+    """Under `--kafka-strict` the first run would fail otherwise, and there would never be a baseline."""
+    settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
+    marks = [Mark(name="kafka_threshold", args=("produce.throughput >= baseline - 10%",), kwargs={})]
+    case = read_case("a.py::test", marks, {}, settings, folder=Path())
+    judge = CaseJudge(case, BaselineRounds(obstacle="no baseline for this test"), settings)
+    assert judge.judge([session()]).verdict == verdict

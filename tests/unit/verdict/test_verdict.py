@@ -1,5 +1,6 @@
 """The verdict: limits judged over rounds."""
 
+# ruff: noqa: RUF001 - lines as they are shown
 from __future__ import annotations
 
 import math
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.reports.failure import failure_text
+from pytest_kafkaperf.reports.layout import Row
+from pytest_kafkaperf.reports.table import row_of
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
@@ -31,6 +34,10 @@ _TEN_MS = (0.0098, 0.0099, 0.010, 0.0101, 0.0102)
 
 def _rounds(name: str, values: Sequence[float]) -> tuple[Mapping[str, float], ...]:
     return tuple({name: value} for value in values)
+
+
+def _rows_of(checks: Sequence[Check]) -> list[tuple[Check, Row]]:
+    return [(check, row_of(check)) for check in checks]
 
 
 def _on_dates(session: tuple[Mapping[str, float], ...]) -> BaselineRounds:
@@ -443,15 +450,15 @@ def test_problems_make_the_run_invalid_and_the_limits_are_still_shown() -> None:
     assert [check.outcome for check in judgement.checks] == [Verdict.PASSED, Verdict.VIOLATED]
 
 
-def test_a_test_without_limits_passes_unless_it_is_invalid() -> None:
-    """Limits are optional; a trustworthy run is not."""
+def test_a_test_without_thresholds_is_measured_unless_it_is_invalid() -> None:
+    """Nothing was compared, so nothing passed."""
     verdicts = [
         judge(
             thresholds=[], sessions=[Measured(rounds=[{}])], confirm=False, baseline=_NO_BASELINE, problems=problems
         ).verdict
         for problems in ([], [BROKER_LOST])
     ]
-    assert verdicts == [Verdict.PASSED, Verdict.INVALID]
+    assert verdicts == [Verdict.MEASURED, Verdict.INVALID]
 
 
 def test_regressed_violated_and_invalid_fail() -> None:
@@ -561,37 +568,37 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
     rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
     baseline = _on_dates(_rounds(_P99, _TEN_MS))
     judgement = judge(thresholds=thresholds, sessions=[Measured(rounds=rounds)], baseline=baseline, confirm=False)
-    text = failure_text(judgement.checks)
+    text = failure_text(_rows_of(judgement.checks))
     assert (
         text
         == """\
 VIOLATED: 2 of 3 thresholds not met
-  expression                                 observed         limit  baseline   change
-  produce.latency.p99 <= baseline + 20%         15 ms         12 ms     10 ms  +50.0 %
-    REGRESSED: +50.0 % against the baseline, the threshold is +20.0 %; noise
-    explains up to +9.5 % (baseline of 10 dates)
-  produce.throughput >= 5k records/s     4k records/s  5k records/s         -        -
-    VIOLATED: median of 5 rounds, each 4k records/s"""
+  threshold                                measured  baseline  change (95 % CI)
+  ✗ produce.latency.p99 <= baseline + 20%     15 ms     10 ms   +50 % (+38…+63)
+      12 ms allowed; +50.0 % against the baseline, the threshold is +20.0 %;
+      noise explains up to +9.5 % (baseline of 10 dates)
+  ✗ produce.throughput >= 5k records/s         4k/s
+      median of 5 rounds, each 4k records/s"""
     )
 
 
 def test_columns_that_would_be_empty_are_left_out() -> None:
     """Without a baseline the lines stay short."""
-    text = failure_text([_judge("produce.latency.p99 <= 25 ms", [0.03, 0.04, 0.05])])
+    text = failure_text(_rows_of([_judge("produce.latency.p99 <= 25 ms", [0.03, 0.04, 0.05])]))
     assert (
         text
         == """\
 VIOLATED: 1 of 1 thresholds not met
-  expression                    observed  limit
-  produce.latency.p99 <= 25 ms     40 ms  25 ms
-    VIOLATED: median of 3 rounds, from 30 ms to 50 ms"""
+  threshold                       measured  rounds
+  ✗ produce.latency.p99 <= 25 ms     40 ms   30–50
+      median of 3 rounds, from 30 ms to 50 ms"""
     )
 
 
 def test_a_figure_close_to_its_limit_is_shown_with_more_digits() -> None:
     """`25 ms` against `25 ms` would look like a bug."""
-    text = failure_text([_judge("produce.latency.p99 <= 25 ms", [0.02504])])
-    assert text.splitlines()[2] == "  produce.latency.p99 <= 25 ms  25.04 ms  25 ms"
+    text = failure_text(_rows_of([_judge("produce.latency.p99 <= 25 ms", [0.02504])]))
+    assert text.splitlines()[2] == "  ✗ produce.latency.p99 <= 25 ms  25.04 ms"
 
 
 def test_the_problems_of_an_invalid_run_come_first() -> None:
@@ -603,39 +610,38 @@ def test_the_problems_of_an_invalid_run_come_first() -> None:
         ),
         BROKER_LOST,
     ]
-    text = failure_text([_judge("lost == 0", [2.0])], problems)
+    text = failure_text(_rows_of([_judge("lost == 0", [2.0])]), problems)
     assert (
         text
         == """\
 INVALID: the run cannot be trusted
-    round 1: generator too slow: 1500 of 50000 records were sent more than 100
-    ms after they could have been
-    broker lost
+  round 1: generator too slow: 1500 of 50000 records were sent more than 100 ms
+  after they could have been
+  broker lost
 1 of 1 thresholds not met in this run
-  expression   observed      limit
-  lost == 0   2 records  0 records
-    VIOLATED: sum of 1 round, each 2 records"""
+  threshold    measured
+  ✗ lost == 0         2
+      sum of 1 round, each 2 records"""
     )
 
 
 def test_an_invalid_run_without_broken_limits_tells_its_problems_only() -> None:
     """There is nothing to say of the limits."""
-    text = failure_text([_judge("lost == 0", [0.0])], [BROKER_LOST])
-    assert text == "INVALID: the run cannot be trusted\n    broker lost"
+    text = failure_text(_rows_of([_judge("lost == 0", [0.0])]), [BROKER_LOST])
+    assert text == "INVALID: the run cannot be trusted\n  broker lost"
 
 
 def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
     """It is what the test fails for."""
     checks = [_judge("produce.latency.p99 <= baseline", _TEN_MS), _judge("errors == 0", [0.0])]
-    assert failure_text(checks) == ""
+    assert failure_text(_rows_of(checks)) == ""
     assert (
-        failure_text(checks, strict=True)
+        failure_text(_rows_of(checks), strict=True)
         == """\
 INCONCLUSIVE: 1 of 2 thresholds not met
-  expression                       observed
-  produce.latency.p99 <= baseline     10 ms
-    INCONCLUSIVE (--kafka-strict): no baseline for this test; make one with
-    --kafka-update-baselines"""
+  threshold                          measured    rounds
+  ? produce.latency.p99 <= baseline     10 ms  9.8–10.2
+      no baseline for this test; make one with --kafka-update-baselines"""
     )
 
 

@@ -1,0 +1,66 @@
+"""The commands that run a test again: as it ran, or so that it is decided."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from pytest_kafkaperf.core.text import discreet
+from pytest_kafkaperf.runner.result import Result
+from pytest_kafkaperf.verdict.baselines.record import HOW_TO_MAKE
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+
+def undecided(result: Result, options: Mapping[str, str]) -> str:
+    """Return why a test is INCONCLUSIVE, and at the end the command that resolves it; `options` as in `command_for`."""
+    checks = result.checks if result.rounds else ()
+    reasons = [check.reason for check in checks if check.outcome is Verdict.INCONCLUSIVE] or result.notes
+    reason = next(iter(reasons), "nothing was measured").partition(f"; {HOW_TO_MAKE}")[0]
+    label, option = remedy_of(result)
+    return f"INCONCLUSIVE: {reason}; {label}: {command_for(result, options, option)}"
+
+
+def is_compared(result: Result) -> bool:
+    """Return True if the baseline counts: it is of this environment and this workload."""
+    return result.reference is not None or result.baseline.obstacle is None
+
+
+def remedy_of(result: Result) -> tuple[str, str]:
+    """Return what resolves an INCONCLUSIVE test, and the option of pytest that does it."""
+    before = result.baseline.fingerprint
+    if result.partial or not result.rounds:
+        return "give it more time", "--kafka-time-budget=1h"
+    if not is_compared(result):
+        return "make one", "--kafka-update-baselines"
+    if result.reference is not None:
+        return "reduce the noise", "--kafka-low-noise"
+    beside = any(check.sessions for check in result.checks)
+    if result.cluster.provider == "local" and "kafka" in before and not beside:
+        return "compare side by side", f"--kafka-reference=local:{before['kafka']}"
+    return "measure the baseline on another date", "--kafka-update-baselines=append"
+
+
+_OPTIONS = """
+    client-config brokers low-noise rounds duration warmup
+    baselines environment strict no-confirm calibrate reference reference-config
+"""
+"""Options that change measurements or verdicts; others are left out of the command that runs a test again."""
+
+
+def command_for(result: Result, options: Mapping[str, str], *more: str) -> str:
+    """Return a shell command that runs a test again, with `more` options.
+
+    `options` are those of the command line, by name without `--kafka-`. The provider that was chosen replaces `auto`.
+    `LOGIN` and `***` replace possible secrets.
+    """
+    given = [
+        f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"
+        for name in _OPTIONS.split()
+        for value in options.get(name, "").splitlines()
+    ]
+    target = options.get("cluster", "auto")
+    if result.cluster.provider != "external":
+        _, colon, version = target.partition(":")
+        target = f"{result.cluster.provider}{colon}{version}"
+    cluster = [f"--kafka-cluster={target}"] if target != "auto" else []
+    return shlex.join(["pytest", result.nodeid, *cluster, *given, *more])

@@ -1,0 +1,149 @@
+"""The layout of the table of results: a row for each threshold, and the columns that fit into a width. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+STYLES = {
+    Verdict.PASSED: "green",
+    Verdict.IMPROVED: "bold green",
+    Verdict.MEASURED: "cyan",
+    Verdict.NOT_JUDGED: "cyan",
+    Verdict.ACCEPTED: "cyan",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.REGRESSED: "bold red",
+    Verdict.VIOLATED: "bold red",
+    Verdict.INVALID: "bold magenta",
+}
+"""Styles of rich by outcome."""
+_MARKS = {"green": "✓", "bold green": "✓", "cyan": "·", "yellow": "?", "bold red": "✗", "bold magenta": "✗"}
+
+Line = list[tuple[str, str]]
+"""Texts of one line, each with its style."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One threshold of one test, or a metric without one. A text is empty if it is unknown or does not apply."""
+
+    threshold: str
+    """Expression as the user typed it; the metric's name without a threshold."""
+    measured: str
+    """Median over the rounds; the sum for counts."""
+    rounds: str = ""
+    """Lowest and highest round: `51.3–53.3` beside `52.3k/s`."""  # noqa: RUF001
+    baseline: str = ""
+    change: str = ""
+    interval: str = ""
+    """Confidence interval of the change in per cent: `(+41…+52)`."""
+    detects: str = ""
+    """Minimum detectable change, or for an absolute threshold the smallest detectable value."""
+    outcome: Verdict | None = None
+    """None without a threshold."""
+    why: str = ""
+    """Reason, and what to do, shown below the row."""
+
+
+def mark_of(outcome: Verdict | None) -> str:
+    """Return the sign of an outcome."""
+    return " " if outcome is None else _MARKS[STYLES[outcome]]
+
+
+def wrap_text(text: str, width: int = 80, *, indent: str = "", hanging: str = "") -> list[str]:
+    """Wrap a text at `width` columns; `hanging` is the further indent of continuation lines."""
+    return textwrap.wrap(
+        printable(text, keep="\t\n"),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+_COLUMNS = {
+    "measured": "measured",
+    "rounds": "rounds",
+    "baseline": "baseline",
+    "change": "change",
+    "(95 % CI)": "interval",
+    "detects": "detects",
+}
+"""Fields of a row by the title of their column."""
+_COLOURED = ("measured", "change")
+"""Columns whose figures have the colour of a threshold that fails."""
+_DROPPED_WHEN_NARROW = ("detects", "rounds", "(95 % CI)", "baseline", "change")
+"""Titles of the columns that a narrow terminal lacks, in the order in which they are left out."""
+_INDENT = 2
+_ENOUGH = 39
+"""Columns for a mark and a threshold. The figures of a longer threshold are below it where the table is narrow."""
+
+
+class Columns:
+    """The columns of the table that are not empty and fit into `width`; `plain` converts texts for the terminal."""
+
+    def __init__(
+        self, rows: Sequence[Row], *, width: int, plain: Callable[[str], str] = str, standard: str = "baseline"
+    ) -> None:
+        """`standard` is the title of the column of the baseline."""
+        self._width, self._plain = width, plain
+        self._titles = {title: standard if title == "baseline" else title for title in _COLUMNS}
+        self._widths: dict[str, int] = {}
+        for title, field in _COLUMNS.items():
+            if cells := [len(text) for row in rows if (text := plain(getattr(row, field)))]:
+                self._widths[title] = max(len(self._titles[title]), *cells)
+        longest = 2 + max((len(plain(row.threshold)) for row in rows), default=0)
+        for title in _DROPPED_WHEN_NARROW:
+            if self._room < min(longest, _ENOUGH):
+                self._widths.pop(title, None)
+        self.start = _INDENT + max(len("threshold"), min(longest, max(self._room, min(_ENOUGH, width // 2))))
+        """Column from which on the figures stand."""
+
+    @property
+    def _room(self) -> int:
+        """Columns that the figures leave for the thresholds."""
+        return self._width - _INDENT - sum(_gap(title) + width for title, width in self._widths.items())
+
+    @property
+    def header(self) -> Line:
+        """The titles of the columns."""
+        return [((" " * _INDENT + "threshold").ljust(self.start), "dim"), *self._cells(self._titles, ["dim"] * 2)]
+
+    def lines(self, row: Row) -> Iterator[Line]:
+        """Yield the lines of a row: the threshold with its figures, then the reason."""
+        style = "" if row.outcome is None else STYLES[row.outcome]
+        threshold = self._plain(printable(row.threshold))
+        head: Line = [(f"{' ' * _INDENT}{self._plain(mark_of(row.outcome))} ", style)]
+        head.append((threshold.ljust(self.start - _INDENT - 2), ""))
+        if _INDENT + 2 + len(threshold) > self.start:
+            yield head
+            head = [(" " * self.start, "")]
+        cells = {title: self._plain(getattr(row, field)) for title, field in _COLUMNS.items()}
+        yield head + self._cells(cells, [style if row.outcome is not None and row.outcome.fails else "", ""])
+        for part in wrap_text(self._plain(row.why), self._width, indent=" " * (_INDENT + 4)):
+            yield [(part, style)]
+
+    def _cells(self, texts: Mapping[str, str], styles: Sequence[str]) -> Line:
+        """Align texts, by the title of their column; `styles` are that of `_COLOURED` and that of the others."""
+        return [
+            (
+                " " * _gap(title) + (texts[title].ljust if _gap(title) == 1 else texts[title].rjust)(width),
+                styles[title not in _COLOURED] if texts[title] else "",
+            )
+            for title, width in self._widths.items()
+        ]
+
+
+def _gap(title: str) -> int:
+    """Return the number of spaces before a column; the interval belongs to the change before it."""
+    return 1 if title == "(95 % CI)" else 2
+
+
+def text_of(line: Line) -> str:
+    """Return a line without its styles."""
+    return "".join(text for text, _ in line).rstrip()
