@@ -1,6 +1,6 @@
 """The effect of the disk.
 
-    pytest test_disk.py --kafka-cluster=local -o kafka_log_dirs=/mnt/hdd,/mnt/nvme
+    pytest test_disk.py -o kafka_log_dirs=/mnt/hdd,/mnt/nvme
 
 Expected: a faster disk raises throughput once the page cache is full, so in long rounds (source D of the README:
 110,000 and 250,000 records/s on small brokers, 280,000 and 840,000 on large ones). Without named folders the test

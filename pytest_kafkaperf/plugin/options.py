@@ -45,17 +45,14 @@ OPTIONS = {
         "auto",
     ),
     "brokers": Option(
-        "N",
-        "number of brokers that the session starts, or that an external cluster must have",
-        "the marker's, or 1",
-        "int",
+        "N", "number of brokers to start, or that an external cluster must have", "the marker's, or 1", "int"
     ),
     "client-config": Option(
         "FILE", "client.properties of an external cluster, in the format of Kafka's own tools", "none"
     ),
     "workers": Option(
         "N|dask://SCHEDULER[:PORT]",
-        "N worker processes of each kind, or a Dask cluster (pytest-kafkaperf[dask])",
+        "N worker processes of each kind, or a Dask cluster (extra dask)",
         "as many as needed",
     ),
     "rounds": Option("N", "rounds of every scenario", "the marker's, or 5", "int"),
@@ -72,12 +69,7 @@ OPTIONS = {
         "baselines are not written",
         place="command line",
     ),
-    "calibrate": Option(
-        "N",
-        "measure the noise of tests with a threshold on the baseline, in N fresh sessions each",
-        "tests are judged",
-        place="command line",
-    ),
+    "calibrate": Option("N", "measure the noise of tests in N sessions each", "tests are judged", place="command line"),
     "prune-baselines": Option(
         "", "delete the baselines of deleted tests after a run of all tests", "off", "bool", "command line"
     ),
@@ -100,17 +92,10 @@ OPTIONS = {
     ),
     "strict": Option("", "fail tests that are INCONCLUSIVE, for example without a baseline", "off", "bool"),
     "no-confirm": Option(
-        "",
-        "judge tests after one session; do not run suspects again in fresh sessions (not with a reference)",
-        "off",
-        "bool",
-        "command line",
+        "", "judge tests after one session; do not run suspects again in fresh sessions", "off", "bool", "command line"
     ),
     "allow-unlimited": Option(
-        "",
-        "allow tests without a rate, and capacity searches, on clusters that the session did not start",
-        "off",
-        "bool",
+        "", "allow load without a limit (no rate, capacity searches) on external clusters", "off", "bool"
     ),
     "low-noise": Option(
         "", "start brokers for comparisons: logs in memory, and the JVM's quick compiler only", "off", "bool"
@@ -118,13 +103,7 @@ OPTIONS = {
     "preheat": Option(
         "TIME", "broker warm-up: maximum load on new brokers before the first round of a scenario", "5 s", place="ini"
     ),
-    "jmx": Option(
-        "",
-        "collect JMX metrics, such as broker.handlers.idle, from brokers that the session starts",
-        "off",
-        "bool",
-        "ini",
-    ),
+    "jmx": Option("", "collect JMX metrics from brokers that the session starts", "off", "bool", "ini"),
     "metrics-url": Option(
         "URL", "URLs of the JMX exporters of an external cluster's brokers", "none", "linelist", "ini"
     ),
@@ -142,7 +121,7 @@ OPTIONS = {
     ),
     "log-dirs": Option(
         "DIR",
-        "folders for the logs of local brokers; tests that name no folder use the first",
+        "folders for the logs of local brokers; the first is the default of tests",
         "the user's cache folder",
         "linelist",
         "ini",
