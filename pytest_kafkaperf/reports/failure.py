@@ -37,7 +37,7 @@ def failure_of(result: Result, *, strict: bool, plain: Callable[[str], str] = st
         standard=standard_of(result),
         plain=plain,
     )
-    notes = [line for note in after for line in wrap_text(plain(note), indent="  ")]
+    notes = [line for note in after for line in wrap_text(plain(note), indent="  ", hanging="  ")]
     return "\n".join([text or f"{result.verdict} (--kafka-strict)", *notes])
 
 
