@@ -84,8 +84,8 @@ class Look:
 def look(differences: Sequence[float], *, tolerance: float, alpha: float, final: bool = False) -> Look:
     """Evaluate the differences of the sessions so far, of which there is at least one.
 
-    `alpha` is the significance level of this metric. Looks after `MOST_SESSIONS` are like the last one. `final`: there is
-    no time for another look.
+    `alpha` is the significance level of this metric. Looks after `MOST_SESSIONS` are like the last one. `final` if
+    there is no time for another look.
     """
     sessions, mean = len(differences), statistics.fmean(differences)
     if sessions < FEWEST_SESSIONS:
