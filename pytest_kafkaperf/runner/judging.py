@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import math
 from collections.abc import Sequence
 
@@ -65,13 +66,13 @@ class CaseJudge:
         """True if the test is compared with its baseline."""
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
-    def judge(self, sessions: Sequence[MeasuredSession]) -> Judgement:
+    def judge(self, sessions: Sequence[MeasuredSession], *, final: bool = False) -> Judgement:
         """Judge the thresholds: of the first session, or of the further sessions that confirm a suspect.
 
         The verdict is INVALID if a threshold is below the uncertainty of the clocks. It is VIOLATED if acknowledged
-        records were lost, unless a threshold on `lost` says otherwise.
+        records were lost, unless a threshold on `lost` says otherwise. `final`: there is no time for another session.
         """
-        judgement = self._judge_thresholds(sessions)
+        judgement = self._judge_thresholds(sessions, final=final)
         seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
         values = [check.limit_value for check in judgement.checks]
         uncertain = clock_problems(self._case.thresholds, values, seconds)
@@ -111,9 +112,10 @@ class CaseJudge:
     def judge_clear(self, sessions: Sequence[MeasuredSession]) -> Judgement:
         """Judge suspects for whose confirmation there is no time: one that is clear fails (see `verdict.clear`).
 
-        Other programs on this machine are an explanation that only further sessions can exclude.
+        Other programs on this machine are an explanation that only further sessions can exclude. Beside other brokers,
+        they are none, and the last look is final (see `verdict.sequential`).
         """
-        judgement, counted = self.judge(sessions), judged(sessions)
+        judgement, counted = self.judge(sessions, final=True), judged(sessions)
         busy = any(one.busy_warning for session in sessions for one in session.all_rounds)
         beside = any(session.reference is not None for session in sessions)
         if not judgement.unsettled or busy or beside or self.baseline.imported or self.baseline.obstacle:
@@ -185,23 +187,24 @@ class CaseJudge:
         verdict = worst([judgement.verdict, check.outcome])
         return dataclasses.replace(judgement, verdict=verdict, checks=(*judgement.checks, check), unsettled=False)
 
-    def _judge_thresholds(self, sessions: Sequence[MeasuredSession]) -> Judgement:
+    def _judge_thresholds(self, sessions: Sequence[MeasuredSession], *, final: bool) -> Judgement:
+        confirm, update = self._settings.confirm, self._settings.update
+        evaluate = functools.partial(self._judged, sessions, final=final)
         if self._settings.calibrate is not None:
-            return self._judged(sessions, Verdict.NOT_JUDGED, confirm=False)
-        confirm = self._settings.confirm
-        if self._settings.update == "all":
-            judgement = self._judged(sessions, Verdict.ACCEPTED, confirm=confirm)
+            return evaluate(Verdict.NOT_JUDGED, confirm=False)
+        if update == "all":
+            judgement = evaluate(Verdict.ACCEPTED, confirm=confirm)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
-        judgement = self._judged(sessions, None, confirm=confirm)
-        if self._settings.update == "append" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
-            return self._judged(
-                sessions, Verdict.ACCEPTED, confirm=confirm
-            )  # what it adds to the baseline decides later
+        judgement = evaluate(None, confirm=confirm)
+        if update == "append" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
+            return evaluate(Verdict.ACCEPTED, confirm=confirm)  # what it adds to the baseline decides later
         return judgement
 
-    def _judged(self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, confirm: bool) -> Judgement:
+    def _judged(
+        self, sessions: Sequence[MeasuredSession], ungated: Verdict | None, *, confirm: bool, final: bool
+    ) -> Judgement:
         return judge(
             thresholds=self._case.thresholds,
             sessions=[session.measured for session in judged(sessions)],
@@ -212,6 +215,7 @@ class CaseJudge:
             ungated=ungated,
             beside=self.alone is None,
             rebuilt=self.rebuilt,
+            final=final,
         )
 
 

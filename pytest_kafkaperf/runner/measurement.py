@@ -16,7 +16,7 @@ from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.load.timeseries import merged as merged_series
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import busy_warning, limited_by_generator, problems_of, warnings_of
+from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, problems_of, warnings_of
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
@@ -47,6 +47,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         metrics |= _broker_cost(readings, report, start_ns, end_ns)
         busy = busy_warning(readings, report, end_ns)
         warnings += [] if busy is None else [busy]
+        problems = problems if busy is None else blamed_on(busy, problems)
     if report.start_ns is not None and series:
         metrics |= _recovery(found, report.start_ns, series["produce"], warnings)
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}

@@ -70,6 +70,17 @@ def generator_warning(limited: int, rounds: int) -> str:
     )
 
 
+def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
+    """Return the problems, with other programs as the likely reason of a generator that was too slow."""
+    cause = busy.removeprefix("this machine was busy: ").partition(" during")[0]
+    return [
+        Problem(one.kind, one.text.replace("; use", f"; likely because {cause}; use", 1))
+        if one.kind is ProblemKind.GENERATOR_TOO_SLOW
+        else one
+        for one in problems
+    ]
+
+
 def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
     """Return a warning if other programs used so much of this machine that they may have changed the figures."""
     workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)

@@ -13,6 +13,10 @@ Later looks need weaker evidence: the bounds on the scale of the normal distribu
 `(sessions / MOST_SESSIONS) ** -0.25`, which lies between the shapes of O'Brien and Fleming and of Pocock. For few
 sessions, they become quantiles of Student's distribution with the same probabilities.
 
+If the time ends before that, the last look is final: it may use what the looks before it have left of both levels. The
+number of sessions does not depend on their differences then (error spending: K. K. G. Lan, D. L. DeMets, Biometrika 70,
+1983).
+
 Source: C. Jennison, B. W. Turnbull, "Group Sequential Methods with Applications to Clinical Trials" (2000): section 2.7
 for the shape (S. K. Wang, A. A. Tsiatis, Biometrics 43, 1987), 11.4 for unknown variances, 9 for repeated confidence
 intervals, and 19.2 for the recursion.
@@ -77,10 +81,11 @@ class Look:
         return self.decision != "open" or self.sessions >= MOST_SESSIONS
 
 
-def look(differences: Sequence[float], *, tolerance: float, alpha: float) -> Look:
+def look(differences: Sequence[float], *, tolerance: float, alpha: float, final: bool = False) -> Look:
     """Evaluate the differences of the sessions so far, of which there is at least one.
 
-    `alpha` is the significance level of this metric. Looks after `MOST_SESSIONS` are like the last one.
+    `alpha` is the significance level of this metric. Looks after `MOST_SESSIONS` are like the last one. `final` if
+    there is no time for another look.
     """
     sessions, mean = len(differences), statistics.fmean(differences)
     if sessions < FEWEST_SESSIONS:
@@ -95,7 +100,7 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float) -> Loo
         )
     deviation = statistics.stdev(differences)
     error = max(deviation / math.sqrt(sessions), math.ulp(1.0))
-    needed, enough = _quantile(alpha, sessions) * error, _quantile(BETA, sessions) * error
+    needed, enough = (_quantile(level, sessions, final=final) * error for level in (alpha, BETA))
     decision: Decision = "open"
     if mean - tolerance >= needed:
         decision = "regressed"
@@ -151,9 +156,13 @@ _RUNS = 1000
 _SEED = 20_261_123
 
 
-def _quantile(level: float, sessions: int) -> float:
+def _quantile(level: float, sessions: int, *, final: bool = False) -> float:
     """Return the t that is needed at this look so that the looks together have at most this level."""
-    p = statistics.NormalDist().cdf(-_bounds(level / _STUDENT_EXCESS)[min(sessions, MOST_SESSIONS) - FEWEST_SESSIONS])
+    nominal, number = level / _STUDENT_EXCESS, min(sessions, MOST_SESSIONS) - FEWEST_SESSIONS
+    bounds = _bounds(nominal)
+    p = statistics.NormalDist().cdf(-bounds[number])
+    if final:
+        p = max(p, nominal - _crossing(bounds[:number]))  # the looks add up to no more, whatever their correlation
     return student_quantile(p, sessions - 1)
 
 

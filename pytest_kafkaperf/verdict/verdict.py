@@ -49,6 +49,7 @@ def judge(
     ungated: Verdict | None = None,
     beside: bool = False,
     rebuilt: Rebuilt | None = None,
+    final: bool = False,
 ) -> Judgement:
     """Evaluate the thresholds of a test.
 
@@ -66,11 +67,14 @@ def judge(
             them.
         beside: True if suspects will be confirmed beside the baseline's brokers; this changes what is detectable.
         rebuilt: the baseline's brokers, if the further sessions ran beside them; None if they ran alone.
+        final: True if there is no time for another session beside other brokers.
 
     """
     number = count_gated(thresholds)
     if sessions[0].reference is not None:
-        found = [_evaluate_pairs(threshold, sessions, ungated=ungated, gated=number) for threshold in thresholds]
+        found = [
+            _evaluate_pairs(threshold, sessions, ungated=ungated, gated=number, final=final) for threshold in thresholds
+        ]
     else:
         stage: Stage = "first" if confirm else "alone"
         found = [
@@ -83,7 +87,7 @@ def judge(
                 if not one.unsettled
                 else _evaluate(one.threshold, sessions[1:], baseline, ungated=None, stage="fresh", gated=number)
                 if rebuilt is None
-                else _beside(one, sessions[1:], baseline, rebuilt, gated=number)
+                else _beside(one, sessions[1:], baseline, rebuilt, gated=number, final=final)
                 for one in found
             ]
     checks = tuple(one.check for one in found)
@@ -92,12 +96,12 @@ def judge(
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that it is met.
-    final = [check.outcome.fails for check in checks if sessions[0].reference is None or check.is_relative]
+    failing = [check.outcome.fails for check in checks if sessions[0].reference is None or check.is_relative]
     return Judgement(
         verdict=verdict,
         checks=checks,
         problems=problems,
-        unsettled=not problems and not any(final) and any(one.unsettled for one in found),
+        unsettled=not problems and not any(failing) and any(one.unsettled for one in found),
         warnings=tuple(dict.fromkeys(one.warning for one in found if one.warning is not None)),
     )
 
@@ -145,13 +149,19 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
 
 
 def _beside(
-    suspect: _Result, pairs: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int
+    suspect: _Result,
+    pairs: Sequence[Measured],
+    baseline: BaselineRounds,
+    rebuilt: Rebuilt,
+    *,
+    gated: int,
+    final: bool,
 ) -> _Result:
     """Evaluate a suspect again, by the sessions beside the baseline's brokers alone."""
     threshold = suspect.threshold
     if threshold.relative is None:
         return suspect
-    result = _evaluate_pairs(threshold, pairs, ungated=None, gated=gated)
+    result = _evaluate_pairs(threshold, pairs, ungated=None, gated=gated, final=final)
     before, check = suspect.check, result.check
     early = result.unsettled and cleared_early(check.sessions[-1] if check.sessions else None, rebuilt)
     references = [session.reference or () for session in pairs]
@@ -214,7 +224,7 @@ def _evaluate(
 
 
 def _evaluate_pairs(
-    threshold: Threshold, sessions: Sequence[Measured], *, ungated: Verdict | None, gated: int
+    threshold: Threshold, sessions: Sequence[Measured], *, ungated: Verdict | None, gated: int, final: bool
 ) -> _Result:
     """Evaluate a threshold of sessions with a reference."""
     subject, relative = threshold.metric, threshold.relative
@@ -224,7 +234,10 @@ def _evaluate_pairs(
     looks: list[Look] = []
     if not isinstance(differences, str):
         counts = range(1, len(differences) + 1)
-        looks = [look(differences[:count], tolerance=tolerance, alpha=alpha) for count in counts]
+        looks = [
+            look(differences[:count], tolerance=tolerance, alpha=alpha, final=final and count == len(differences))
+            for count in counts
+        ]
     known = differences if isinstance(differences, str) else looks[-1]
     evidence = _Evidence(
         subject=subject,

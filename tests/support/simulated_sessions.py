@@ -72,14 +72,14 @@ def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
 
 
 @functools.cache
-def critical(sessions: int, decision: Literal["regressed", "equal"], alpha: float) -> float:
+def critical(sessions: int, decision: Literal["regressed", "equal"], alpha: float, *, final: bool = False) -> float:
     """The least t that leads to this decision at a look, found by trying."""
     sign = 1 if decision == "regressed" else -1
     border = _FAR if decision == "regressed" else _FAR + MARGIN
 
     def decides(t: float) -> bool:
         mean = border + sign * t / math.sqrt(sessions)
-        return look(with_mean(mean, sessions), tolerance=_FAR, alpha=alpha).decision == decision
+        return look(with_mean(mean, sessions), tolerance=_FAR, alpha=alpha, final=final).decision == decision
 
     return _least(decides)
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LATE_NS = 100_000_000
 """A record sent this much later than possible is a failure of the generator, not latency of Kafka."""
+_AWAKE_NS = 10_000_000
+"""Delay of a timer that is no lack of speed: the last batch of a window may close just before its end."""
 
 _FOLD_BATCHES = 64
 """Number of acknowledged batches whose latencies are recorded together, which takes about a millisecond."""
@@ -220,7 +222,7 @@ class Ledger:
             self.report.late += int(np.searchsorted(dues, batch.sent_ns - LATE_NS))  # those due later are not late
         if batch.sent_ns > end_ns:
             self.report.sent_late += batch.measured
-            if batch.sent_ns - late_ns <= end_ns:
+            if late_ns > _AWAKE_NS and batch.sent_ns - late_ns <= end_ns:
                 self.report.behind += batch.measured
 
     def count_missing(self, schedule: Schedule, first: int, stop: int, now_ns: int) -> None:

@@ -408,6 +408,8 @@ def test_records_that_came_due_while_the_generator_was_held_up_are_not_late() ->
         (101 * MS + LATE_NS, 90 * MS + LATE_NS, 0, 0, 0),  # the cluster's: there was no room before
         (1500 * MS, 0, 2, 2, 2),  # after the window, with room all along
         (1500 * MS, 1499 * MS, 0, 0, 2),  # after the window, for want of room
+        (1005 * MS, 999 * MS, 0, 0, 2),  # the timer at the window's end was a little late
+        (1011 * MS, 999 * MS, 0, 2, 2),  # this is no timer's delay
     ],
 )
 def test_a_late_batch_is_the_generators_fault_only_if_there_was_room(

@@ -15,6 +15,7 @@ from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Audit, Clock, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.runner.measurement import fold
+from pytest_kafkaperf.runner.validity import blamed_on
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 START_NS = 50 * NS_PER_S
@@ -549,3 +550,20 @@ def test_a_round_tells_what_each_worker_had_of_it() -> None:
         WorkerShare(host="host-a", producers=2, consumers=0, cpu_s=2.0, busy_ratio=0.3, sent=2000, received=0),
         WorkerShare(host=None, producers=0, consumers=1, cpu_s=1.0, busy_ratio=0.2, sent=0, received=500),
     )
+
+
+def test_other_programs_are_named_as_the_likely_reason_of_a_slow_generator() -> None:
+    """A hint at more cores helps nobody whose cores are used by another program."""
+    busy = "this machine was busy: other programs used 1.5 of its 2 cores during a round, which may have changed it"
+    slow = Problem(
+        ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 5 of 9 records were sent late; use a lower rate"
+    )
+    unread = Problem(ProblemKind.RECORDS_UNREAD, "records unread: 5; use more consumers")
+    assert blamed_on(busy, [slow, unread]) == [
+        Problem(
+            ProblemKind.GENERATOR_TOO_SLOW,
+            "generator too slow: 5 of 9 records were sent late; likely because other programs used 1.5 of its 2 cores; "
+            "use a lower rate",
+        ),
+        unread,
+    ]

@@ -92,6 +92,27 @@ def test_looks_together_cross_their_bounds_as_seldom_as_the_level_says(alpha: fl
     assert 0.85 * alpha - 3 * error < found < alpha + 3 * error
 
 
+@pytest.mark.parametrize("last", [4, 5, 8, 16])
+def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) -> None:
+    """40,000 unchanged tests that end after so many sessions: at most the level, and most of it."""
+    runs = 40_000
+    drawn = np.random.default_rng(2).standard_normal((runs, last))
+    crossed = np.zeros(runs, dtype=bool)
+    for number in range(FEWEST_SESSIONS, last + 1):
+        error = drawn[:, :number].std(axis=1, ddof=1) / math.sqrt(number)
+        needed = critical(number, "regressed", ALPHA, final=number == last)
+        crossed |= drawn[:, :number].mean(axis=1) >= needed * error
+    error = math.sqrt(ALPHA * (1 - ALPHA) / runs)
+    assert 0.6 * ALPHA < crossed.mean() < ALPHA + 3 * error
+
+
+def test_a_clear_change_is_found_at_a_last_look() -> None:
+    """A fall by 93 % beside a noise of 40 % is no riddle, but a first look is careful."""
+    drawn = [2.6 + 0.4 * each for each in with_mean(0.0, 5)]
+    found = [look(drawn, tolerance=TOLERANCE, alpha=ALPHA, final=final).decision for final in (False, True)]
+    assert found == ["open", "regressed"]
+
+
 def test_later_looks_need_weaker_evidence() -> None:
     """On the scale of the normal distribution: towards the bound of a single test."""
     needed = [critical(number, "regressed", ALPHA) for number in LOOKS]
