@@ -39,6 +39,8 @@ class InconclusiveWarning(pytest.PytestWarning):
 class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc]
     """Fails a test because of its verdict."""
 
+    __module__, __qualname__ = "builtins", "Failed"  # as pytest's summary calls its own
+
 
 _STOP_TIMEOUT_S = 120
 """Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -172,8 +172,13 @@ def bounded(text: str, name: str, result: Result) -> str:
 
 def warnings_of(result: Result) -> list[str]:
     """Return the first line of each warning; of those that differ only in their numbers, the first and their count."""
+    return without_repeats(result.warnings)
+
+
+def without_repeats(texts: Iterable[str]) -> list[str]:
+    """Return the first line of each text; of those that differ only in their numbers, the first and their count."""
     alike: dict[str, list[str]] = {}
-    for text in result.warnings:
+    for text in dict.fromkeys(texts):
         first = text.partition("\n")[0]
         alike.setdefault(re.sub(r"\d[\d.,]*( \d+,?)*", "#", first), []).append(first)
     return [f"{one[0]} (and {len(one) - 1} like it)" if len(one) > 1 else one[0] for one in alike.values()]

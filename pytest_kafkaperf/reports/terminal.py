@@ -171,7 +171,7 @@ def summary_lines(
     names = names_of(perf.results)
     results = perf.results
     blocks = [block_of(each, names[each.nodeid], endings.get(each.nodeid), verbose=verbose) for each in results]
-    lines = [*wrapped([overview(perf)], width=width, ascii_only=ascii_only), ""] if results else []
+    lines = [*wrapped_overview(overview(perf), width=width, ascii_only=ascii_only), ""] if results else []
     lines += render_table(blocks, width=width, colour=colour, ascii_only=ascii_only).splitlines()
     for result in perf.results:
         if result.calibration:
@@ -210,6 +210,17 @@ def overview(perf: Session) -> str:
         f"{counted(len(results), 'test')}, {took(perf.took_s)}",
     ]
     return printable(" | ".join(filter(None, parts))).replace("Kafka unknown", "Kafka")
+
+
+def wrapped_overview(text: str, *, width: int, ascii_only: bool) -> list[str]:
+    """Wrap the line above the table between its parts, such as `baseline: 5 sessions`, not within them."""
+    lines: list[str] = []
+    for part in _plain(text, ascii_only=ascii_only).split(" | "):
+        if lines and len(f"{lines[-1]} | {part}") <= width:
+            lines[-1] += f" | {part}"
+        else:
+            lines.append(f"    {part}" if lines else part)
+    return wrapped(lines, width=width, ascii_only=ascii_only)
 
 
 def compat_lines(result: Result) -> Iterator[str]:

@@ -203,11 +203,11 @@ class Session:
         if reason is not None:
             if self._shift.slower_machine is not None:
                 return f"{self._shift}; this test cannot be compared side by side, because {reason}"
-            judge.way = f"suspects ran again in fresh sessions, not beside the baseline's brokers: {reason}"
+            judge.way = f"this test ran again in fresh sessions, not beside the baseline's brokers: {reason}"
             return None
         changes = common_changes(baseline, reference, self.commit)
         judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
-        judge.way = f"suspects ran again beside the baseline's brokers, started anew: Kafka {reference.version}"
+        judge.way = f"this test ran again beside the baseline's brokers, started anew: Kafka {reference.version}"
         if self._shift.is_common:
             judge.way += f" ({self._shift})"
         sides = self._sides(case.in_short_rounds(), cluster, reference, (), on_progress)

@@ -92,6 +92,12 @@ async def close(client: Any) -> None:
             await (client.close if hasattr(client, "close") else client.stop)()
 
 
+_LOGGERS = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
+_propagated: dict[logging.Logger, bool] = {}
+"""The setting of each logger from before the first of the `Notes` that are open."""
+_switching = threading.Lock()
+
+
 class Notes(logging.Handler):
     """Collects warnings of aiokafka and errors of its tasks, instead of showing them in the user's terminal."""
 
@@ -100,19 +106,21 @@ class Notes(logging.Handler):
         self._texts: dict[str, None] = {}
         self.causes: list[Exception] = []
         """Errors that aiokafka logged."""
-        self._before = {logging.getLogger(name): True for name in ("aiokafka", "asyncio")}
 
     def __enter__(self) -> Self:
-        for logger in self._before:
-            self._before[logger] = logger.propagate
-            logger.addHandler(self)
-            logger.propagate = False
+        with _switching:
+            for logger in _LOGGERS:
+                _propagated.setdefault(logger, logger.propagate)
+                logger.addHandler(self)
+                logger.propagate = False
         return self
 
     def __exit__(self, *_: object) -> None:
-        for logger, propagate in self._before.items():
-            logger.removeHandler(self)
-            logger.propagate = propagate
+        with _switching:
+            for logger in _LOGGERS:
+                logger.removeHandler(self)
+                if not any(isinstance(each, Notes) for each in logger.handlers):
+                    logger.propagate = _propagated.pop(logger)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the first line, and the error that ended a task if there is one."""

@@ -195,10 +195,12 @@ def _headlines(result: Result) -> list[str]:
     """Return throughput, and p50 and p99 of end-to-end latency if it was measured, else of produce latency."""
     family = "e2e.latency" if "e2e.latency.p50" in result.metrics else "produce.latency"
     names = ("produce.throughput", f"{family}.p50", f"{family}.p99")
-    values = [(name, result.metrics.get(name), CATALOGUE[name].unit) for name in names]
+    judged = {check.metric: check.observed for check in result.checks if check.observed is not None}
+    figures = {**result.metrics, **judged}
+    values = [(name, figures.get(name), CATALOGUE[name].unit) for name in names]
     texts = [(name, _DASH if value is None else short(value, unit).removesuffix("/s")) for name, value, unit in values]
     rate, *latencies = [bounded(text, name, result) for name, text in texts]
-    sent, received = (result.metrics.get(f"{side}.throughput", 0.0) for side in ("produce", "consume"))
+    sent, received = (figures.get(f"{side}.throughput", 0.0) for side in ("produce", "consume"))
     if 0 < received < _FAR * sent or received * _FAR > sent > 0:
         rate = f"{short(received, Unit.RECORD_RATE).removesuffix('/s')} of {rate}"
     return [rate, *latencies]

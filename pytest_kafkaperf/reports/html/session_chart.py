@@ -70,9 +70,15 @@ def _chart(check: Check, sessions: Sequence[MeasuredSession]) -> Chart:
         },
     ]
     tolerance = check.sessions[0].tolerance
+    ys = [*ends[-1:], *(one["y"] for one in data[2:]), [percent(tolerance), percent(tolerance + MARGIN)]]
+    least, most = min(map(min, ys)), max(map(max, ys))  # the first intervals are much wider than all else
+    margin = 0.1 * (most - least)
     layout = {
         "xaxis": {"title": {"text": "sessions"}, "tickformat": "d"},
-        "yaxis": {"title": {"text": "change, %"}},
+        "yaxis": {
+            "title": {"text": "change, %"},
+            "range": [least - margin, most + margin],
+        },
         "shapes": [_line(percent(tolerance), "dash"), _line(percent(tolerance + MARGIN), "dot")],
     }
     target = format_ratio(change_of(subject, tolerance + MARGIN))

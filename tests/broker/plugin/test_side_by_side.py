@@ -40,7 +40,7 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
     same = project.run_steadily()
     assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
     assert "against the baseline on both sides today; Kafka is unchanged" in same.out, same.out
-    assert "suspects ran again beside the baseline's brokers, started anew: Kafka 4." in same.out
+    assert "this test ran again beside the baseline's brokers, started anew: Kafka 4." in same.out
     (test,) = same.report["tests"]
     assert len(test["checks"][0]["sessions"]) == len(test["further_sessions"]) >= 4
     assert all(len(session["reference_rounds"]) == 4 for session in test["further_sessions"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 import pytest
@@ -48,6 +49,20 @@ def test_notes_are_few() -> None:
         assert notes.texts() == ["0", "1", "2", "3", "4"]
         notes.clear()
         assert notes.texts() == []
+
+
+def test_notes_of_two_clusters_overlap(caplog: pytest.LogCaptureFixture) -> None:
+    """Two clusters restart at the same time, and one of them is ready first."""
+    client = logging.getLogger("aiokafka.client")
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        first.enter_context(Notes())
+        notes = second.enter_context(Notes())
+        first.close()
+        client.error("not ready")
+        second.close()
+        client.error("later")
+
+    assert (notes.texts(), caplog.messages) == (["not ready"], ["later"])
 
 
 def test_afterwards_logging_is_as_it_was(caplog: pytest.LogCaptureFixture) -> None:

@@ -41,6 +41,7 @@ def test_under_strict_the_failure_ends_in_the_command(run_pytest: RunPytest) -> 
     assert status == pytest.ExitCode.TESTS_FAILED
     assert f"give it more time: {_COMMAND.replace(' --kafka-time', ' --kafka-strict --kafka-time')}" in out.splitlines()
     assert "InconclusiveWarning" not in out
+    assert "ERROR test_perf.py::test_first - Failed: INCONCLUSIVE: " in out
 
 
 def test_the_command_has_the_options_of_the_run() -> None:

@@ -90,6 +90,14 @@ def test_what_fails_stands_first(tmp_path: Path) -> None:
     assert re.findall(r'id="(test-\d)" open', page) == ["test-1"]
 
 
+def test_the_overview_shows_what_the_thresholds_judged(tmp_path: Path) -> None:
+    """The first session's figures are others than those of the fresh sessions, which decided."""
+    write_html(tmp_path / "report.html", **results.report([results.regression()]))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    shown, judged = (re.findall(rf'data-label="{name}">(.*?)</td>', page) for name in ("p99", "measured"))
+    assert shown[0] in judged
+
+
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """What was there stays as it was."""
     with pytest.raises(UsageError) as caught:

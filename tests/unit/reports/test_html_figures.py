@@ -102,6 +102,8 @@ def test_a_reference_takes_the_place_of_the_baseline() -> None:
     ]
     sequence = by_title["produce.throughput, session by session"]
     assert len(_named(sequence, "pair of rounds")["x"]) == 5 * len(_named(sequence, "single session")["x"])
+    low, high = sequence.figure["layout"]["yaxis"]["range"]
+    assert all(low < value < high for value in _named(sequence, "single session")["y"])
     rounds = by_title["Rounds"]
     names = {trace.get("name") for trace in _traces(rounds)}
     assert names == {"reference", "this run", "further sessions", "threshold"}

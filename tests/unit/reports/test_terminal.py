@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.table import count_verdicts, failure_beside, rows_of
-from pytest_kafkaperf.reports.terminal import wrapped
+from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.results import ending, endings, result, rounds, session, table
+from tests.support.results import ending, endings, regression, result, rounds, session, table
 
 EXPECTED_80 = """\
 ✓ PASSED        test_ingest
@@ -190,6 +191,27 @@ def test_a_warning_stands_there_once_whatever_its_numbers_are() -> None:
         "  warning: the disk was 93 % busy in round 1 (and 2 like it)",
         "  warning: broker 2 left",
     ]
+
+
+def test_a_failure_names_what_disturbed_it_once() -> None:
+    """Each round has its own number of cores here, too."""
+    slow = regression()
+    first, *fresh = slow.sessions
+    busy = (dataclasses.replace(one, busy_warning=f"others used 1.{n} cores") for n, one in enumerate(first.rounds, 1))
+    message = failure_of(
+        dataclasses.replace(slow, sessions=(dataclasses.replace(first, rounds=tuple(busy)), *fresh)), strict=False
+    )
+    assert str(message).endswith("\n  warning: others used 1.1 cores (and 4 like it)")
+
+
+def test_the_line_above_the_table_breaks_between_its_parts() -> None:
+    """`baseline: 3` at the end of a line, and `sessions` below it, are read twice."""
+    text = "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local | baseline: 3 sessions | 2 tests, 6m35s"
+    assert wrapped_overview(text, width=80, ascii_only=False) == [
+        "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local",
+        "    baseline: 3 sessions | 2 tests, 6m35s",
+    ]
+    assert wrapped_overview(text, width=140, ascii_only=False) == [text]
 
 
 def test_tests_are_counted_by_verdict_below_the_table() -> None:
