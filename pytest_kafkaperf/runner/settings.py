@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Target, choose, resolve
@@ -27,9 +27,9 @@ class Settings:
     markers of each test, and for reports.
     """
 
-    command_line: Mapping[str, str]
+    command_line: Mapping[str, str] = field(repr=False)  # tracebacks show reprs, and URLs may have passwords
     """Texts from the command line, by option name without `--kafka-`."""
-    ini: Mapping[str, str]
+    ini: Mapping[str, str] = field(repr=False)
     """Texts from the ini file, by the same names."""
     root: Path
     """pytest's root folder."""
@@ -37,7 +37,7 @@ class Settings:
     workers: WorkerAllocation
     client_config: Path | None
     """Client properties of an external cluster."""
-    metrics_urls: tuple[str, ...]
+    metrics_urls: tuple[str, ...] = field(repr=False)
     """URLs of the JMX exporters of an external cluster."""
     connect_timeout_s: float
     """Maximum wait until an external cluster is ready, in seconds."""

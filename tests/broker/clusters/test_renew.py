@@ -11,6 +11,7 @@ import pytest
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.case_run import SessionRunner
 from pytest_kafkaperf.runner.rounds import Side
@@ -54,7 +55,8 @@ def test_brokers_are_warmed_up_once_with_each_scenario_after_each_start(broker: 
         allocation = WorkerAllocation(producing=1, consuming=1)
         runner = SessionRunner([side], warm_up_s=warm_up_s, allocation=allocation, on_progress=lambda *_: None)
         session = runner.measure(time_budget_of(rounds=1))
-        assert (session.problems, len(session.rounds)) == ((), 1)
+        assert len(session.rounds) == 1
+        assert {one.kind for one in session.problems} <= {ProblemKind.GENERATOR_TOO_SLOW}  # 1 of 10 records, if busy
         return steps.count("broker warm-up")
 
     with provision(ClusterSpec(), target="local") as cluster:

@@ -18,7 +18,7 @@ def quickstart(tmp_path: Path) -> Project:
 def test_the_last_lines_of_the_quickstart_lead_to_a_gate(quickstart: Project, on_broker: str) -> None:
     """It is green on a new machine; whoever does what its last lines say compares with a baseline from then on."""
     brief = (on_broker, "--kafka-duration=500 ms", "--kafka-warmup=200 ms")
-    first = quickstart.run(*brief, reports=False)
+    first = quickstart.run_steadily(*brief)
     *_, compare, update, gate, outcome = first.out.splitlines()
     assert "2 passed" in outcome, first.out
     assert "INCONCLUSIVE" not in first.out
