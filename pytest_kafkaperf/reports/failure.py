@@ -64,8 +64,8 @@ def failure_text(
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
         lines += [line for problem in problems for line in wrap_text(plain(problem.text), indent="  ")]
     if broken:
-        count = f"{len(broken)} of {len(checked)} thresholds not met"
         verdict = worst([check.outcome for check, _ in broken])
+        count = f"{len(broken)} of {len(checked)} thresholds {'not met' if verdict.fails else 'undecided'}"
         lines.append(f"{count} in this run" if problems else f"{verdict}: {count}")
         lines += wrap_text(plain(changed), indent="  ", hanging="  ")
         columns = Columns([row for _, row in broken], width=80, plain=plain, standard=standard)

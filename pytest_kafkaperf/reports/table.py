@@ -132,9 +132,10 @@ def how_of(result: Result) -> str:
     suspects = [check for check in result.checks if check.rerun]
     if not suspects or not further or result.verdict is Verdict.INVALID:
         return ""
-    way = "side by side, " if suspects[0].sessions else "in "
-    ran = f"confirmed {way}{counted(further, 'session' if suspects[0].sessions else 'fresh session')}"
-    return ran if result.verdict is Verdict.REGRESSED else f"suspect, not {ran}"
+    beside = bool(suspects[0].sessions)
+    where = f"{'side by side,' if beside else 'in'} {counted(further, 'session' if beside else 'fresh session')}"
+    words = {Verdict.REGRESSED: "confirmed", Verdict.INCONCLUSIVE: "suspect, undecided"}
+    return f"{words.get(result.verdict, 'suspect, cleared')} {where}"
 
 
 def failure_beside(result: Result, ending: Ending | None) -> list[str]:

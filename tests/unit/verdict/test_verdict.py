@@ -638,7 +638,7 @@ def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
     assert (
         failure_text(_rows_of(checks), strict=True)
         == """\
-INCONCLUSIVE: 1 of 2 thresholds not met
+INCONCLUSIVE: 1 of 2 thresholds undecided
   threshold                          measured    rounds
   ? produce.latency.p99 <= baseline     10 ms  9.8–10.2
       no baseline for this test; make one with --kafka-update-baselines"""
