@@ -71,10 +71,10 @@ def generator_warning(limited: int, rounds: int) -> str:
 
 
 def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
-    """Return the problems, with other programs as the likely reason of a generator that was too slow."""
+    """Return the problems, with other programs as a possible reason of a generator that was too slow."""
     cause = busy.removeprefix("this machine was busy: ").partition(" during")[0]
     return [
-        Problem(one.kind, one.text.replace("; use", f"; likely because {cause}; use", 1))
+        Problem(one.kind, one.text.replace("; use", f"; perhaps because {cause}; use", 1))
         if one.kind is ProblemKind.GENERATOR_TOO_SLOW
         else one
         for one in problems

@@ -39,10 +39,9 @@ def test_a_starved_generator_makes_the_round_invalid(broker: Cluster, load: Load
 
     (problem,) = ran.round.problems
     assert problem.kind is ProblemKind.GENERATOR_TOO_SLOW
-    assert problem.text.endswith(
-        " of 2000 records were sent late although the cluster had room for them; use more producers, larger records "
-        "or a lower rate, or give the machine more cores"
-    )
+    # A busy machine adds other programs as a possible reason.
+    assert " of 2000 records were sent late although the cluster had room for them; " in problem.text
+    assert problem.text.endswith("; use more producers, larger records or a lower rate, or give the machine more cores")
     assert once.done_s is not None
     assert ran.report.start_ns is not None
     began_s = once.done_s - ran.report.start_ns / NS_PER_S
