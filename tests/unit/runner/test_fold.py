@@ -555,14 +555,12 @@ def test_a_round_tells_what_each_worker_had_of_it() -> None:
 def test_other_programs_are_named_as_a_possible_reason_of_a_slow_generator() -> None:
     """A hint at more cores helps nobody whose cores are used by another program."""
     busy = "this machine was busy: other programs used 1.5 of its 2 cores during a round, which may have changed it"
-    slow = Problem(
-        ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 5 of 9 records were sent late; use a lower rate"
-    )
+    slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow: 5 of 9 records were late; use a lower rate")
     unread = Problem(ProblemKind.RECORDS_UNREAD, "records unread: 5; use more consumers")
     assert blamed_on(busy, [slow, unread]) == [
         Problem(
             ProblemKind.GENERATOR_TOO_SLOW,
-            "generator too slow: 5 of 9 records were sent late; perhaps because other programs used 1.5 of its 2 cores; "
+            "generator too slow: 5 of 9 records were late; perhaps because other programs used 1.5 of its 2 cores; "
             "use a lower rate",
         ),
         unread,
