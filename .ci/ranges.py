@@ -36,7 +36,7 @@ _PURE = (
 )
 _WITH_LOAD = (
     "tests/broker/plugin/test_benchmark.py::test_its_ops_are_the_records_a_second_of_the_rounds",
-    "tests/broker/plugin/test_examples.py::test_the_committed_baseline_of_another_machine_never_gates",
+    "tests/broker/plugin/test_examples.py::test_the_last_lines_of_the_quickstart_lead_to_a_gate",
 )
 RUNS = (("-n", "2", "--dist", "worksteal", *_PURE), _WITH_LOAD)
 """What pytest is given, one run each."""
