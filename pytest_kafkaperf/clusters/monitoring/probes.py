@@ -1,7 +1,4 @@
-"""Probes, which read measurements of brokers while load runs.
-
-The names of the measurements are in `samples.FIGURES`.
-"""
+"""Probes, which read measurements of brokers while load runs; `samples.Sample` explains them."""
 
 from __future__ import annotations
 
