@@ -55,7 +55,8 @@ class DaskWorkers:
         self._address = scheduler
         self._handler = f"kafkaperf-{secrets.token_hex(8)}"
         self._stack = contextlib.ExitStack()
-        self._connected: Client | None = None
+        self._dask: Client
+        """Exists inside of the `with` block."""
         self._fit: set[str] = set()
         """Addresses of workers whose versions match."""
         self._silent: set[str] = set()
@@ -70,7 +71,7 @@ class DaskWorkers:
         """
         try:
             with contextlib.ExitStack() as stack:
-                self._connected = stack.enter_context(self._client())
+                self._dask = stack.enter_context(self._client())
                 self._check_scheduler()
                 plugin = SchedulerSync(self._handler, self._dask.id)
                 stack.callback(self._leave)
@@ -87,7 +88,6 @@ class DaskWorkers:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-        self._connected = None
 
     def count(self) -> int:
         """Return the current number of Dask workers."""
@@ -311,12 +311,6 @@ class DaskWorkers:
     def _leave(self) -> None:
         with contextlib.suppress(LoadError):
             self._ask(do="leave")
-
-    @property
-    def _dask(self) -> Client:
-        if self._connected is None:
-            raise RuntimeError("the Dask cluster is used outside its `with` block")
-        return self._connected
 
 
 async def _run_on_each(
