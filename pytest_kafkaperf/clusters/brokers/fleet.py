@@ -57,27 +57,33 @@ class Server(Protocol):
         """Return the probes of the running broker."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Fleet:
-    """All brokers of one cluster, by id.
+    """All brokers of one cluster, configured at first and not started.
 
     Its methods may be called from any thread; calls for the same broker must not overlap.
     """
 
-    def __init__(self, plan: BrokerPlan, access: Access) -> None:
-        self.servers = plan.servers
-        self._plan = plan
-        self._access = access
-        self._down: set[int] = set()
-        self.preheated: set[str] = set()
-        """Workloads for which these processes are warmed up."""
-        self.disturbed = False
-        """True after an action on a broker: the next test needs a new cluster."""
-        self.events: list[tuple[int, str]] = []
-        """Actions on brokers, each with its time on the monotonic clock, in ns."""
+    servers: Mapping[int, Server]
+    """By broker id."""
+    bootstrap_servers: str
+    cluster_id: str
+    """A new id, so that another session's broker that took the port first is not mistaken for this one."""
+    access: Access
+    """Access for clients."""
+    shared_probes: Mapping[str, Sequence[Probe]]
+    """Probes that do not belong to one broker, by name."""
+    preheated: set[str] = field(default_factory=set)
+    """Workloads for which these processes are warmed up."""
+    disturbed: bool = False
+    """True after an action on a broker: the next test needs a new cluster."""
+    events: list[tuple[int, str]] = field(default_factory=list)
+    """Actions on brokers, each with its time on the monotonic clock, in ns."""
+    _down: set[int] = field(default_factory=set)
 
     def probes(self) -> dict[str | int, Sequence[Probe]]:
         """Return the probes of the brokers that should run, by id, and the shared ones, by name."""
-        probes: dict[str | int, Sequence[Probe]] = dict(self._plan.shared_probes.items())
+        probes: dict[str | int, Sequence[Probe]] = dict(self.shared_probes.items())
         return probes | {broker: server.probes() for broker, server in self.servers.items() if broker not in self._down}
 
     def check(self) -> None:
@@ -147,13 +153,13 @@ class Fleet:
 
         """
         wait_ready(
-            self._plan.bootstrap_servers,
+            self.bootstrap_servers,
             brokers=len(self.servers) - len(self._down),
             timeout_s=_READY_TIMEOUT_S,
             pause_s=_READY_PAUSE_S,
             check=self.check,
-            cluster_id=self._plan.cluster_id,
-            access=access or self._access,
+            cluster_id=self.cluster_id,
+            access=access or self.access,
         )
 
     def _running(self, broker: int) -> Server:
@@ -177,16 +183,3 @@ _READY_TIMEOUT_S = 90
 """Time for the brokers to get ready; three brokers on two busy cores take 20 s."""
 
 _READY_PAUSE_S = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerPlan:
-    """Brokers that are configured but not started."""
-
-    servers: Mapping[int, Server]
-    """By broker id."""
-    bootstrap_servers: str
-    shared_probes: Mapping[str, Sequence[Probe]] = field(default_factory=dict)
-    """Probes that do not belong to one broker, by name."""
-    cluster_id: str
-    """A new id, so that another session's broker that took the port first is not mistaken for this one."""

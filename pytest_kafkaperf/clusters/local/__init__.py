@@ -25,7 +25,7 @@ from pytest_kafkaperf.clusters.brokers.config import (
     broker_properties,
     new_uuid,
 )
-from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan
+from pytest_kafkaperf.clusters.brokers.fleet import Fleet
 from pytest_kafkaperf.clusters.brokers.launch import launched
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.local import distribution, java
@@ -145,7 +145,7 @@ class Layout:
     logs: tuple[Path, ...] = ()
     """Folders on other disks for the brokers' logs; empty: the logs are in `folder`."""
 
-    def plan(self) -> BrokerPlan:
+    def plan(self) -> Fleet:
         """Configure the brokers, on ports that are free now.
 
         Raises:
@@ -162,10 +162,11 @@ class Layout:
                 f"cannot write the files of the brokers: {reason}; free disk space, or use other folders: log_dirs, or "
                 f"{distribution.CACHE_VARIABLE} for all files"
             ) from None
-        return BrokerPlan(
+        return Fleet(
             servers=servers,
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
+            access=self.security.access,
             shared_probes={"loopback": [LoopbackProbe()], "machine": [MachineProbe()]},
         )
 
