@@ -178,15 +178,7 @@ def _install(folder: Path, version: str, java: Java) -> Distribution:
 
 def _fetch(partial: Path, folder: Path, version: str) -> list[Path]:
     scratch = partial / "fetched"
-    try:
-        fetched = maven.fetch(version, scratch=scratch)
-    except maven.Unreachable as error:
-        raise ClusterError(
-            f"Kafka {version} is not in the cache ({folder}) and cannot be downloaded: "
-            f"{maven.coordinate(version)} from {error.repositories}: {error.reason}. "
-            f"Run once with a network, copy that folder from a machine that has it, "
-            f"or name a running cluster with --kafka-cluster=HOST:PORT"
-        ) from error
+    fetched = maven.fetch(version, scratch=scratch, target=folder)
     (partial / "jars").mkdir(parents=True)
     classpath = [jar.rename(partial / "jars" / jar.name) for jar in fetched]
     shutil.rmtree(scratch)

@@ -28,7 +28,7 @@ def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold
         f"Kafka {version} is not in the cache ({cold_cache}/kafka/{version}) and cannot be downloaded: "
         f"org.apache.kafka:kafka_2.13:{version} from central ({no_network}): "
         f"ConnectionRefusedError: [Errno {errno.ECONNREFUSED}] Connection refused. "
-        "Run once with a network, copy that folder from a machine that has it, "
+        "Run once with a network, copy that path from a machine that has it, "
         "or name a running cluster with --kafka-cluster=HOST:PORT"
     )
 
