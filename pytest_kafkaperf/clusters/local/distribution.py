@@ -39,7 +39,6 @@ CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
 NODE_ID = 1
 """Broker id in the formatted data folder."""
 
-_SCHEMA = 1
 _OTHER_SESSION_TIMEOUT_S = 600
 """Time to wait for a session that downloads the same version: about 45 MB in 100 requests."""
 _FORMAT_TIMEOUT_S = 60
@@ -117,8 +116,6 @@ def _read(folder: Path, version: str) -> Distribution | None:
     """Return the distribution in this folder; None if a file in its manifest is missing or incomplete."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        if manifest["schema"] != _SCHEMA:
-            return None
         sizes: dict[str, int] = manifest["files"]
         if any((folder / name).stat().st_size < size for name, size in sizes.items()):
             return None
@@ -156,16 +153,11 @@ def _install(folder: Path, version: str, java: Java) -> Distribution:
     names = {file: file.relative_to(partial) for file in (*jars, *sorted((partial / "storage").iterdir()))}
     sums = {name: sha256(file) for file, name in names.items()}
     manifest = {
-        "schema": _SCHEMA,
-        "version": version,
         "classpath": [names[jar].as_posix() for jar in jars],
         "files": {name.as_posix(): file.stat().st_size for file, name in names.items()},
         "sha256": {name.as_posix(): found for name, found in sums.items()},
     }
-    with (partial / "manifest.json").open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
+    (partial / "manifest.json").write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     return Distribution(
