@@ -18,13 +18,13 @@ FAILURES = (DockerException, requests.RequestException)
 _LOOK_TIMEOUT_S = 1
 _REMOTE_LOOK_TIMEOUT_S = 5
 
-_DEFAULT_ADDRESS = "npipe:////./pipe/docker_engine" if os.name == "nt" else "unix:///var/run/docker.sock"
+_DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 
 
 def look() -> tuple[str, str | None]:
     """Return the address of the Docker daemon, and the reason why it cannot run brokers; None if it can."""
     address = get_docker_host() or _DEFAULT_ADDRESS
-    timeout_s = _LOOK_TIMEOUT_S if urlsplit(address).scheme in ("unix", "npipe") else _REMOTE_LOOK_TIMEOUT_S
+    timeout_s = _LOOK_TIMEOUT_S if urlsplit(address).scheme == "unix" else _REMOTE_LOOK_TIMEOUT_S
     try:
         environment = {**os.environ, "DOCKER_HOST": address}
         with closing(docker.from_env(timeout=timeout_s, environment=environment, use_ssh_client=True)) as client:

@@ -43,7 +43,7 @@ class ProcessProbe:
     pid: int
 
     def read(self) -> Mapping[str, float]:
-        """Read the process without its children; disk use only on Linux and Windows."""
+        """Read the process without its children; disk use only on Linux."""
         try:
             process = psutil.Process(self.pid)
             with process.oneshot():

@@ -60,7 +60,7 @@ def start(task: Task, folder: str | Path) -> subprocess.Popen[bytes]:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             # Ctrl-C in a terminal is for the parent. A new session would do, too, but Linux would give it a CPU share
             # of its own (sched(7), autogroup), and the load would be faster than usual on a busy machine.
-            process_group=0 if os.name == "posix" else None,
+            process_group=0,
         )
     assert process.stdin is not None  # noqa: S101 - for the type checker
     try:
