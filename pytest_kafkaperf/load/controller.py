@@ -9,10 +9,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
@@ -26,11 +27,7 @@ from pytest_kafkaperf.load.processes import DIED, Processes
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 READY_TIMEOUT_S = 60
 """Time limit for starting processes, connecting clients and forming the consumer groups."""

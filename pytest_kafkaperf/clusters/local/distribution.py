@@ -21,17 +21,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.clusters.local import maven
+from pytest_kafkaperf.clusters.local.java import Java
 from pytest_kafkaperf.clusters.local.maven import PINNED, file_name, pinned, sha256, verify_sha256
 from pytest_kafkaperf.core.errors import ClusterError
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.local.java import Java
 
 CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
 """Environment variable with the path of another cache folder."""
