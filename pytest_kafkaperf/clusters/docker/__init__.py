@@ -37,8 +37,7 @@ from pytest_kafkaperf.clusters.brokers.config import (
     broker_properties,
     new_uuid,
 )
-from pytest_kafkaperf.clusters.brokers.fleet import Fleet
-from pytest_kafkaperf.clusters.brokers.launch import launched
+from pytest_kafkaperf.clusters.brokers.fleet import Fleet, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import (
     LOOPBACK,
