@@ -40,17 +40,18 @@ from pytest_kafkaperf.clusters.brokers.config import (
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import (
+    FAILURES,
     LOOPBACK,
     connection,
     get_image,
     host_of,
     image_of,
     is_confluent,
+    look,
     variable,
     version_of,
 )
 from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labelled, labels_of, remove, sweep
-from pytest_kafkaperf.clusters.docker.daemon import FAILURES, look
 from pytest_kafkaperf.clusters.local import free_ports, java
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
