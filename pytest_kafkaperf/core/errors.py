@@ -9,7 +9,9 @@
     │   └── BaselineError               baseline file that is damaged, too new or not writable
     ├── ClusterError                    cluster that does not start or is not reachable
     │   └── ClusterLostError            cluster that became unavailable during the run
-    └── LoadError                       round that failed before its end
+    │       └── ApplicationError        application under test that did not start, or ended
+    ├── LoadError                       round that failed before its end
+    └── NotMeasuredError                metric without a value in this result
 
 Every message says what was given, what is valid and what to do.
 """
@@ -54,6 +56,10 @@ class ClusterError(KafkaPerfError):
 
 class ClusterLostError(ClusterError):
     """Cluster that was available at first and became unavailable."""
+
+
+class ApplicationError(ClusterLostError):
+    """Application under test that did not start, or ended by itself."""
 
 
 class LoadError(KafkaPerfError):

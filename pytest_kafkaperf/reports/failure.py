@@ -50,7 +50,8 @@ def failure_text(checks: Sequence[Check], problems: Sequence[Problem] = (), *, s
     lines = []
     if problems:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
-        lines += [line for problem in problems for line in wrap_text(problem.text, indent=_MARGIN)]
+        texts = [text for problem in problems for text in problem.text.split("\n")]  # the lines of a log stay lines
+        lines += [line for text in texts for line in wrap_text(text, indent=_MARGIN)]
     if broken:
         count = f"{len(broken)} of {len(checks)} thresholds not met"
         verdict = worst([check.outcome for check in broken])
