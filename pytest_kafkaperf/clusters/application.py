@@ -109,6 +109,7 @@ class Application:
         self._members: set[str] = set()
         """Its own ids in the group."""
         self._ending = threading.Lock()
+        self._closed = False
 
     def __str__(self) -> str:
         """Return the name."""
@@ -160,6 +161,8 @@ class Application:
 
     def close(self) -> None:
         """End the application for good, and delete the topics that were created for it."""
+        with self._ending:
+            self._closed = True  # an action of the test may be about to start it in another thread
         self.closing.close()
 
     def start(self) -> None:
@@ -205,7 +208,9 @@ class Application:
             raise self._failure(f"cannot be started: another program listens on its port {self._sign}")
         servers = self.cluster.bootstrap_servers
         program, *words = [word.replace("{bootstrap_servers}", servers) for word in self._recipe.command]
-        with without_interrupt():
+        with without_interrupt(), self._ending:
+            if self._closed:
+                raise UsageError(f"application {self} cannot be started: it was closed")
             try:
                 self._process = process = psutil.Popen(
                     [sys.executable if program == "python" else program, *words],

@@ -234,6 +234,15 @@ def test_certificates_are_in_files_of_the_user_alone(run: Launch) -> None:
     assert not files[0].parent.exists()
 
 
+def test_one_that_is_closed_stays_so(run: Launch) -> None:
+    """An action of a test that was interrupted would otherwise leave a process behind."""
+    application = run(WAIT, name="shop")
+    application.close()
+    with pytest.raises(UsageError, match="application shop cannot be started: it was closed"):
+        application.start()
+    assert application.pid is None
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
