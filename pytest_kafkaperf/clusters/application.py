@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -51,10 +52,7 @@ def _words(command: Any) -> tuple[str, ...]:
 
 
 def _ready(ready: Any) -> Any:
-    kind, _, rest = ready.partition(":") if isinstance(ready, str) else ("", "", "")
-    if not callable(ready) and (
-        kind not in ("group", "line", "port") or not (rest if kind != "port" else rest.isdigit())
-    ):
+    if not callable(ready) and not re.fullmatch(r"(group|line):.+|port:\d+", str(ready)):
         raise ValueError("must be 'group:NAME', 'line:TEXT', 'port:NUMBER', or a function that takes the application")
     return ready
 

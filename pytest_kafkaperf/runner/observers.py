@@ -97,7 +97,7 @@ class BrokerObserver(ProbeObserver):
         return dataclasses.replace(report, samples=self.samples(), unread=self.unread(gaps=gaps), actions=actions)
 
 
-class ApplicationObserver(ProbeObserver):
+class AppObserver(ProbeObserver):
     """Samples the CPU and memory of the applications."""
 
     def __init__(self, applications: Sequence[Application]) -> None:

@@ -34,13 +34,7 @@ from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capaci
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.observers import (
-    ApplicationObserver,
-    BrokerObserver,
-    ProgressObserver,
-    TopicObserver,
-    observing,
-)
+from pytest_kafkaperf.runner.observers import AppObserver, BrokerObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmup import warm_up_load, workload_key
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -206,7 +200,7 @@ class Side:
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
             ActionTimer(actions),
             BrokerObserver(self.cluster),
-            ApplicationObserver(self._applications),
+            AppObserver(self._applications),
             ProgressObserver(progress, step=step),
         ]
         report: LoadReport | None = None
