@@ -77,7 +77,9 @@ def main() -> None:
 
 def group_members(leaders: Collection[int]) -> list[psutil.Process]:
     """Return the processes of these process groups, without those that have ended and that nobody has collected."""
-    return [] if not leaders else [one for one in psutil.process_iter() if _leader(one) in leaders]
+    if not leaders or not hasattr(os, "getpgid"):  # Windows has no process groups
+        return []
+    return [one for one in psutil.process_iter() if _leader(one) in leaders]
 
 
 def has_ended(process: psutil.Process) -> bool:
