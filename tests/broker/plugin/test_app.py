@@ -136,7 +136,7 @@ def test_two(service, kafka_perf):
 """
 
 
-def test_a_service_of_a_module_serves_all_its_through(serviced: Project) -> None:
+def test_a_service_of_a_module_serves_all_its_tests(serviced: Project) -> None:
     """It is started once, on a cluster that keeps its addresses."""
     run = serviced.test(through(FACTORY)).run()
     assert run.verdicts == {"test_one": "PASSED", "test_two": "PASSED"}, run.out
