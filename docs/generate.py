@@ -25,6 +25,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from pytest_kafkaperf.clusters.access.login import Mechanism
+from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.local.java import MIN_MAJOR
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
@@ -65,10 +66,13 @@ TEXTS = {
     "record_size": "size, or a mapping of sizes to shares",
     "rate": "rate, a ramp or steps",
     "correlate": "function",
+    "ready": "text or function",
+    "cwd": "path",
+    "topics": "list of text, or a mapping of text to whole numbers",
     "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
-"""The values that a field of `kafka_scenario` takes, where neither its type nor its unit says so."""
+"""The values that a field takes, where neither its type nor its unit says so."""
 _QUANTITIES = {Unit.SECONDS: "time", Unit.RECORDS: "records", Unit.BYTES: "size"}
 """The values that a field with this unit takes."""
 _TYPES = {
@@ -90,6 +94,7 @@ CONDITIONS = {
     "reordered": "unless `acks=0`",
     "capacity": "with `kafka_perf.capacity()`",
     "recovery": "in rounds with an event of a broker",
+    "app": "with `kafka_app`",
 }
 """The condition under which a metric is measured, by the beginning of its name; without one it always is."""
 
@@ -380,6 +385,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "markers": _markers,
     "scenario": lambda: _fields(Scenario),
     "cluster": lambda: _fields(ClusterSpec),
+    "application": lambda: _fields(Recipe),
     "own-properties": _own_properties,
     "metrics": _metrics,
     "verdicts": _verdicts,

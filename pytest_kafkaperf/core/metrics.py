@@ -119,6 +119,8 @@ _METRICS = (
         "time from a broker event or a leader change until the latency is normal again; only in rounds with such an "
         "event",
     ),
+    _lower("app.cpu", Unit.CORES, "mean CPU use of all applications of `kafka_app` together, with their children"),
+    _lower("app.memory", Unit.BYTES, "highest resident memory of all applications of `kafka_app` together"),
     _lower(
         "broker.cost",
         Unit.CPU_COST,
@@ -158,6 +160,8 @@ HOST_METRICS = tuple(
 """Metrics of brokers that the session starts, measured from outside."""
 JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and name not in HOST_METRICS)
 """Metrics that brokers publish through the JMX exporter."""
+PROCESS_METRICS = ("app.cpu", "app.memory")
+"""Metrics of applications that `kafka_app` starts."""
 EVENT_METRICS = ("recovery",)
 """Metrics of rounds with a broker event."""
 SEARCH_METRICS = ("capacity",)
@@ -173,7 +177,9 @@ HEADLINES = (
 )
 """The most important metrics, which summaries show."""
 LOAD_METRICS = tuple(
-    name for name in CATALOGUE if not name.startswith("broker.") and name not in (*EVENT_METRICS, *SEARCH_METRICS)
+    name
+    for name in CATALOGUE
+    if not name.startswith("broker.") and name not in (*PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS)
 )
 """Metrics that the load generator measures."""
 

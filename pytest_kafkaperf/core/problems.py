@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
+
 
 class ProblemKind(StrEnum):
     """Kinds of problems, as the JSON report names them (`problem_kinds`)."""
@@ -21,6 +23,8 @@ class ProblemKind(StrEnum):
     """The consumers did not receive all records in time."""
     NO_OUTPUT = "no_output"
     """The application wrote no record to its output topic."""
+    APPLICATION_ENDED = "application_ended"
+    """An application of `kafka_app` ended by itself, or was not ready in time after a restart."""
     CLUSTER_ERROR = "cluster_error"
     """The Kafka cluster or the Dask cluster is not reachable, refused a request, or was lost."""
     WORKER_FAILED = "worker_failed"
@@ -47,6 +51,12 @@ class Problem:
 
     kind: ProblemKind
     text: str
+
+    @classmethod
+    def of(cls, error: ClusterError) -> Problem:
+        """Return the problem of a cluster, or of an application on it."""
+        ended = isinstance(error, ApplicationError)
+        return cls(ProblemKind.APPLICATION_ENDED if ended else ProblemKind.CLUSTER_ERROR, str(error))
 
     def __str__(self) -> str:
         """Return the text alone."""

@@ -35,7 +35,7 @@ _PAUSE_S = 0.02
 
 
 def kill_later(pid: int) -> None:
-    """Kill a child process after the end of this process; a process that has ended by then is no concern."""
+    """Kill a child process, and the process group that it leads, after the end of this process."""
     _tell(pid)
 
 
@@ -69,8 +69,25 @@ def main() -> None:
         else:
             with contextlib.suppress(psutil.Error):
                 processes.add(psutil.Process(target))
-    _kill(processes)
+    # A process id that another process has by now leads nothing of ours.
+    leaders = {one.pid for one in processes if one.is_running() or not psutil.pid_exists(one.pid)}
+    _kill([*processes, *group_members(leaders)])
     clear(*folders)
+
+
+def group_members(leaders: Collection[int]) -> list[psutil.Process]:
+    """Return the processes of these process groups, without those that have ended and that nobody has collected."""
+    if not leaders or not hasattr(os, "getpgid"):  # Windows has no process groups
+        return []
+    return [one for one in psutil.process_iter() if _leader(one) in leaders]
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Return True if the process is gone, or a zombie that its parent, or the container's init, has not collected."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _tell(target: int | str) -> None:
@@ -118,13 +135,13 @@ def _kill(processes: Collection[psutil.Process]) -> None:
         with contextlib.suppress(psutil.Error):
             process.kill()  # psutil compares the creation time, so that a reused process id is never killed
     deadline = time.monotonic() + _KILL_TIMEOUT_S
-    while not all(map(_has_ended, processes)) and time.monotonic() < deadline:
+    while not all(map(has_ended, processes)) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
 
 
-def _has_ended(process: psutil.Process) -> bool:
-    """Return True if the process is gone, or a zombie because the container's init does not collect it."""
+def _leader(process: psutil.Process) -> int | None:
+    """Return the process group; None for a process that has ended."""
     try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+        return None if process.status() == psutil.STATUS_ZOMBIE else os.getpgid(process.pid)
+    except (psutil.Error, OSError):
+        return None

@@ -345,7 +345,7 @@ class _Round:
                 self._add_worker_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{traceback}")
 
     def _add_loss(self, error: ClusterLostError) -> None:
-        self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
+        self._problems.append(Problem.of(error))
         self._broken = True
 
     def _add_worker_problem(self, text: str, kind: ProblemKind = ProblemKind.WORKER_FAILED) -> None:

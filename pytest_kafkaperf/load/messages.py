@@ -173,6 +173,10 @@ class LoadReport:
     """States of the topic's partitions that changed, each with its instant."""
     actions: Sequence[tuple[int, str]] = ()
     """Actions on brokers during the round, each with its instant."""
+    application_samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)
+    """Readings of the applications under test, by name."""
+    application_events: Sequence[tuple[int, str]] = ()
+    """Stops and starts of applications by the test, each with its instant."""
     broken: bool = False
     """True if the cluster or the workers are gone, so that no further round can run."""
 

@@ -62,7 +62,8 @@ def failure_text(
     lines = []
     if problems:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
-        lines += [line for problem in problems for line in wrap_text(plain(problem.text), indent="  ")]
+        texts = [text for problem in problems for text in problem.text.split("\n")]  # the lines of a log stay lines
+        lines += [line for text in texts for line in wrap_text(plain(text), indent="  ")]
     if broken:
         verdict = worst([check.outcome for check, _ in broken])
         count = f"{len(broken)} of {len(checked)} thresholds {'not met' if verdict.fails else 'undecided'}"

@@ -55,26 +55,24 @@ def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -
     return Action(at_s, do)
 
 
-def moved(actions: Sequence[Action], before: object, now: object) -> list[Action]:
-    """Return the same actions, done to the cluster `now` instead of `before`.
+def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> list[Action]:
+    """Return the same actions, done to the second of a pair instead of its first: clusters, or applications.
 
     Raises:
-        UsageError: an action is no method of the cluster `before`.
+        UsageError: an action is no method of the first of a pair.
 
     """
     found = []
     for action in actions:
-        match action.do:
-            case functools.partial(func=method, args=arguments, keywords=named) if (
-                getattr(method, "__self__", None) is before
-            ):
-                do = functools.partial(getattr(now, method.__name__), *arguments, **named)
-                found.append(Action(action.at_s, do))
-            case _:
-                raise UsageError(
-                    f"{action} with --kafka-reference: the action is not a method of the test's cluster, so it cannot "
-                    "be done to the reference as well; use a method such as kafka_cluster.stop_broker"
-                )
+        method = getattr(action.do, "func", None)
+        now = next((now for before, now in pairs if before is getattr(method, "__self__", None)), None)
+        if not isinstance(action.do, functools.partial) or now is None:
+            raise UsageError(
+                f"{action} with --kafka-reference: the action is not a method of the test's cluster or application, so "
+                "it cannot be done to the reference as well; use a method such as kafka_cluster.stop_broker"
+            )
+        do = functools.partial(getattr(now, action.do.func.__name__), *action.do.args, **action.do.keywords)
+        found.append(Action(action.at_s, do))
     return found
 
 

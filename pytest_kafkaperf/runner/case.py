@@ -16,6 +16,7 @@ from pytest_kafkaperf.core.metrics import (
     FEWEST_RECORDS,
     HOST_METRICS,
     JMX_METRICS,
+    PROCESS_METRICS,
     QUANTILES,
     SEARCH_METRICS,
 )
@@ -350,7 +351,7 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
 
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
     """Return the metrics of a round on the cluster of `--kafka-cluster`; a fixture may provide another cluster."""
-    measured = {*scenario.metrics(), *EVENT_METRICS, *SEARCH_METRICS}
+    measured = {*scenario.metrics(), *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS}
     if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}

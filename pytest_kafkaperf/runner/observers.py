@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.load.controller import Progress
@@ -64,13 +65,10 @@ class ProgressObserver(Observer):
         self._on_progress(dataclasses.replace(progress, step=self._step))
 
 
-class BrokerObserver(BrokerWatcher[str | int], Observer):
-    """Samples the CPU, memory, network and JMX metrics of the brokers."""
+class ProbeObserver(BrokerWatcher[str | int], Observer):
+    """Samples probes, also at the edges of the window."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster.probes)
-        self._cluster = cluster
-        self._end_ns: int | None = None
+    _end_ns: int | None = None
 
     def follow(self, progress: Progress) -> None:
         """Have the CPU time read when the window opens, and when it is over."""
@@ -84,11 +82,32 @@ class BrokerObserver(BrokerWatcher[str | int], Observer):
         if end_ns is not None:
             self.read_at(end_ns)
 
+
+class BrokerObserver(ProbeObserver):
+    """Samples the CPU, memory, network and JMX metrics of the brokers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster.probes)
+        self._cluster = cluster
+
     def add_to(self, report: LoadReport) -> LoadReport:
         """Add the samples, what could not be sampled, and what the test did to brokers."""
         actions = self._cluster.actions
         gaps = not actions  # a broker that the test stops leaves gaps
         return dataclasses.replace(report, samples=self.samples(), unread=self.unread(gaps=gaps), actions=actions)
+
+
+class AppObserver(ProbeObserver):
+    """Samples the CPU and memory of the applications."""
+
+    def __init__(self, applications: Sequence[Application]) -> None:
+        super().__init__(lambda: {f"application {each}": each.probes() for each in applications})
+        self._applications = applications
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the samples, and what the test did to applications."""
+        events = [event for each in self._applications for event in each.events]
+        return dataclasses.replace(report, application_samples=self.samples(), application_events=events)
 
 
 class TopicObserver(TopicWatcher, Observer):

@@ -16,7 +16,9 @@ from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 
-def obstacle(case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool) -> str | None:
+def obstacle(
+    case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool, has_applications: bool = False
+) -> str | None:
     """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
     before = baseline.fingerprint.get("provider", cluster.provider)
     reasons = {
@@ -26,6 +28,8 @@ def obstacle(case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_acti
         f"{case.taken_by}, and may have changed it": case.taken_by is not None,
         "the test has actions (kafka_perf.at)": has_actions,
         "each round is a search for the capacity": case.plan is not None,
+        # Beside rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
+        "the test has an application (kafka_app)": has_applications,
         "the test has an application (output_topic)": case.scenario.output_topic is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)

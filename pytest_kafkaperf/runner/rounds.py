@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, SUFFIX_BYTES, group_names, run_name
@@ -33,7 +34,7 @@ from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capaci
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.observers import BrokerObserver, ProgressObserver, TopicObserver, observing
+from pytest_kafkaperf.runner.observers import AppObserver, BrokerObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmup import warm_up_load, workload_key
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -71,6 +72,7 @@ class Side:
         plan: SearchPlan | None = None,
         on_progress: OnProgress = lambda *_: None,
         prefix: str = PREFIX,
+        applications: Sequence[Application] = (),
     ) -> None:
         """`actions` run in every round; with a `plan`, each round is a search for the capacity.
 
@@ -85,6 +87,7 @@ class Side:
         self.broken = False
         """True if the last load left the cluster or the workers unusable."""
         self._actions = actions
+        self._applications = applications
         self._plan = plan
         self._on_progress = on_progress
         self._admin = Admin(cluster.bootstrap_servers, cluster.access)
@@ -164,15 +167,25 @@ class Side:
         return measured
 
     def restart(self) -> None:
-        """Restart the brokers if the plugin started them; topics and clients are new in each session anyway.
+        """Restart the brokers if the plugin started them, and the applications; topics and clients are new anyway.
 
         What the test or its fixtures set up on the cluster stays, for example a quota.
 
         Raises:
-            ClusterError: brokers did not come up again.
+            ClusterError: brokers or applications did not come up again.
 
         """
+        for application in self._applications:
+            application.end()  # one that has lost its brokers would fill its output with that
         self.cluster.renew()
+        for application in self._applications:
+            application.launch()
+
+    def _check(self) -> None:
+        """Raise `ClusterLostError` if a broker or an application of this session has ended; cheap."""
+        self.cluster.check()
+        for application in self._applications:
+            application.check()
 
     def _measure_load(
         self, workers: Workers, scenario: Scenario, step: str = "", *, actions: Sequence[Action]
@@ -193,6 +206,7 @@ class Side:
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
             ActionTimer(actions),
             BrokerObserver(self.cluster),
+            AppObserver(self._applications),
             ProgressObserver(progress, step=step),
         ]
         report: LoadReport | None = None
@@ -205,7 +219,7 @@ class Side:
             counters = workers.pool.counters(groups=scenario.consumer_groups)
             assignments = context.assignments(workers.shares, counters)
             with observing(observers) as follow:
-                report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=follow)
+                report = workers.pool.run(assignments, counters, check=self._check, progress=follow)
             for observer in observers:
                 report = observer.add_to(report)
             report = verified(report, context, workers.pool, before)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.core.units import Unit, counted, format_quantity
+from pytest_kafkaperf.core.units import NS_PER_S, Unit, counted, format_quantity
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.records import HEADER, described
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
@@ -81,9 +81,10 @@ def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
-def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
+def busy_warning(readings: Readings, report: LoadReport, end_ns: int, *, applications_cores: float = 0.0) -> str | None:
     """Return a warning if other programs used so much of this machine that they may have changed the figures."""
     workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)
+    workers_s += applications_cores * (end_ns - (report.start_ns or 0)) / NS_PER_S
     found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
         return None

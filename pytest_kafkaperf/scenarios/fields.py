@@ -227,6 +227,7 @@ FIELD_UNITS = {
     "linger": Unit.SECONDS,
     "transaction_size": Unit.RECORDS,
     "warmup": Unit.SECONDS,
+    "timeout": Unit.SECONDS,
 }
 """The base unit of each field that is a quantity."""
 

@@ -114,7 +114,7 @@ class Process:
         status = None if self._process is None else self._process.poll()
         if status is not None:
             log = log_excerpt(self.log_tail())
-            raise ClusterLostError(f"{self._name} (pid {self.pid}) {_cause(status)}; {log}")
+            raise ClusterLostError(f"{self._name} (pid {self.pid}) {cause(status)}; {log}")
 
     def probes(self) -> Sequence[Probe]:
         """Return the probe of the process, and that of its JMX exporter if there is one."""
@@ -147,7 +147,8 @@ class Process:
             os.killpg(self._process.pid, number)
 
 
-def _cause(status: int) -> str:
+def cause(status: int) -> str:
+    """Describe how a process ended, from its exit status as `subprocess` gives it."""
     if status >= 0:
         return f"exited with status {status}"
     try:

@@ -96,6 +96,12 @@ class Readings:
         }
         return {name: value for name, value in found.items() if value is not None}
 
+    def application_metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
+        """Return the metrics of a window, by name, if these are the samples of applications."""
+        window = start_ns, end_ns
+        found = {"app.cpu": self._rate("cpu_s", window), "app.memory": self._most("memory_bytes", window)}
+        return {name: value for name, value in found.items() if value is not None}
+
     def cpu_s(self, *, start_ns: int, end_ns: int) -> float | None:
         """Return the CPU time of all brokers in a window, by their counters at its edges; None if it was not read."""
         tracks = self._of("cpu_s")

@@ -11,6 +11,7 @@ from pytest_kafkaperf.core.metrics import (
     HOST_METRICS,
     JMX_METRICS,
     LOAD_METRICS,
+    PROCESS_METRICS,
     SEARCH_METRICS,
     Metric,
     metric,
@@ -43,6 +44,8 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "client.cost",
         "capacity",
         "recovery",
+        "app.cpu",
+        "app.memory",
         *(f"broker.{name}" for name in _OUTSIDE),
         *(f"broker.{name}" for name in _INSIDE),
     ]
@@ -84,7 +87,8 @@ def test_units_go_with_the_family() -> None:
 
 def test_every_metric_is_of_one_kind() -> None:
     """Who measures it decides what it needs."""
-    assert sorted((*LOAD_METRICS, *SEARCH_METRICS, *EVENT_METRICS, *HOST_METRICS, *JMX_METRICS)) == sorted(CATALOGUE)
+    of_load = (*LOAD_METRICS, *SEARCH_METRICS, *EVENT_METRICS)
+    assert sorted((*of_load, *PROCESS_METRICS, *HOST_METRICS, *JMX_METRICS)) == sorted(CATALOGUE)
 
 
 def test_a_metric_is_found_by_its_name() -> None:

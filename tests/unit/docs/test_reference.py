@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from docs import generate
+from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import ProblemKind
@@ -66,7 +67,7 @@ def test_every_field_says_what_it_means(model: type[BaseModel]) -> None:
 
 def test_what_the_generator_adds_is_about_what_there_is() -> None:
     """A field or a metric that was renamed would lose its text unseen."""
-    assert set(generate.TEXTS) <= set(Scenario.model_fields)
+    assert set(generate.TEXTS) <= {*Scenario.model_fields, *Recipe.model_fields}
     assert [start for start in generate.CONDITIONS if not any(name.startswith(start) for name in CATALOGUE)] == []
 
 

@@ -80,7 +80,7 @@ class Thing:
 def test_what_is_done_to_one_cluster_can_be_done_to_another() -> None:
     """A reference goes through the same as the test's own."""
     one, other = Thing(), Thing()
-    (action,) = moved([Action(1.0, functools.partial(one.stop, 2, kill=True))], one, other)
+    (action,) = moved([Action(1.0, functools.partial(one.stop, 2, kill=True))], [(one, other)])
     assert (action.at_s, action.do()) == (1.0, (other, 2, True))
 
 
@@ -89,9 +89,9 @@ def test_an_action_on_anything_else_is_not_moved() -> None:
     one, other = Thing(), Thing()
     for do in (functools.partial(print, "now"), lambda: one.stop(2, kill=True)):
         with pytest.raises(UsageError) as caught:
-            moved([Action(1.0, do)], one, other)
+            moved([Action(1.0, do)], [(one, other)])
         assert str(caught.value) == (
-            "kafka_perf.at('1 s') with --kafka-reference: the action is not a method of the test's cluster, so it "
-            "cannot be done to the reference as well; use a method such as kafka_cluster.stop_broker"
+            "kafka_perf.at('1 s') with --kafka-reference: the action is not a method of the test's cluster or "
+            "application, so it cannot be done to the reference as well; use a method such as kafka_cluster.stop_broker"
         )
-    assert moved([], one, other) == []
+    assert moved([], [(one, other)]) == []

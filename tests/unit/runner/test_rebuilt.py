@@ -63,6 +63,12 @@ def test_actions_are_not_repeated() -> None:
     assert "actions" in str(obstacle(case(), OURS, baseline(), has_actions=True))
 
 
+def test_an_application_of_today_says_nothing_about_that_of_the_baseline() -> None:
+    """Rebuilt brokers would run today's application too: a slower one would look like a slower machine."""
+    reason = obstacle(case(), OURS, baseline(), has_actions=False, has_applications=True)
+    assert reason == "the test has an application (kafka_app)"
+
+
 def test_the_spec_is_the_baselines() -> None:
     own = ClusterSpec.of({"version": "4.3.1", "config": {"num.io.threads": 8, "quota.window.num": 5}})
     spec = rebuilt_spec(own, FACTS)
