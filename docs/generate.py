@@ -62,6 +62,7 @@ TEXTS = {
     "rate": "rate, a ramp or steps",
     "correlate": "function",
     "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
+    "group": "name, or a list of names",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
 """The values that a field of `kafka_scenario` takes, where neither its type nor its unit says so."""
@@ -84,6 +85,7 @@ CONDITIONS = {
     "lost": "unless `acks=0`",
     "duplicated": "unless `acks=0`",
     "reordered": "unless `acks=0`",
+    "app": "with a `group`",
     "capacity": "with `kafka_perf.capacity()`",
     "recovery": "in rounds with an event of a broker",
 }

@@ -375,8 +375,8 @@ def _requirement(name: str, scenario: Scenario) -> str:
             return "it needs consume='live'"
         case ["consume" | "e2e" | "lag", *_]:
             return "it needs consumers=1 or more"
-        case ["produce", "delay", *_]:
-            return "it needs a rate"
+        case ["app" | "produce" as family, *_]:
+            return "it needs group, the consumer group of the application" if family == "app" else "it needs a rate"
         case _:
             moved = "an application may move records to other partitions; leave out output_topic or the threshold"
             return moved if scenario.output_topic is not None else "it needs acks=1 or acks='all'"

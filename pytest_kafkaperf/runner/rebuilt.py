@@ -27,6 +27,7 @@ def obstacle(case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_acti
         "the test has actions (kafka_perf.at)": has_actions,
         "each round is a search for the capacity": case.plan is not None,
         "the test has an application (output_topic)": case.scenario.output_topic is not None,
+        "the test has an application (group)": bool(case.scenario.group),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

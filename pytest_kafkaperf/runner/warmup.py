@@ -17,6 +17,7 @@ first round on another one was still slow, because the JVM had to discard code t
 
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
+    "group": (),
     "warmup": 0.0,
     "rounds": 1,
 }

@@ -18,6 +18,7 @@ from pytest_kafkaperf.scenarios.fields import (
     Correlation,
     Count,
     Flag,
+    Groups,
     Headers,
     Key,
     MarkerFields,
@@ -104,6 +105,9 @@ class Scenario(MarkerFields):
     correlate: Correlation = None
     """Function that takes a record of `output_topic` and returns the first 16 bytes of the value of the input record.
     None: the application copies the header `kafkaperf-tag` to its output."""
+    group: Groups = ()
+    """Consumer group of an application that reads `topic`, or a list of several, whose lag, delay and drain are
+    measured from the offsets that it commits; with several, each metric is that of the slowest."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
     """Number of partitions of the topic; for an existing topic, the plugin asks the cluster before the load."""
     replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
@@ -123,6 +127,8 @@ class Scenario(MarkerFields):
             *self._problems_of_producers(),
             *self._problems_of_consumers(),
             *self._problems_of_topic(),
+            *self._problems_of_group(),
+            *self._problems_of_output(),
             *client_config.problems("producer", self.producer_config),
             *client_config.problems("consumer", self.consumer_config),
         ]
@@ -175,8 +181,8 @@ class Scenario(MarkerFields):
 
     @property
     def tags_in_header(self) -> bool:
-        """True if records carry their tag in a header instead of the value."""
-        return self.output_topic is not None and self.correlate is None
+        """True if records carry their tag in a header instead of the value: applications read the value."""
+        return (self.output_topic is not None or bool(self.group)) and self.correlate is None
 
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the metrics that the load of this scenario measures, in the catalogue's order."""
@@ -187,6 +193,7 @@ class Scenario(MarkerFields):
             "lag": self.consumers > 0 and self.consume == "live",
             "lost": self.acks != 0,
             "duplicated": self.acks != 0,
+            **dict.fromkeys(("app.lag", "app.throughput", "app.delay", "app.drain"), bool(self.group)),
             "reordered": self.acks != 0 and self.output_topic is None,  # applications may repartition records
         }
         absent = tuple(prefix for prefix, present in measured.items() if not present)
@@ -255,6 +262,16 @@ class Scenario(MarkerFields):
                 f"{', '.join(given)} cannot be combined with topic {self.topic!r}: the plugin never changes existing "
                 f"topics; remove {'it' if len(given) == 1 else 'them'}, or remove topic to use a new topic"
             )
+
+    def _problems_of_group(self) -> Iterator[str]:
+        if self.group and self.topic is None:
+            yield "group needs topic; set it to the topic that the application reads, for example topic='orders'"
+        if self.group and self.acks == 0:
+            yield "group cannot be combined with acks=0, which gives no offsets of records; use acks=1 or 'all'"
+        if HEADER in self.headers and (self.group or self.output_topic is not None):
+            yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
+
+    def _problems_of_output(self) -> Iterator[str]:
         if self.output_topic is None:
             if self.correlate is not None:
                 yield "correlate needs output_topic; set output_topic, or remove correlate"
@@ -273,8 +290,6 @@ class Scenario(MarkerFields):
                 f"{output} cannot be combined with abort_ratio, because applications may or may not read aborted "
                 "records; remove abort_ratio"
             )
-        if HEADER in self.headers:
-            yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
 
 
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:

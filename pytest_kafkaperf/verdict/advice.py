@@ -44,7 +44,8 @@ def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Col
     in `gated` have thresholds and are left out. So are metrics that can be zero, and metrics that are missing, not
     finite or not positive in some round.
     """
-    subjects = [each for each in CATALOGUE.values() if each.name not in gated and not each.can_be_zero]
+    measured = {name for one in sessions[0].rounds for name in one}.difference(gated)
+    subjects = [each for each in CATALOGUE.values() if each.name in measured and not each.can_be_zero]
     alpha = ALPHA / 2 / max(1, len(subjects))
     by_family: dict[str, list[_Change]] = {}
     for subject in subjects:

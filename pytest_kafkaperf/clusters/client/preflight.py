@@ -17,7 +17,7 @@ from aiokafka.protocol import transaction
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, refusal
-from pytest_kafkaperf.clusters.client.admin import transaction_timeout_ms, visible_topics
+from pytest_kafkaperf.clusters.client.admin import transaction_timeout_ms, visible_groups, visible_topics
 from pytest_kafkaperf.clusters.client.connection import call, connected
 from pytest_kafkaperf.clusters.client.requests import (
     DescribeGroup,
@@ -126,6 +126,8 @@ class Preflight:
                     found.append(leaderless(f"topic {output.name!r}", output))
                 if output.operations is not None and (missing := _READS - output.operations):
                     found.append(self._refused(missing, _topics(output.name, own=False)))
+            for group in scenario.group:
+                found += await self._watched_group_problems(client, group)
             if guarded and scenario.consumers:
                 found += await self._group_problems(client, names.group)
             if guarded and scenario.transaction_size is not None:
@@ -160,6 +162,19 @@ class Preflight:
             return []
         resource = Resource(kind="group", name=prefix_of(group), prefixed=True)
         return [self._refused([Operation.READ, Operation.DELETE], resource)]
+
+    async def _watched_group_problems(self, client: Any, group: str) -> list[str]:
+        error, answer = await ask_coordinator(client, group, 0, DescribeGroup(group))
+        if answer is not None:
+            error = kafka_errors.for_code(answer.groups[0][0])
+        if error is kafka_errors.GroupAuthorizationFailedError:
+            return [self._refused([Operation.DESCRIBE], Resource(kind="group", name=group))]
+        groups = [name for name in await visible_groups(client) if not name.startswith(PREFIX)]
+        if group in groups:
+            return []
+        hint = suggestion(group, sorted(groups))
+        start = "start the application, and let it join its group before the load"
+        return [f"group {group!r} does not exist{f', {hint}' if hint else ';'} {start} (on {self._servers})"]
 
     async def _transaction_problems(self, client: Any, transactional_id: str, scenario: Scenario) -> list[str]:
         timeout_ms = transaction_timeout_ms(scenario)
