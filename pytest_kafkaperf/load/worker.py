@@ -135,7 +135,8 @@ class LoadWorker:
                     group=group,
                     counters=self._counters,
                     on_received=functools.partial(self._publish_received, group),
-                    record_filter=RecordFilter.of(scenario, assignment.nonce),
+                    record_filter=RecordFilter.of(scenario, assignment.nonce) if scenario.producers else None,
+                    existing=not scenario.producers,
                 )
                 for group, client in readers
             ]

@@ -371,10 +371,10 @@ def _requirement(name: str, scenario: Scenario) -> str:
     match name.split("."):
         case ["broker", *_]:
             return "it needs --kafka-jmx, or --kafka-metrics-url with a running cluster"
-        case ["e2e" | "lag", *_] if scenario.consumers:
-            return "it needs consume='live'"
+        case _ if not scenario.producers:
+            return "it needs producers=1 or more"
         case ["consume" | "e2e" | "lag", *_]:
-            return "it needs consumers=1 or more"
+            return "it needs consume='live'" if scenario.consumers else "it needs consumers=1 or more"
         case ["app" | "produce" as family, *_]:
             return "it needs group, the consumer group of the application" if family == "app" else "it needs a rate"
         case _:

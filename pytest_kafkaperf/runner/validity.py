@@ -40,7 +40,10 @@ def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, 
     """
     if report.problems:
         return list(report.problems)
-    problems = _load_problems(report, scenario)
+    problems = _load_problems(report, scenario) if scenario.producers else []
+    if not scenario.producers and not any(part.received for part in report.consumed):
+        text = f"nothing was read from topic {scenario.topic!r}: it holds no record"
+        problems.append(Problem(ProblemKind.RECORDS_UNREAD, text))
     if scenario.output_topic is None:
         problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):

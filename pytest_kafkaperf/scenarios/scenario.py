@@ -44,6 +44,12 @@ RECORDS_TIMEOUT_S = 3600
 _TOPIC_PROPERTIES = ("partitions", "replication_factor", "topic_config")
 """Fields that only apply to topics that the plugin creates."""
 _LENGTHS = frozenset({"records", "duration"})
+_OF_RECORDS = (
+    *("records", "duration", "payload", "rate", "key", "headers", "client", "acks", "batch_size", "linger"),
+    *("compression", "idempotence", "transaction_size", "abort_ratio", "producer_config"),
+    *("output_topic", "correlate", "group"),
+)
+"""Fields that only apply to records that the plugin writes."""
 _DEFAULT_DURATION_S = 5.0
 """Longest default; a test with rounds at one rate shortens it (see `runner.case`)."""
 _MAX_CLIENTS = 1000
@@ -67,8 +73,8 @@ class Scenario(MarkerFields):
     """Distribution of record keys; None: no keys."""
     headers: Headers = Field(default_factory=dict)
     """Headers of each record: names and texts (UTF-8)."""
-    producers: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
-    """Number of producers."""
+    producers: Count = Field(default=1, ge=0, le=_MAX_CLIENTS)
+    """Number of producers; 0: write nothing, and read all that an existing `topic` holds when the window opens."""
     client: Literal["batch", "record"] = "batch"
     """`batch`: producers pass whole batches to the client library; `record`: they call `send()` for each record."""
     acks: Acks = "all"
@@ -126,6 +132,7 @@ class Scenario(MarkerFields):
             *self._problems_of_records(),
             *self._problems_of_producers(),
             *self._problems_of_consumers(),
+            *self._problems_without_producers(),
             *self._problems_of_topic(),
             *self._problems_of_group(),
             *self._problems_of_output(),
@@ -136,7 +143,9 @@ class Scenario(MarkerFields):
             raise ValueError("; ".join(problems))
         self._set("producer_config", client_config.read(self.producer_config))
         self._set("consumer_config", client_config.read(self.consumer_config))
-        if self.records is None and self.duration is None:
+        if not self.producers:
+            self._set("consume", "backlog")
+        elif self.records is None and self.duration is None:
             self._set("duration", max(_DEFAULT_DURATION_S, timed_s(self.rate)))
         if self.record_size is None and not isinstance(self.payload, Samples):
             self._set("record_size", DEFAULT_SIZE)
@@ -186,6 +195,8 @@ class Scenario(MarkerFields):
 
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the metrics that the load of this scenario measures, in the catalogue's order."""
+        if not self.producers:
+            return tuple(name for name in LOAD_METRICS if name.startswith("consume."))
         measured = {
             "produce.delay": self.rate is not None,
             "consume": self.consumers > 0,
@@ -249,6 +260,17 @@ class Scenario(MarkerFields):
             )
         if self.consumers and self.acks == 0:
             yield "acks=0 cannot be combined with consumers: lost and late records look the same; use acks=1 or 'all'"
+
+    def _problems_without_producers(self) -> Iterator[str]:
+        if self.producers:
+            return
+        if self.topic is None or not self.consumers:
+            yield "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"
+        given = [name for name in _OF_RECORDS if self._is_changed(name)]
+        if self.record_size not in (None, DEFAULT_SIZE):
+            given.append("record_size")
+        if given:
+            yield f"producers=0 writes nothing; remove {', '.join(given)}, or set producers=1 or more"
 
     def _is_changed(self, name: str) -> bool:
         """Return True if a field was given and differs from its default."""

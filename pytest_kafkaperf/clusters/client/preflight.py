@@ -205,7 +205,7 @@ class Preflight:
 def needed_operations(scenario: Scenario) -> frozenset[Operation]:
     """Return the operations of a run on its topic."""
     reading = {Operation.READ} if scenario.consumers and scenario.output_topic is None else set()
-    return frozenset({Operation.WRITE, Operation.DESCRIBE} | reading)
+    return frozenset({Operation.DESCRIBE} | ({Operation.WRITE} if scenario.producers else set()) | reading)
 
 
 def _topics(topic: str, *, own: bool) -> Resource:
@@ -225,6 +225,8 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
     named = f"topic {metadata.name!r}" if scenario.topic is not None else "the topic of this scenario"
     if metadata.leaderless:
         yield leaderless(named, metadata)
+    if not scenario.producers:
+        return
     policy = metadata.config.get("cleanup.policy", "")
     if "compact" in policy and scenario.key is None:
         yield (

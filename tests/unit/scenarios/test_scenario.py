@@ -235,7 +235,7 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         ({"acks": 2}, "acks=2: must be 0, 1 or 'all'"),
         ({"acks": True}, "acks='True': must be 0, 1 or 'all'"),
         ({"compression": "zip"}, "compression='zip': must be 'gzip', 'snappy', 'lz4' or 'zstd'"),
-        ({"producers": 0}, "producers=0: must be greater than or equal to 1"),
+        ({"producers": -1}, "producers=-1: must be greater than or equal to 0"),
         ({"producers": True}, "producers=True: must be a number, not True or False"),
         ({"consumers": 1001}, "consumers=1001: must be less than or equal to 1000"),
         ({"partitions": 1.5}, "partitions=1.5: must be a valid integer, got a number with a fractional part"),
@@ -646,6 +646,32 @@ def test_a_group_that_cannot_be_watched_is_refused(fields: dict[str, Any], told:
     """Each error names what was given and what to do."""
     with pytest.raises(ScenarioError, match=re.escape(told)):
         Scenario.of({"topic": "orders", "group": "billing", **fields})
+
+
+def test_without_producers_what_exists_is_read() -> None:
+    """There is no window that a rate or a duration could fill, and its baseline reads it again."""
+    scenario = Scenario.of({"producers": 0, "topic": "orders", "consumers": 2})
+    assert (scenario.consume, scenario.duration, scenario.records) == ("backlog", None, None)
+    assert scenario.metrics() == ("consume.throughput", "consume.bandwidth")
+    assert read_again(scenario.model_dump(mode="json")) == scenario
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"topic": None}, "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"),
+        ({"consumers": 0}, "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"),
+        (
+            {"rate": 100, "duration": "5 s", "record_size": 10},
+            "producers=0 writes nothing; remove duration, rate, record_size, or set producers=1 or more",
+        ),
+        ({"group": "billing"}, "producers=0 writes nothing; remove group, or set producers=1 or more"),
+    ],
+)
+def test_fields_of_records_are_refused_without_producers(fields: dict[str, Any], told: str) -> None:
+    """They would say nothing of what is read."""
+    with pytest.raises(ScenarioError, match=re.escape(told)):
+        Scenario.of({"producers": 0, "topic": "orders", "consumers": 1, **fields})
 
 
 def test_the_tag_is_the_last_header_of_what_goes_through_an_application() -> None:
