@@ -653,7 +653,8 @@ def test_without_producers_what_exists_is_read() -> None:
     scenario = Scenario.of({"producers": 0, "topic": "orders", "consumers": 2})
     assert (scenario.consume, scenario.duration, scenario.records) == ("backlog", None, None)
     assert scenario.metrics() == ("consume.throughput", "consume.bandwidth")
-    assert read_again(scenario.model_dump(mode="json")) == scenario
+    of_topic = {"partitions", "replication_factor", "topic_config"}
+    assert read_again(scenario.model_dump(mode="json", exclude=of_topic)) == scenario
 
 
 @pytest.mark.parametrize(
