@@ -70,6 +70,7 @@ TEXTS = {
     "cwd": "path",
     "topics": "list of text, or a mapping of text to whole numbers",
     "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
+    "group": "name, or a list of names",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
 """The values that a field takes, where neither its type nor its unit says so."""
@@ -92,9 +93,11 @@ CONDITIONS = {
     "lost": "unless `acks=0`",
     "duplicated": "unless `acks=0`",
     "reordered": "unless `acks=0`",
+    "app.cpu": "with `kafka_app`",
+    "app.memory": "with `kafka_app`",
+    "app": "with a `group`",
     "capacity": "with `kafka_perf.capacity()`",
     "recovery": "in rounds with an event of a broker",
-    "app": "with `kafka_app`",
 }
 """The condition under which a metric is measured, by the beginning of its name; without one it always is."""
 

@@ -96,6 +96,14 @@ _METRICS = (
     *_latencies("e2e.latency", "from the due time (closed loop: from the append) to the consumer's receipt"),
     _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (end offset minus consumer position)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
+    _lower_or_zero("app.lag.max", Unit.RECORDS, "highest lag of the group in the window (end offset minus committed)"),
+    _lower_or_zero("app.lag.end", Unit.RECORDS, "lag of the group at the due time of the window's last record"),
+    _lower_or_zero("app.lag.slope", _RATE, "growth of the group's lag over the window; 0 if it keeps up"),
+    _higher("app.throughput", _RATE, "offsets that the group committed, divided by the time until the last record's"),
+    *_latencies("app.delay", "from the due time to the first commit that covers the record"),
+    _lower_or_zero(
+        "app.drain", Unit.SECONDS, "from the last acknowledgement until the group has committed the last record"
+    ),
     _fault_count("errors", "records that could not be sent, after all retries"),
     replace(
         _lower_or_zero("error_ratio", Unit.RATIO, "`errors`, divided by the number of all records of the window"),

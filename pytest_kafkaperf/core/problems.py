@@ -25,6 +25,8 @@ class ProblemKind(StrEnum):
     """The application wrote no record to its output topic."""
     APPLICATION_ENDED = "application_ended"
     """An application of `kafka_app` ended by itself, or was not ready in time after a restart."""
+    NO_COMMIT = "no_commit"
+    """A watched consumer group committed nothing."""
     CLUSTER_ERROR = "cluster_error"
     """The Kafka cluster or the Dask cluster is not reachable, refused a request, or was lost."""
     WORKER_FAILED = "worker_failed"
@@ -37,6 +39,8 @@ class ProblemKind(StrEnum):
     """A search for the capacity found no rate that holds its thresholds."""
     CAPACITY_LOWER_BOUND = "capacity_lower_bound"
     """A search for the capacity found only a lower bound, which does not decide a threshold."""
+    COMMIT_INTERVAL = "commit_interval"
+    """A threshold on the delay or the drain of a group is below the interval of its commits."""
     CLOCK_UNCERTAIN = "clock_uncertain"
     """A threshold on end-to-end latency is below the uncertainty of the clocks of the machines."""
 

@@ -195,7 +195,7 @@ class _Round:
         try:
             self._start()
             self._await_production()
-            self._drain_ns = now_ns() + self._margin_ns
+            self._drain_ns = max(now_ns(), self._start_ns or 0) + self._margin_ns
             self._counters.all_produced(self._drain_ns)
             self._await_reports()
         except _WorkerEndedError:

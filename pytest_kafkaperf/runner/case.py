@@ -371,12 +371,12 @@ def _requirement(name: str, scenario: Scenario) -> str:
     match name.split("."):
         case ["broker", *_]:
             return "it needs kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
-        case ["e2e" | "lag", *_] if scenario.consumers:
-            return "it needs consume='live'"
+        case _ if not scenario.producers:
+            return "it needs producers=1 or more"
         case ["consume" | "e2e" | "lag", *_]:
-            return "it needs consumers=1 or more"
-        case ["produce", "delay", *_]:
-            return "it needs a rate"
+            return "it needs consume='live'" if scenario.consumers else "it needs consumers=1 or more"
+        case ["app" | "produce" as family, *_]:
+            return "it needs group, the consumer group of the application" if family == "app" else "it needs a rate"
         case _:
             moved = "an application may move records to other partitions; leave out output_topic or the threshold"
             return moved if scenario.output_topic is not None else "it needs acks=1 or acks='all'"

@@ -17,6 +17,7 @@ from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.load.timeseries import merged as merged_series
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, problems_of, warnings_of
+from pytest_kafkaperf.runner.watched_groups import watched
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
@@ -31,8 +32,12 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     if report.start_ns is not None:
         metrics |= _produce_metrics(produced, report.workers)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
-    problems = problems_of(report, scenario, integrity)
-    warnings = warnings_of(report, scenario, integrity)
+    groups = watched(report, scenario)
+    metrics |= groups.metrics
+    delays = [_latency_metrics("app.delay", one) for one in groups.delay]
+    metrics |= {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
+    problems = problems_of(report, scenario, integrity) or groups.problems
+    warnings = [*warnings_of(report, scenario, integrity), *groups.warnings]
     series = _series(report, scenario)
     start_ns = report.start_ns or 0
     found = [] if report.start_ns is None else _events(report, start_ns)
@@ -66,6 +71,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
         limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
+        commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
     )
 

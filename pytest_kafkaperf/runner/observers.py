@@ -9,10 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
 from pytest_kafkaperf.clusters.application import Application
+from pytest_kafkaperf.clusters.monitoring.groups import GroupWatcher
 from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.load.worker import group_drain_s
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 class Observer:
@@ -32,6 +36,9 @@ class Observer:
             ClusterLostError: the load cannot go on.
 
         """
+
+    def settle(self, report: LoadReport) -> None:
+        """Wait for what the load has left to do; called after the load, before the observer ends."""
 
     def add_to(self, report: LoadReport) -> LoadReport:
         """Return the report with what was observed; called after the observer has ended."""
@@ -120,3 +127,23 @@ class TopicObserver(TopicWatcher, Observer):
     def add_to(self, report: LoadReport) -> LoadReport:
         """Add the states of the topic's partitions."""
         return dataclasses.replace(report, states=self.states)
+
+
+class GroupObserver(GroupWatcher, Observer):
+    """Reads the offsets that the watched consumer groups commit, until they have committed the last record."""
+
+    def __init__(self, cluster: Cluster, topic: str, scenario: Scenario) -> None:
+        super().__init__(cluster, topic, scenario.partitions, scenario.group)
+
+    def settle(self, report: LoadReport) -> None:
+        """Wait until each group has committed the last record of the window."""
+        if report.problems or report.start_ns is None or report.drain_ns is None:
+            return
+        last: dict[int, int] = {}
+        for partition, first, count, *_ in report.places.tolist():
+            last[partition] = max(last.get(partition, 0), first + count)
+        self.wait_for(last, timeout_s=group_drain_s((report.drain_ns - report.start_ns) / NS_PER_S))
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the offsets."""
+        return dataclasses.replace(report, groups=self.offsets())

@@ -31,6 +31,7 @@ def obstacle(
         # Beside rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
         "the test has an application (kafka_app)": has_applications,
         "the test has an application (output_topic)": case.scenario.output_topic is not None,
+        "the test has an application (group)": bool(case.scenario.group),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

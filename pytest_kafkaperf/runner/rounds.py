@@ -28,13 +28,20 @@ from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
 from pytest_kafkaperf.load.processes import Processes
-from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.runner.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.observers import AppObserver, BrokerObserver, ProgressObserver, TopicObserver, observing
+from pytest_kafkaperf.runner.observers import (
+    AppObserver,
+    BrokerObserver,
+    GroupObserver,
+    ProgressObserver,
+    TopicObserver,
+    observing,
+)
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmup import warm_up_load, workload_key
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -208,6 +215,7 @@ class Side:
             BrokerObserver(self.cluster),
             AppObserver(self._applications),
             ProgressObserver(progress, step=step),
+            *([GroupObserver(self.cluster, context.topic, scenario)] if scenario.group else []),
         ]
         report: LoadReport | None = None
         assignments: Sequence[Assignment] = ()
@@ -220,6 +228,8 @@ class Side:
             assignments = context.assignments(workers.shares, counters)
             with observing(observers) as follow:
                 report = workers.pool.run(assignments, counters, check=self._check, progress=follow)
+                for observer in observers:
+                    observer.settle(report)
             for observer in observers:
                 report = observer.add_to(report)
             report = verified(report, context, workers.pool, before)
@@ -335,6 +345,8 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
 def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
     """Return when a session that begins now is over at the latest, by the time limits of all that it waits for."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
+    if scenario.group:
+        load_s += group_drain_s(longest_s(scenario))
     bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -39,7 +40,10 @@ def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, 
     """
     if report.problems:
         return list(report.problems)
-    problems = _load_problems(report, scenario)
+    problems = _load_problems(report, scenario) if scenario.producers else []
+    if not scenario.producers and not any(part.received for part in report.consumed):
+        text = f"nothing was read from topic {scenario.topic!r}: it holds no record"
+        problems.append(Problem(ProblemKind.RECORDS_UNREAD, text))
     if scenario.output_topic is None:
         problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
@@ -244,18 +248,57 @@ def clock_problems(
 
     `values` are the thresholds in seconds; None for one that needs a baseline which does not exist.
     """
+    reason = (
+        f"the clocks of the machines that send and receive are known to {_shown(seconds or 0)} only; raise the "
+        "threshold, move the machines and the Dask scheduler into one network, or let one machine send and receive"
+    )
+    return _finer(thresholds, values, seconds, names=("e2e.latency",), kind=ProblemKind.CLOCK_UNCERTAIN, reason=reason)
+
+
+def commit_interval_s(rounds: Iterable[Round]) -> float | None:
+    """Return the median commit interval of the slowest watched group in these rounds; None without such groups."""
+    found = [one.commit_interval_s for one in rounds if one.commit_interval_s is not None]
+    return statistics.median(found) if found else None
+
+
+def describe_commit_interval(seconds: float) -> str:
+    """Return the warning about what the delay of a watched group includes."""
+    return f"app.delay and app.drain include the group's commit interval: {format_quantity(seconds, Unit.SECONDS)}"
+
+
+def commit_problems(
+    thresholds: Sequence[Threshold], values: Sequence[float | None], seconds: float | None
+) -> list[Problem]:
+    """Return a problem for each threshold on a group's delay or drain that is below its commit interval.
+
+    `values` as for `clock_problems`.
+    """
+    reason = (
+        f"the group commits every {format_quantity(seconds or 0, Unit.SECONDS)}, so nothing finer is known; raise the "
+        "threshold, or have the application commit more often (offsets are read every 100 ms)"
+    )
+    names, kind = ("app.delay", "app.drain"), ProblemKind.COMMIT_INTERVAL
+    return _finer(thresholds, values, seconds, names=names, kind=kind, reason=reason)
+
+
+def _finer(
+    thresholds: Sequence[Threshold],
+    values: Sequence[float | None],
+    seconds: float | None,
+    *,
+    names: tuple[str, ...],
+    kind: ProblemKind,
+    reason: str,
+) -> list[Problem]:
+    """Return a problem for each threshold on these metrics that is below their resolution."""
     problems: list[Problem] = []
     for threshold, value in zip(thresholds, values, strict=True):
         if value is None and isinstance(threshold.limit, Extreme):
             value = threshold.limit.absolute.value  # noqa: PLW2901 - known without a baseline
-        if seconds is None or value is None or value >= seconds or not threshold.metric.name.startswith("e2e.latency"):
+        if seconds is None or value is None or value >= seconds or not threshold.metric.name.startswith(names):
             continue
-        text = (
-            f"threshold {threshold.expression!r}: the threshold is {format_quantity(value, Unit.SECONDS)}, and the "
-            f"clocks of the machines that send and receive are known to {_shown(seconds)} only; raise the threshold, "
-            "move the machines and the Dask scheduler into one network, or let one machine send and receive"
-        )
-        problems.append(Problem(ProblemKind.CLOCK_UNCERTAIN, text))
+        shown = format_quantity(value, Unit.SECONDS)
+        problems.append(Problem(kind, f"threshold {threshold.expression!r}: the threshold is {shown}, and {reason}"))
     return problems
 
 

@@ -184,6 +184,14 @@ def _config_text(item: Any) -> Any:
     return str(item) if isinstance(item, int | float) else item
 
 
+def _groups(given: Any) -> Any:
+    """Convert one name or several to a tuple without repetitions."""
+    names = (given,) if isinstance(given, str) else () if given is None else given
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError("must be the name of a consumer group, or a list of names")
+    return tuple(dict.fromkeys(names))
+
+
 Seconds = Annotated[float, BeforeValidator(parse_time)]
 
 Bytes = Annotated[int, BeforeValidator(lambda quantity: parse_whole(quantity, Unit.BYTES))]
@@ -205,6 +213,8 @@ Key = Annotated[Keys, PlainValidator(lambda key: None if key == "none" else pars
 Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
 
 Topic = Annotated[str, AfterValidator(_topic)]
+
+Groups = Annotated[tuple[str, ...], BeforeValidator(_groups)]
 
 Correlation = Annotated[
     Any, PlainValidator(parse_correlate), PlainSerializer(lambda value: None if value is None else described(value))
@@ -249,4 +259,4 @@ def format_field(name: str, value: Any) -> str:
                 return described(value)
     except (ValueError, OverflowError):
         pass  # users can edit baseline files by hand
-    return str(value)
+    return ", ".join(map(str, value)) if name == "group" and isinstance(value, list | tuple) and value else str(value)

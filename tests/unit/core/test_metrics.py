@@ -36,6 +36,9 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         *(f"e2e.latency.{part}" for part in _LATENCIES),
         "lag.max",
         "lag.end",
+        *(f"app.{name}" for name in ("lag.max", "lag.end", "lag.slope", "throughput")),
+        *(f"app.delay.{part}" for part in _LATENCIES),
+        "app.drain",
         "errors",
         "error_ratio",
         "lost",
@@ -54,7 +57,14 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
 def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
     """The direction decides what a regression is."""
     higher = {name for name, one in CATALOGUE.items() if one.better == "higher"}
-    rates = {"produce.throughput", "produce.bandwidth", "consume.throughput", "consume.bandwidth", "capacity"}
+    rates = {
+        "produce.throughput",
+        "produce.bandwidth",
+        "consume.throughput",
+        "consume.bandwidth",
+        "app.throughput",
+        "capacity",
+    }
     assert higher == rates | {"broker.handlers.idle"}
 
 
@@ -69,6 +79,7 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     assert (
         zero
         == {"lag.max", "lag.end", "errors", "error_ratio", "lost", "duplicated", "reordered", "recovery"}
+        | {"app.lag.max", "app.lag.end", "app.lag.slope", "app.drain"}
         | told_by_brokers
     )
 
@@ -119,9 +130,12 @@ def test_an_unknown_metric_is_answered_with_the_nearest() -> None:
         ("p99", "did you mean 'produce.latency.p99' or 'e2e.latency.p99'?"),
         ("latency_p99", "did you mean 'produce.latency.p99' or 'e2e.latency.p99'?"),
         ("throughput", "did you mean 'produce.throughput' or 'consume.throughput'?"),
-        ("p99.9", "did you mean 'produce.latency.p99.9', 'produce.delay.p99.9' or 'e2e.latency.p99.9'?"),
+        (
+            "p99.9",
+            "did you mean 'produce.latency.p99.9', 'produce.delay.p99.9', 'e2e.latency.p99.9' or 'app.delay.p99.9'?",
+        ),
         ("e2e_p99", "did you mean 'e2e.latency.p99'?"),
-        ("delay.p99", "did you mean 'produce.delay.p99'?"),
+        ("delay.p99", "did you mean 'produce.delay.p99' or 'app.delay.p99'?"),
     ],
 )
 def test_a_metric_without_its_family_is_answered_with_the_most_important_ones(given: str, told: str) -> None:

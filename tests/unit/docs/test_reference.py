@@ -78,11 +78,12 @@ def test_what_the_generator_adds_is_about_what_there_is() -> None:
         ("with `consumers`", {"rate": 1000}),
         ("with `consumers`, `consume='live'`", {"rate": 1000, "consumers": 1, "consume": "backlog"}),
         ("unless `acks=0`", {"rate": 1000, "acks": 0}),
+        ("with a `group`", {"rate": 1000, "consumers": 1}),
     ],
 )
 def test_metrics_are_absent_where_the_reference_says_so(where: str, without: dict[str, Any]) -> None:
     """Of a scenario that lacks just this; what consumers bring goes with them."""
-    full = Scenario.of({"rate": 1000, "consumers": 1})
+    full = Scenario.of({"rate": 1000, "consumers": 1, "topic": "orders", "group": "billing"})
     lost = {generate.condition_of(name) for name in {*full.metrics()} - {*Scenario.of(without).metrics()}}
     kept = {generate.condition_of(name) for name in Scenario.of(without).metrics()}
     assert where in lost

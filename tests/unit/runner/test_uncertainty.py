@@ -6,7 +6,14 @@ import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import clock_problems, describe_uncertainty, uncertainty_s
+from pytest_kafkaperf.runner.validity import (
+    clock_problems,
+    commit_interval_s,
+    commit_problems,
+    describe_commit_interval,
+    describe_uncertainty,
+    uncertainty_s,
+)
 from pytest_kafkaperf.scenarios.threshold import limit_value, parse_threshold
 
 
@@ -66,3 +73,33 @@ def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
             "one network, or let one machine send and receive",
         )
     ]
+
+
+def test_the_commit_interval_is_that_of_most_rounds_and_is_told() -> None:
+    """A rebalance in one round makes it longer there."""
+    rounds = [Round(metrics={}, commit_interval_s=each) for each in (0.2, 0.9, None, 0.25)]
+    assert (commit_interval_s(rounds), commit_interval_s([])) == (0.25, None)
+    assert describe_commit_interval(0.25) == "app.delay and app.drain include the group's commit interval: 250 ms"
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_open"),
+    [
+        ("app.delay.p99 <= 300 ms", True),
+        ("app.drain <= 300 ms", True),
+        ("app.delay.p99 <= 1 s", False),
+        ("e2e.latency.p99 <= 300 ms", False),
+        ("app.lag.max <= 1", False),
+    ],
+)
+def test_a_limit_finer_than_the_commit_interval_cannot_be_judged(expression: str, *, is_open: bool) -> None:
+    """It would judge when the application commits, not how fast it is."""
+    threshold = parse_threshold(expression)
+    value = limit_value(threshold.limit, None)
+    problem = Problem(
+        ProblemKind.COMMIT_INTERVAL,
+        f"threshold {expression!r}: the threshold is 300 ms, and the group commits every 1 s, so nothing finer is "
+        "known; raise the threshold, or have the application commit more often (offsets are read every 100 ms)",
+    )
+    assert commit_problems([threshold], [value], 1.0) == [problem] * is_open
+    assert commit_problems([threshold], [value], None) == []
