@@ -636,9 +636,9 @@ def test_the_last_lines_of_a_log_stay_lines() -> None:
     text = "shop exited with status 1; the end of its output:\nTraceback:\n  x()"
     ended = Problem(ProblemKind.APPLICATION_ENDED, text)
     assert failure_text([], [ended]).splitlines()[1:] == [
-        "    shop exited with status 1; the end of its output:",
-        "    Traceback:",
-        "      x()",
+        "  shop exited with status 1; the end of its output:",
+        "  Traceback:",
+        "    x()",
     ]
 
 
