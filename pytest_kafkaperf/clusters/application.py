@@ -5,44 +5,33 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
+import secrets
+import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-import psutil
 from pydantic import BeforeValidator, Field
 
+from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
+from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin
-from pytest_kafkaperf.clusters.client.group_members import group_members
-from pytest_kafkaperf.clusters.local.process import cause
+from pytest_kafkaperf.clusters.client.groups import group_members
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
-from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.scenarios.fields import Config, Count, MarkerFields, Seconds, Topic
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 STOP_TIMEOUT_S = 10
 """Time for an orderly end after SIGTERM; after that the process group is killed."""
-_KILL_TIMEOUT_S = 10
-_OUTPUT_TIMEOUT_S = 1
-"""Time for reading the last lines of a process that has ended."""
 _POLL_S = 0.05
-_TAIL_LINES = 30
-_LINE_BYTES = 1000
-"""Longer lines of output are kept as several ones."""
-_LOGIN = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD")
-_FILES = ("KAFKA_SSL_CA_FILE", "KAFKA_SSL_CERTIFICATE_FILE", "KAFKA_SSL_KEY_FILE")
 
 
 def _words(command: Any) -> tuple[str, ...]:
@@ -95,19 +84,17 @@ class Application:
         self.closing = contextlib.ExitStack()
         """Closed with the application."""
         self._recipe = recipe
+        self._folder = Path(tempfile.gettempdir(), f"kafkaperf-app-{secrets.token_hex(8)}")
+        """Folder of its log and its certificates, while it is open."""
+        self._log = self._folder / "output.log"
+        self._process = ChildProcess(
+            f"application {self}", self._log, stop_timeout_s=STOP_TIMEOUT_S, redact=cluster.access.redact
+        )
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
-        self._environment: Mapping[str, str] = {}
-        self._process: psutil.Popen | None = None
-        self._output: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._reader = threading.Thread()
-        self._said = threading.Event()
-        """Set by the line of output that makes it ready."""
         self._others: Mapping[str, bool] = {}
         """Ids of members that its consumer group had before its start."""
         self._members: set[str] = set()
         """Its own ids in the group."""
-        self._ending = threading.Lock()
-        self._closed = False
 
     def __str__(self) -> str:
         """Return the name."""
@@ -122,12 +109,12 @@ class Application:
     @property
     def pid(self) -> int | None:
         """Process id; None if the application is stopped."""
-        return None if self._process is None else self._process.pid
+        return self._process.pid
 
     @property
     def output(self) -> str:
         """The last lines of the standard output and error since the last start, without secrets."""
-        return "\n".join(self._output)
+        return self._process.log_tail()
 
     def probes(self) -> Sequence[Probe]:
         """Return the probe of the process and its children; empty while the application is stopped."""
@@ -153,7 +140,9 @@ class Application:
                 if admin.is_gone(topic):
                     stack.callback(_delete, admin, topic)
                     admin.create_topic(topic, Scenario(partitions=partitions))
-            self._environment = {**stack.enter_context(_environment(self.cluster, self.side)), **self._recipe.env}
+            supervisor.remove_later(self._folder)
+            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder.mkdir(mode=0o700)
             stack.callback(self.end)
             self.launch()
             self.closing = stack.pop_all()
@@ -161,13 +150,12 @@ class Application:
 
     def close(self) -> None:
         """End the application for good, and delete the topics that were created for it."""
-        with self._ending:
-            self._closed = True  # an action of the test may be about to start it in another thread
+        self._process.retire()  # an action of the test may be about to start it in another thread
         self.closing.close()
 
     def start(self) -> None:
         """Start the process and wait until it is ready; raises as `launch` does."""
-        if self._process is not None:
+        if self.pid is not None:
             raise UsageError(f"application {self} is already running; stop it first: stop()")
         self._record("started")
         self.launch()
@@ -175,9 +163,9 @@ class Application:
 
     def stop(self) -> None:
         """End the process and its children, in order if they end within 10 s; does nothing if it is stopped."""
-        if self._process is not None:
+        if self.pid is not None:
             self._record("stopped")
-            self._stop()
+            self._process.stop()
 
     def restart(self) -> None:
         """Stop and start; raises as `launch` does."""
@@ -186,55 +174,42 @@ class Application:
 
     def check(self) -> None:
         """Raise `ApplicationError` with its exit status and last lines if it has ended by itself; cheap."""
-        process = self._process
-        if process is not None and (process.returncode is not None or supervisor.has_ended(process)):
-            self._end(process, patience_s=0)
-            raise self._failure(f"(pid {process.pid}) {cause(process.returncode)}")
+        if (failure := self._process.failure()) is not None:
+            raise ApplicationError(failure)
 
     def launch(self) -> None:
         """Start the process and wait until it is ready, without an event on the time line.
 
         Raises:
             ApplicationError: it ended, or was not ready in time.
-            ClusterError: its consumer group could not be read.
+            ClusterError: its consumer group could not be read, or it was closed.
             UsageError: it cannot be started.
 
         """
-        self._output.clear()
-        self._said.clear()
         if self._kind == "group":
             _, self._others = group_members(self.cluster, self._sign)
         elif self._kind == "port" and _accepts(self._sign):
-            raise self._failure(f"cannot be started: another program listens on its port {self._sign}")
-        servers = self.cluster.bootstrap_servers
-        program, *words = [word.replace("{bootstrap_servers}", servers) for word in self._recipe.command]
-        with without_interrupt(), self._ending:
-            if self._closed:
-                raise UsageError(f"application {self} cannot be started: it was closed")
-            try:
-                self._process = process = psutil.Popen(
-                    [sys.executable if program == "python" else program, *words],
-                    cwd=self._recipe.cwd,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise UsageError(f"application {self} cannot be started: {error}") from None
-            supervisor.kill_later(process.pid)
-            self._reader = threading.Thread(target=self._read, args=[process.stdout], daemon=True)
-            self._reader.start()
+            raise ApplicationError(
+                f"application {self} cannot be started: another program listens on its port {self._sign}"
+            )
+        self._log.unlink(missing_ok=True)
+        program, *words = [
+            word.replace("{bootstrap_servers}", self.cluster.bootstrap_servers) for word in self._recipe.command
+        ]
+        command = [sys.executable if program == "python" else program, *words]
         try:
+            environment = {**_environment(self.cluster, self.side, self._folder), **self._recipe.env}
+            self._process.launch(command, folder=self._recipe.cwd, env=environment)
             self._await_ready()
+        except OSError as error:
+            raise UsageError(f"application {self} cannot be started: {error}") from None
         except BaseException:
-            self._stop()
+            self._process.stop()
             raise
 
     def end(self) -> None:
         """End the process, and remove it from its consumer group if it did not leave, which would wait for it."""
-        self._stop()
+        self._process.stop()
         if self._members:
             with contextlib.suppress(ClusterError):  # Kafka removes them later
                 group_members(self.cluster, self._sign, without=self._members)
@@ -242,97 +217,57 @@ class Application:
     def _record(self, text: str) -> None:
         self.events.append((time.monotonic_ns(), f"{self} {text}"))
 
-    def _failure(self, what: str) -> ApplicationError:
-        output = f"the end of its output:\n{self.output}" if self._output else "it wrote no output"
-        return ApplicationError(f"application {self} {what}; {output}")
-
-    def _read(self, stream: IO[bytes]) -> None:
-        """Keep the last lines until the output ends."""
-        with stream:
-            while line := stream.readline(_LINE_BYTES):
-                text = self.cluster.access.redact(line.decode("utf-8", errors="replace").rstrip())
-                self._output.append(text)
-                if self._kind == "line" and self._sign in text:
-                    self._said.set()
-
     def _await_ready(self) -> None:
         deadline = time.monotonic() + self._recipe.timeout
-        while True:
-            try:
-                missing = self._missing()
-            except (OSError, ClusterError) as error:  # such as a connection that is refused
-                missing = str(error) or type(error).__name__
+        while (missing := self._missing()) is not None:
             self.check()
-            if missing is None:
-                return
             if time.monotonic() > deadline:
                 within = format_quantity(self._recipe.timeout, Unit.SECONDS)
-                raise self._failure(f"was not ready within {within}: {missing}")
+                log = log_excerpt(self.output)
+                raise ApplicationError(f"application {self} was not ready within {within}: {missing}; {log}")
             time.sleep(_POLL_S)
 
     def _missing(self) -> str | None:
         """Return the reason why the application is not ready; None if it is."""
-        match self._kind:
-            case "line":
-                return None if self._said.is_set() else f"no line of its output contains {self._sign!r}"
-            case "port":
-                return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
-            case "call":
-                return None if self._recipe.ready(self) else "its function `ready` returned nothing true"
-        state, members = group_members(self.cluster, self._sign)
+        try:
+            match self._kind:
+                case "line":
+                    found = self._sign in self._log.read_text(encoding="utf-8", errors="replace")
+                    return None if found else f"no line of its output contains {self._sign!r}"
+                case "port":
+                    return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
+                case "call":
+                    return None if self._recipe.ready(self) else "its function `ready` returned nothing true"
+            state, members = group_members(self.cluster, self._sign)
+        except (OSError, ClusterError) as error:  # such as a connection that is refused
+            return str(error) or type(error).__name__
         # Other members may be of a process that has ended, which Kafka has not noticed yet.
         self._members = {one for one, has_partitions in members.items() if has_partitions} - self._others.keys()
         if state == "Stable" and self._members:
             return None
         return f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
 
-    def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            self._end(process, patience_s=STOP_TIMEOUT_S)
 
-    def _end(self, process: psutil.Popen, *, patience_s: float) -> None:
-        """End the process group, whose id stays reserved until its leader is collected at the end."""
-        with self._ending:
-            if process.returncode is not None:
-                return
-            try:
-                deadline = time.monotonic() + patience_s
-                if patience_s:
-                    _signal(process.pid, signal.SIGTERM)
-                    _signal(process.pid, signal.SIGCONT)  # a paused process handles SIGTERM only after it continues
-                while supervisor.group_members([process.pid]) and time.monotonic() < deadline:
-                    time.sleep(_POLL_S)
-            finally:  # also after Ctrl-C during the wait
-                _signal(process.pid, signal.SIGKILL)
-                process.wait(_KILL_TIMEOUT_S)
-            self._reader.join(_OUTPUT_TIMEOUT_S)
-
-
-@contextlib.contextmanager
-def _environment(cluster: Cluster, side: str) -> Iterator[dict[str, str]]:
-    """Give the process's environment; certificates are in files that only the user can read, for the block."""
-    access, properties = cluster.access, cluster.access.arguments()
+def _environment(cluster: Cluster, side: str, folder: Path) -> dict[str, str]:
+    """Return the process's environment, after writing its certificates to files in a folder of the user alone."""
+    access, login = cluster.access, cluster.access.arguments()
     own = {
         "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
         "KAFKA_SECURITY_PROTOCOL": access.protocol,
+        "KAFKA_SASL_MECHANISM": login.get("sasl_mechanism"),
+        "KAFKA_SASL_USERNAME": login.get("sasl_plain_username"),
+        "KAFKA_SASL_PASSWORD": login.get("sasl_plain_password"),
         "KAFKAPERF_SIDE": side,
         "PYTHONUNBUFFERED": "1",  # the output of a process that is killed would be lost
     }
-    if "sasl_mechanism" in properties:
-        login = (properties[name] or "" for name in ("sasl_mechanism", "sasl_plain_username", "sasl_plain_password"))
-        own |= zip(_LOGIN, login, strict=True)
-    with contextlib.ExitStack() as stack:
-        if "ssl_context" in properties:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkaperf-app-")))
-            supervisor.remove_later(folder)
-            key = None if access.key is None else access.key.get_secret_value()
-            for name, text in zip(_FILES, (access.trusted, access.certificate, key), strict=True):
-                if text is not None:
-                    own[name] = str(folder / f"{name.lower()}.pem")
-                    Path(own[name]).write_text(text, encoding="ascii")
-        # The user's variables may be of another cluster.
-        yield {name: text for name, text in os.environ.items() if name not in (*_LOGIN, *_FILES)} | own
+    key = None if access.key is None else access.key.get_secret_value()
+    for name, text in (("CA", access.trusted), ("CERTIFICATE", access.certificate), ("KEY", key)):
+        path = own[f"KAFKA_SSL_{name}_FILE"] = None if text is None else str(folder / f"{name.lower()}.pem")
+        if path is not None and text is not None:
+            Path(path).write_text(text, encoding="ascii")
+    # The user's variables may be of another cluster.
+    inherited = {name: text for name, text in os.environ.items() if name not in own}
+    return inherited | {name: text for name, text in own.items() if text is not None}
 
 
 def _delete(admin: Admin, topic: str) -> None:
@@ -351,8 +286,3 @@ def _accepts(port: str) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), timeout=1):
         return True
     return False
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # all have ended; macOS refuses zombies
-        os.killpg(group, number)

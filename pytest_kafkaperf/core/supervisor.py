@@ -82,7 +82,7 @@ def group_members(leaders: Collection[int]) -> list[psutil.Process]:
     return [one for one in psutil.process_iter() if _leader(one) in leaders]
 
 
-def has_ended(process: psutil.Process) -> bool:
+def _has_ended(process: psutil.Process) -> bool:
     """Return True if the process is gone, or a zombie that its parent, or the container's init, has not collected."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
@@ -135,7 +135,7 @@ def _kill(processes: Collection[psutil.Process]) -> None:
         with contextlib.suppress(psutil.Error):
             process.kill()  # psutil compares the creation time, so that a reused process id is never killed
     deadline = time.monotonic() + _KILL_TIMEOUT_S
-    while not all(map(has_ended, processes)) and time.monotonic() < deadline:
+    while not all(map(_has_ended, processes)) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
 
 

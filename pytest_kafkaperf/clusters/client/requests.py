@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,16 +163,13 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
         await asyncio.sleep(_TICK_S)
 
 
-async def remove_members(client: Any, group: str, only: Collection[str] | None = None) -> None:
-    """Remove all or some members of a group: Kafka otherwise counts a killed worker as a member for 10 s more."""
-    if only is not None and not only:
-        return
+async def remove_members(client: Any, group: str) -> None:
+    """Remove all members from a group: Kafka otherwise counts a killed worker as a member for 10 s more."""
     _, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
     if answer is not None:
         _, _, _, _, _, members, *_ = answer.groups[0]
         for member, *_ in members:
-            if only is None or member in only:
-                await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
+            await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
 
 
 class _DescribeGroupsStruct(admin.DescribeGroupsRequest_v3):  # type: ignore[misc] # aiokafka ships no types

@@ -85,7 +85,7 @@ def test_a_service_that_ends_under_load_makes_the_round_invalid_at_once(serviced
     lines = [line.removeprefix("E").strip() for line in run.out.splitlines()]
     said = lines.index("cannot go on: 200 records")
     pid = starts(serviced)[0][0]
-    reason = f"application mover (pid {pid}) exited with status 3; the end of its output:"
+    reason = f"application mover (pid {pid}) exited with status 3; the end of its log:"
     assert reason in " ".join(lines[said - 2 : said])
     assert time.monotonic() - began_s < 40
 

@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters import application as applications
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.errors import ApplicationError, UsageError
+from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError
 from tests.support.client_files import KEY, MADE
 from tests.support.orphans import becomes, ended
 
@@ -94,7 +94,7 @@ def test_one_that_ends_before_it_is_ready_says_how_at_once(run: Launch) -> None:
         run("import sys; print('no such table'); sys.exit(3)", name="billing", timeout="1 h")
     text = str(caught.value)
     assert text.startswith("application billing (pid ")
-    assert text.endswith(") exited with status 3; the end of its output:\nno such table")
+    assert text.endswith(") exited with status 3; the end of its log:\nno such table")
 
 
 def test_one_that_is_not_ready_in_time_is_ended(run: Launch) -> None:
@@ -103,7 +103,7 @@ def test_one_that_is_not_ready_in_time_is_ended(run: Launch) -> None:
         run("import os, time; print(os.getpid()); time.sleep(60)", ready="line:up", timeout="500 ms", name="billing")
     *reason, pid = str(caught.value).splitlines()
     assert reason == [
-        "application billing was not ready within 500 ms: no line of its output contains 'up'; the end of its output:"
+        "application billing was not ready within 500 ms: no line of its output contains 'up'; the end of its log:"
     ]
     assert ended(int(pid))
 
@@ -136,7 +136,7 @@ def test_the_end_of_a_running_one_is_an_error_with_its_last_lines(run: Launch) -
     """Its thousands of lines before that explain nothing, and must not fill the memory."""
     application = run(f"{ON_SIGNAL.format(do='sys.exit(2)')}; [print(n, 'x' * n) for n in range(5000)]; signal.pause()")
     text = failure_of(application)
-    assert "exited with status 2; the end of its output:" in text
+    assert "exited with status 2; the end of its log:" in text
     assert len(text) < 40_000
     with pytest.raises(ApplicationError, match="exited with status 2"):
         application.check()  # every round of the session says so
@@ -238,7 +238,7 @@ def test_one_that_is_closed_stays_so(run: Launch) -> None:
     """An action of a test that was interrupted would otherwise leave a process behind."""
     application = run(WAIT, name="shop")
     application.close()
-    with pytest.raises(UsageError, match="application shop cannot be started: it was closed"):
+    with pytest.raises(ClusterError, match="application shop cannot be started: it was removed"):
         application.start()
     assert application.pid is None
 

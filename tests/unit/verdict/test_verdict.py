@@ -633,10 +633,10 @@ def test_an_invalid_run_without_broken_limits_tells_its_problems_only() -> None:
 
 def test_the_last_lines_of_a_log_stay_lines() -> None:
     """Thirty of them in one paragraph cannot be read."""
-    text = "shop exited with status 1; the end of its output:\nTraceback:\n  x()"
+    text = "shop exited with status 1; the end of its log:\nTraceback:\n  x()"
     ended = Problem(ProblemKind.APPLICATION_ENDED, text)
     assert failure_text([], [ended]).splitlines()[1:] == [
-        "  shop exited with status 1; the end of its output:",
+        "  shop exited with status 1; the end of its log:",
         "  Traceback:",
         "    x()",
     ]
