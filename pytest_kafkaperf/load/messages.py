@@ -180,8 +180,6 @@ class LoadReport:
     """Offsets of the watched consumer groups, by group."""
     actions: Sequence[tuple[int, str]] = ()
     """Actions on brokers during the round, each with its instant."""
-    application_samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)
-    """Readings of the applications under test, by name."""
     application_events: Sequence[tuple[int, str]] = ()
     """Stops and starts of applications by the test, each with its instant."""
     broken: bool = False

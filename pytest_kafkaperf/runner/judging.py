@@ -15,7 +15,7 @@ from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.validity import clock_problems, commit_interval_s, commit_problems, uncertainty_s
+from pytest_kafkaperf.runner.validity import resolution_problems
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -76,9 +76,7 @@ class CaseJudge:
         judgement = self._judge_thresholds(sessions, final=final)
         rounds = [one for session in sessions for one in session.all_rounds]
         values = [check.limit_value for check in judgement.checks]
-        uncertain = clock_problems(self._case.thresholds, values, uncertainty_s(rounds))
-        uncertain += commit_problems(self._case.thresholds, values, commit_interval_s(rounds))
-        if uncertain:
+        if uncertain := resolution_problems(self._case.thresholds, values, rounds):
             problems = (*judgement.problems, *uncertain)
             judgement = dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
         return self._with_losses(judgement, sessions)

@@ -44,17 +44,16 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     all_events = found if report.start_ns is None else sorted([*found, *_done(report.application_events, start_ns)])
     warnings += [text for _, text in all_events]
     warnings += report.unread
-    readings, end_ns, busy = Readings.of(report.samples if series else {}), _end_ns(report), None
-    applications = Readings.of(report.application_samples if series else {})
+    together, end_ns, busy = Readings.of(report.samples if series else {}), _end_ns(report), None
+    readings, applications = together.apart()
     curves: BrokerCurves | None = None
-    if series and any([*report.samples.values(), *report.application_samples.values()]):
+    if series and any(report.samples.values()):
         first_ns = start_ns + round(series["produce"]["first_s"] * NS_PER_S)
-        together = Readings({**readings.tracks, **applications.tracks})
         curves = together.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns)
         metrics |= readings.metrics(start_ns=start_ns, end_ns=end_ns)
         metrics |= _broker_cost(readings, report, start_ns, end_ns)
-        metrics |= (used := applications.application_metrics(start_ns=start_ns, end_ns=end_ns))
-        busy = busy_warning(readings, report, end_ns, applications_cores=used.get("app.cpu", 0.0))
+        metrics |= applications.application_metrics(start_ns=start_ns, end_ns=end_ns)
+        busy = busy_warning(together, report, end_ns)
         warnings += [] if busy is None else [busy]
         problems = problems if busy is None else blamed_on(busy, problems)
     if report.start_ns is not None and series:

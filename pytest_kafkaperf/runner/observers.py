@@ -10,6 +10,7 @@ from typing import Self
 
 from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.monitoring.groups import GroupWatcher
+from pytest_kafkaperf.clusters.monitoring.readings import APPLICATION
 from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -72,13 +73,21 @@ class ProgressObserver(Observer):
         self._on_progress(dataclasses.replace(progress, step=self._step))
 
 
-class ProbeObserver(BrokerWatcher[str | int], Observer):
-    """Samples probes, also at the edges of the window."""
+class BrokerObserver(BrokerWatcher[str | int], Observer):
+    """Samples the CPU, memory, network and JMX metrics of the brokers, and the CPU and memory of applications."""
 
-    _end_ns: int | None = None
+    def __init__(self, cluster: Cluster, applications: Sequence[Application]) -> None:
+        super().__init__(
+            lambda: {**cluster.probes(), **{f"{APPLICATION}{each}": each.probes() for each in applications}}
+        )
+        self._cluster = cluster
+        self._applications = applications
+        self._end_ns: int | None = None
 
     def follow(self, progress: Progress) -> None:
-        """Have the CPU time read when the window opens, and when it is over."""
+        """Have the CPU time read when the window opens, and when it is over; end the load if an application ended."""
+        for each in self._applications:
+            each.check()
         if progress.window_ns is None:
             return
         begin_ns, end_ns = progress.window_ns
@@ -89,32 +98,13 @@ class ProbeObserver(BrokerWatcher[str | int], Observer):
         if end_ns is not None:
             self.read_at(end_ns)
 
-
-class BrokerObserver(ProbeObserver):
-    """Samples the CPU, memory, network and JMX metrics of the brokers."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster.probes)
-        self._cluster = cluster
-
     def add_to(self, report: LoadReport) -> LoadReport:
-        """Add the samples, what could not be sampled, and what the test did to brokers."""
+        """Add the samples, what could not be sampled, and what the test did to brokers and applications."""
         actions = self._cluster.actions
-        gaps = not actions  # a broker that the test stops leaves gaps
-        return dataclasses.replace(report, samples=self.samples(), unread=self.unread(gaps=gaps), actions=actions)
-
-
-class AppObserver(ProbeObserver):
-    """Samples the CPU and memory of the applications."""
-
-    def __init__(self, applications: Sequence[Application]) -> None:
-        super().__init__(lambda: {f"application {each}": each.probes() for each in applications})
-        self._applications = applications
-
-    def add_to(self, report: LoadReport) -> LoadReport:
-        """Add the samples, and what the test did to applications."""
         events = [event for each in self._applications for event in each.events]
-        return dataclasses.replace(report, application_samples=self.samples(), application_events=events)
+        unread = self.unread(gaps=not actions and not events)  # a broker that the test stops leaves gaps
+        samples = self.samples()
+        return dataclasses.replace(report, samples=samples, unread=unread, actions=actions, application_events=events)
 
 
 class TopicObserver(TopicWatcher, Observer):

@@ -34,14 +34,7 @@ from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capaci
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.observers import (
-    AppObserver,
-    BrokerObserver,
-    GroupObserver,
-    ProgressObserver,
-    TopicObserver,
-    observing,
-)
+from pytest_kafkaperf.runner.observers import BrokerObserver, GroupObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmup import warm_up_load, workload_key
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -188,12 +181,6 @@ class Side:
         for application in self._applications:
             application.launch()
 
-    def _check(self) -> None:
-        """Raise `ClusterLostError` if a broker or an application of this session has ended; cheap."""
-        self.cluster.check()
-        for application in self._applications:
-            application.check()
-
     def _measure_load(
         self, workers: Workers, scenario: Scenario, step: str = "", *, actions: Sequence[Action]
     ) -> Round:
@@ -212,8 +199,7 @@ class Side:
         observers = [
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
             ActionTimer(actions),
-            BrokerObserver(self.cluster),
-            AppObserver(self._applications),
+            BrokerObserver(self.cluster, self._applications),
             ProgressObserver(progress, step=step),
             *([GroupObserver(self.cluster, context.topic, scenario)] if scenario.group else []),
         ]
@@ -227,7 +213,7 @@ class Side:
             counters = workers.pool.counters(groups=scenario.consumer_groups)
             assignments = context.assignments(workers.shares, counters)
             with observing(observers) as follow:
-                report = workers.pool.run(assignments, counters, check=self._check, progress=follow)
+                report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=follow)
                 for observer in observers:
                     observer.settle(report)
             for observer in observers:

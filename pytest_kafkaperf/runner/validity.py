@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.core.units import NS_PER_S, Unit, counted, format_quantity
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.records import HEADER, described
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
@@ -85,10 +85,9 @@ def blamed_on(busy: str, problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
-def busy_warning(readings: Readings, report: LoadReport, end_ns: int, *, applications_cores: float = 0.0) -> str | None:
+def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | None:
     """Return a warning if other programs used so much of this machine that they may have changed the figures."""
     workers_s = sum(worker.cpu_s for worker in report.workers if worker.clock is None or worker.clock.is_here)
-    workers_s += applications_cores * (end_ns - (report.start_ns or 0)) / NS_PER_S
     found = readings.strangers(start_ns=report.start_ns or 0, end_ns=end_ns, workers_s=workers_s)
     if found is None or found[0] < _OTHER_PROGRAMS_RATIO * found[1]:
         return None
@@ -231,76 +230,55 @@ def _failures(produced: Sequence[Produced]) -> str:
     return ": " + ", ".join(f"{name} ({count} records)" for name, count in counts.items()) if counts else ""
 
 
-def uncertainty_s(rounds: Iterable[Round]) -> float | None:
-    """Return the largest clock uncertainty of these rounds; None if one clock timed all records."""
-    return max((one.e2e_uncertainty_s for one in rounds if one.e2e_uncertainty_s is not None), default=None)
+def resolution_warnings(rounds: Sequence[Round]) -> list[str]:
+    """Return the warnings that a metric includes what clocks or commits leave open."""
+    clocks_s, commits_s = _resolutions(rounds)
+    found = []
+    if clocks_s is not None:
+        shown = format_quantity(clocks_s, Unit.SECONDS, digits=2)
+        found.append(f"end-to-end latency was measured between machines whose clocks are known to ±{shown}")
+    if commits_s is not None:
+        shown = format_quantity(commits_s, Unit.SECONDS)
+        found.append(f"app.delay and app.drain include the group's commit interval: {shown}")
+    return found
 
 
-def describe_uncertainty(seconds: float) -> str:
-    """Return the warning that end-to-end latency was measured between machines."""
-    return f"end-to-end latency was measured between machines whose clocks are known to {_shown(seconds)}"
-
-
-def clock_problems(
-    thresholds: Sequence[Threshold], values: Sequence[float | None], seconds: float | None
+def resolution_problems(
+    thresholds: Sequence[Threshold], values: Sequence[float | None], rounds: Sequence[Round]
 ) -> list[Problem]:
-    """Return a problem for each threshold on end-to-end latency that is below the uncertainty of the clocks.
+    """Return a problem for each threshold that is below the uncertainty of the clocks, or below a commit interval.
 
     `values` are the thresholds in seconds; None for one that needs a baseline which does not exist.
     """
-    reason = (
-        f"the clocks of the machines that send and receive are known to {_shown(seconds or 0)} only; raise the "
-        "threshold, move the machines and the Dask scheduler into one network, or let one machine send and receive"
-    )
-    return _finer(thresholds, values, seconds, names=("e2e.latency",), kind=ProblemKind.CLOCK_UNCERTAIN, reason=reason)
-
-
-def commit_interval_s(rounds: Iterable[Round]) -> float | None:
-    """Return the median commit interval of the slowest watched group in these rounds; None without such groups."""
-    found = [one.commit_interval_s for one in rounds if one.commit_interval_s is not None]
-    return statistics.median(found) if found else None
-
-
-def describe_commit_interval(seconds: float) -> str:
-    """Return the warning about what the delay of a watched group includes."""
-    return f"app.delay and app.drain include the group's commit interval: {format_quantity(seconds, Unit.SECONDS)}"
-
-
-def commit_problems(
-    thresholds: Sequence[Threshold], values: Sequence[float | None], seconds: float | None
-) -> list[Problem]:
-    """Return a problem for each threshold on a group's delay or drain that is below its commit interval.
-
-    `values` as for `clock_problems`.
-    """
-    reason = (
-        f"the group commits every {format_quantity(seconds or 0, Unit.SECONDS)}, so nothing finer is known; raise the "
-        "threshold, or have the application commit more often (offsets are read every 100 ms)"
-    )
-    names, kind = ("app.delay", "app.drain"), ProblemKind.COMMIT_INTERVAL
-    return _finer(thresholds, values, seconds, names=names, kind=kind, reason=reason)
-
-
-def _finer(
-    thresholds: Sequence[Threshold],
-    values: Sequence[float | None],
-    seconds: float | None,
-    *,
-    names: tuple[str, ...],
-    kind: ProblemKind,
-    reason: str,
-) -> list[Problem]:
-    """Return a problem for each threshold on these metrics that is below their resolution."""
+    clocks_s, commits_s = _resolutions(rounds)
     problems: list[Problem] = []
     for threshold, value in zip(thresholds, values, strict=True):
-        if value is None and isinstance(threshold.limit, Extreme):
-            value = threshold.limit.absolute.value  # noqa: PLW2901 - known without a baseline
-        if seconds is None or value is None or value >= seconds or not threshold.metric.name.startswith(names):
+        name, limit, kind = threshold.metric.name, value, ProblemKind.CLOCK_UNCERTAIN
+        if limit is None and isinstance(threshold.limit, Extreme):
+            limit = threshold.limit.absolute.value  # known without a baseline
+        if limit is None:
             continue
-        shown = format_quantity(value, Unit.SECONDS)
-        problems.append(Problem(kind, f"threshold {threshold.expression!r}: the threshold is {shown}, and {reason}"))
+        text = f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit, Unit.SECONDS)}, and the "
+        if clocks_s is not None and limit < clocks_s and name.startswith("e2e.latency"):
+            text += (
+                "clocks of the machines that send and receive are known to "
+                f"±{format_quantity(clocks_s, Unit.SECONDS, digits=2)} only; raise the threshold, move the machines "
+                "and the Dask scheduler into one network, or let one machine send and receive"
+            )
+        elif commits_s is not None and limit < commits_s and name.startswith(("app.delay", "app.drain")):
+            kind = ProblemKind.COMMIT_INTERVAL
+            text += (
+                f"group commits every {format_quantity(commits_s, Unit.SECONDS)}, so nothing finer is known; raise the "
+                "threshold, or have the application commit more often (offsets are read every 100 ms)"
+            )
+        else:
+            continue
+        problems.append(Problem(kind, text))
     return problems
 
 
-def _shown(seconds: float) -> str:
-    return f"±{format_quantity(seconds, Unit.SECONDS, digits=2)}"
+def _resolutions(rounds: Sequence[Round]) -> tuple[float | None, float | None]:
+    """Return the largest uncertainty of the clocks, and the median commit interval; None where there is none."""
+    clocks_s = [one.e2e_uncertainty_s for one in rounds if one.e2e_uncertainty_s is not None]
+    commits_s = [one.commit_interval_s for one in rounds if one.commit_interval_s is not None]
+    return max(clocks_s, default=None), statistics.median(commits_s) if commits_s else None

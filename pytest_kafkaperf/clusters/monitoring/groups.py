@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from aiokafka.errors import KafkaError
+from aiokafka.client import CoordinationType
+from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.structs import TopicPartition
 
-from pytest_kafkaperf.clusters.client.offsets import OffsetReader
 from pytest_kafkaperf.clusters.monitoring.watcher import ClientWatcher
 from pytest_kafkaperf.clusters.spec import Cluster
 
@@ -19,6 +24,8 @@ INTERVAL_S = 0.1
 """Interval between two readings: the finest commit interval that they show. Each reading takes 1 ms of CPU time here,
 and up to 2 ms of the brokers'."""
 _POLL_S = 0.02
+_LATEST = -1
+"""The timestamp that stands for the end offset in a ListOffsets request."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -48,8 +55,9 @@ class GroupWatcher(ClientWatcher):
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, groups: Sequence[str]) -> None:
         super().__init__(cluster.bootstrap_servers, cluster.access, interval_s=INTERVAL_S)
-        self._reader = OffsetReader(topic, partitions)
+        self._topic = topic
         self._partitions = partitions
+        self._coordinators: dict[str, int] = {}
         self._readings: dict[str, list[tuple[int, list[int], list[int]]]] = {group: [] for group in groups}
 
     def offsets(self) -> dict[str, GroupOffsets]:
@@ -66,12 +74,41 @@ class GroupWatcher(ClientWatcher):
             self._closing.wait(_POLL_S)
 
     async def _read(self, client: Any) -> None:
-        reader = self._reader
         try:
-            found = [(group, await reader.committed(client, group), time.monotonic_ns()) for group in self._readings]
-            ends = await reader.ends(client)
-        except KafkaError:
-            reader.forget(client)
+            found = [(group, await self._committed(client, group), time.monotonic_ns()) for group in self._readings]
+            ends = await self._ends(client)
+        except KafkaError:  # a coordinator or a leader may have moved
+            self._coordinators.clear()
+            client.force_metadata_update()
             raise
         for group, committed, at_ns in found:
             self._readings[group].append((at_ns, committed, ends))
+
+    async def _committed(self, client: Any, group: str) -> list[int]:
+        if group not in self._coordinators:
+            self._coordinators[group] = await client.coordinator_lookup(CoordinationType.GROUP, group)
+        request = OffsetFetchRequest(group, [(self._topic, list(range(self._partitions)))])
+        answer = await client.send(self._coordinators[group], request)
+        if code := getattr(answer, "error_code", 0):  # of the whole group; the topics are absent
+            raise for_code(code)
+        return _by_partition((partition, code, offset) for partition, offset, _, code in answer.topics[0][1])
+
+    async def _ends(self, client: Any) -> list[int]:
+        if self._topic not in client.cluster.topics():
+            await client.set_topics([self._topic])
+        leaders: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
+        for partition in range(self._partitions):
+            leader = client.cluster.leader_for_partition(TopicPartition(self._topic, partition))
+            leaders[leader].append((partition, _LATEST))
+        requests = [(leader, OffsetRequest(-1, 0, [(self._topic, parts)])) for leader, parts in leaders.items()]
+        answers = await asyncio.gather(*(client.send(leader, request) for leader, request in requests))
+        return _by_partition((part, code, end) for one in answers for part, code, _, end, *_ in one.topics[0][1])
+
+
+def _by_partition(rows: Iterable[tuple[int, int, int]]) -> list[int]:
+    """Return the offsets of rows of partition, error code and offset."""
+    ordered = sorted(rows)
+    for _, code, _ in ordered:
+        if code:
+            raise for_code(code)
+    return [offset for _, _, offset in ordered]

@@ -505,9 +505,7 @@ def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() ->
     events = [(START_NS - 5, "shop started"), (START_NS + 2 * NS_PER_S, "shop stopped")]
     series = seen(*((second, 5) for second in range(10)))
     worker = WorkerReport(worker=0, produced=[produced()], produce_series=series, consume_series=Series(START_NS))
-    done = fold(
-        report(workers=[worker], application_samples={"application shop": used}, application_events=events), PACED
-    )
+    done = fold(report(workers=[worker], samples={"application shop": used}, application_events=events), PACED)
     assert (done.metrics["app.cpu"], done.metrics["app.memory"]) == pytest.approx((0.25, 19.0))
     assert done.events == ((2.0, "at 2.0 s: shop stopped"),)
     assert "recovery" not in done.metrics
