@@ -101,9 +101,7 @@ _METRICS = (
     _lower_or_zero("app.lag.slope", _RATE, "growth of the group's lag over the window; 0 if it keeps up"),
     _higher("app.throughput", _RATE, "offsets that the group committed, divided by the time until the last record's"),
     *_latencies("app.delay", "from the due time to the first commit that covers the record"),
-    _lower_or_zero(
-        "app.drain", Unit.SECONDS, "from the last acknowledgement until the group has committed the last record"
-    ),
+    _lower_or_zero("app.drain", Unit.SECONDS, "from the last acknowledgement to the group's commit of the last record"),
     _fault_count("errors", "records that could not be sent, after all retries"),
     replace(
         _lower_or_zero("error_ratio", Unit.RATIO, "`errors`, divided by the number of all records of the window"),
@@ -185,9 +183,7 @@ HEADLINES = (
 )
 """The most important metrics, which summaries show."""
 LOAD_METRICS = tuple(
-    name
-    for name in CATALOGUE
-    if not name.startswith("broker.") and name not in (*PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS)
+    name for name in CATALOGUE if not name.startswith(("broker.", *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS))
 )
 """Metrics that the load generator measures."""
 

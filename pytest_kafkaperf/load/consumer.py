@@ -179,8 +179,8 @@ class Consumer:
         report.total += count
         self._on_received()
         self._series.count(np.array([received_ns]), np.array([count]))
-        tags = [np.full((count, 1), received_ns)] if self._existing else [batch.tags for batch in batches]
-        dues = np.concatenate([part[:, 0] for part in tags])
+        existing = self._existing  # records without a due time: they count when they are received
+        dues = np.full(count, received_ns) if existing else np.concatenate([batch.tags[:, 0] for batch in batches])
         measured = dues[dues >= start_ns]
         if measured.size:
             report.received += int(measured.size)

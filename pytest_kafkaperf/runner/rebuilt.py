@@ -17,7 +17,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 
 def obstacle(
-    case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool, has_applications: bool = False
+    case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool, has_app: bool = False
 ) -> str | None:
     """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
     before = baseline.fingerprint.get("provider", cluster.provider)
@@ -29,7 +29,7 @@ def obstacle(
         "the test has actions (kafka_perf.at)": has_actions,
         "each round is a search for the capacity": case.plan is not None,
         # Beside rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
-        "the test has an application (kafka_app)": has_applications,
+        "the test has an application (kafka_app)": has_app,
         "the test has an application (output_topic)": case.scenario.output_topic is not None,
         "the test has an application (group)": bool(case.scenario.group),
     }

@@ -118,7 +118,7 @@ class Session:
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
         baseline = self._baseline(case, key)
-        alone = obstacle(case, cluster, baseline, has_actions=bool(actions), has_applications=bool(self._on(cluster)))
+        alone = obstacle(case, cluster, baseline, has_actions=bool(actions), has_app=bool(self._on(cluster)))
         judge = CaseJudge(case, baseline, self.settings, alone=alone)
         reference = self.clusters.reference(case)
         for each in (cluster, reference):

@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     PlainSerializer,
     PlainValidator,
+    StringConstraints,
     ValidationError,
     ValidationInfo,
 )
@@ -184,14 +185,6 @@ def _config_text(item: Any) -> Any:
     return str(item) if isinstance(item, int | float) else item
 
 
-def _groups(given: Any) -> Any:
-    """Convert one name or several to a tuple without repetitions."""
-    names = (given,) if isinstance(given, str) else () if given is None else given
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
-        raise ValueError("must be the name of a consumer group, or a list of names")
-    return tuple(dict.fromkeys(names))
-
-
 Seconds = Annotated[float, BeforeValidator(parse_time)]
 
 Bytes = Annotated[int, BeforeValidator(lambda quantity: parse_whole(quantity, Unit.BYTES))]
@@ -214,7 +207,9 @@ Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
 
 Topic = Annotated[str, AfterValidator(_topic)]
 
-Groups = Annotated[tuple[str, ...], BeforeValidator(_groups)]
+_Group = Annotated[str, StringConstraints(min_length=1)]
+
+Groups = Annotated[tuple[_Group, ...], BeforeValidator(lambda one: (one,) if isinstance(one, str) else one or ())]
 
 Correlation = Annotated[
     Any, PlainValidator(parse_correlate), PlainSerializer(lambda value: None if value is None else described(value))

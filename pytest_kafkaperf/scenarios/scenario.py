@@ -44,12 +44,8 @@ RECORDS_TIMEOUT_S = 3600
 _TOPIC_PROPERTIES = ("partitions", "replication_factor", "topic_config")
 """Fields that only apply to topics that the plugin creates."""
 _LENGTHS = frozenset({"records", "duration"})
-_OF_RECORDS = (
-    *("records", "duration", "payload", "rate", "key", "headers", "client", "acks", "batch_size", "linger"),
-    *("compression", "idempotence", "transaction_size", "abort_ratio", "producer_config"),
-    *("output_topic", "correlate", "group"),
-)
-"""Fields that only apply to records that the plugin writes."""
+_OF_READING = ("topic", "producers", "consum", "isolation_level", "warmup", "rounds", *_TOPIC_PROPERTIES)
+"""Beginnings of the fields that also apply without producers."""
 _DEFAULT_DURATION_S = 5.0
 """Longest default; a test with rounds at one rate shortens it (see `runner.case`)."""
 _MAX_CLIENTS = 1000
@@ -266,10 +262,9 @@ class Scenario(MarkerFields):
             return
         if self.topic is None or not self.consumers:
             yield "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"
-        given = [name for name in _OF_RECORDS if self._is_changed(name)]
-        if self.record_size not in (None, DEFAULT_SIZE):
-            given.append("record_size")
-        if given:
+        fields = [name for name in type(self).model_fields if not name.startswith(_OF_READING)]
+        given = [name for name in fields if self._is_changed(name)]
+        if given and (given, self.record_size) != (["record_size"], DEFAULT_SIZE):  # as its baseline holds it
             yield f"producers=0 writes nothing; remove {', '.join(given)}, or set producers=1 or more"
 
     def _is_changed(self, name: str) -> bool:

@@ -66,7 +66,7 @@ def test_actions_are_not_repeated() -> None:
 
 def test_an_application_of_today_says_nothing_about_that_of_the_baseline() -> None:
     """Rebuilt brokers would run today's application too: a slower one would look like a slower machine."""
-    reason = obstacle(case(), OURS, baseline(), has_actions=False, has_applications=True)
+    reason = obstacle(case(), OURS, baseline(), has_actions=False, has_app=True)
     assert reason == "the test has an application (kafka_app)"
 
 
