@@ -91,7 +91,7 @@ class Application:
             f"application {self}", self._log, stop_timeout_s=STOP_TIMEOUT_S, redact=cluster.access.redact
         )
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
-        self._others: Mapping[str, bool] = {}
+        self._others: set[str] = set()
         """Ids of members that its consumer group had before its start."""
         self._members: set[str] = set()
         """Its own ids in the group."""
@@ -189,13 +189,11 @@ class Application:
         if self._kind == "group":
             _, self._others = group_members(self.cluster, self._sign)
         elif self._kind == "port" and _accepts(self._sign):
-            raise ApplicationError(
-                f"application {self} cannot be started: another program listens on its port {self._sign}"
-            )
+            taken = f"another program listens on its port {self._sign}"
+            raise ApplicationError(f"application {self} cannot be started: {taken}")
         self._log.unlink(missing_ok=True)
-        program, *words = [
-            word.replace("{bootstrap_servers}", self.cluster.bootstrap_servers) for word in self._recipe.command
-        ]
+        servers = self.cluster.bootstrap_servers
+        program, *words = [word.replace("{bootstrap_servers}", servers) for word in self._recipe.command]
         command = [sys.executable if program == "python" else program, *words]
         try:
             environment = {**_environment(self.cluster, self.side, self._folder), **self._recipe.env}
@@ -242,10 +240,9 @@ class Application:
         except (OSError, ClusterError) as error:  # such as a connection that is refused
             return str(error) or type(error).__name__
         # Other members may be of a process that has ended, which Kafka has not noticed yet.
-        self._members = {one for one, has_partitions in members.items() if has_partitions} - self._others.keys()
-        if state == "Stable" and self._members:
-            return None
-        return f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
+        self._members = members - self._others
+        ready = state == "Stable" and self._members
+        return None if ready else f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
 
 
 def _environment(cluster: Cluster, side: str, folder: Path) -> dict[str, str]:

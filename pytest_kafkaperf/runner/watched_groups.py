@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
-from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram
@@ -50,8 +49,8 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
         if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
             text = (
                 f"group {group!r} committed nothing on topic {scenario.topic!r} since the load began: check that the "
-                "application runs, reads this topic and commits its offsets"
             )
+            text += "application runs, reads this topic and commits its offsets"
             found.problems.append(Problem(ProblemKind.NO_COMMIT, text))
             continue
         interval_s = commit_interval_s(offsets)
@@ -72,16 +71,13 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
         figures = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
         figures |= _lag(offsets, begun, int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right")), interval_s)
         if "app.lag.slope" not in figures:
-            interval = format_quantity(interval_s, Unit.SECONDS)
-            found.warnings.append(
-                f"group {group!r} commits every {interval}, too rarely for this window: app.lag.slope is unknown; use "
-                "a longer duration"
-            )
+            rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
+            found.warnings.append(f"{rarely} window: app.lag.slope is unknown; use a longer duration")
         if last > begun:
             grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
             figures["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
         for name, value in figures.items():
-            worse = max if CATALOGUE[name].better == "lower" else min
+            worse = min if name == "app.throughput" else max
             found.metrics[name] = worse(value, found.metrics.get(name, value))
     return found
 

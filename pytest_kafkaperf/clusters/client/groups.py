@@ -36,28 +36,28 @@ def groups_reading(topic: str, bootstrap_servers: str, access: Access, *, ignore
         return None
 
 
-def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()) -> tuple[str, dict[str, bool]]:
+def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()) -> tuple[str, set[str]]:
     """Ask the group's coordinator, after the removal of the members `without`, whose processes have ended.
 
     Returns:
         The state as Kafka names it, such as `Stable` or `Dead` (no such group), or the name of an error. And the ids of
-        the members, each with True if it has partitions; Kafka gives a new id to each process that joins.
+        the members that have partitions; Kafka gives a new id to each process that joins.
 
     Raises:
         ClusterError: it did not answer in time.
 
     """
 
-    async def ask() -> tuple[str, dict[str, bool]]:
+    async def ask() -> tuple[str, set[str]]:
         async with connected(cluster.bootstrap_servers, cluster.access) as client:
             for member in without:
                 await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
             error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
         if answer is None:
-            return (error or kafka_errors.KafkaError).__name__, {}
+            return (error or kafka_errors.KafkaError).__name__, set()
         code, _, state, _, _, members, *_ = answer.groups[0]
         state = kafka_errors.for_code(code).__name__ if code else state
-        return state, {member: bool(_topics(assignment)) for member, *_, assignment in members}
+        return state, {member for member, *_, assignment in members if _topics(assignment)}
 
     try:
         return call(ask(), timeout_s=_MEMBERS_TIMEOUT_S)
