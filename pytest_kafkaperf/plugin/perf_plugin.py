@@ -272,8 +272,8 @@ class PerfPlugin:
             print_table(terminalreporter, self._config, perf, self._endings)
         if self._hidden_benchmarks and self._config.get_verbosity() >= 0:
             recorded = counted(self._hidden_benchmarks, "perf test")
-            show = "which its table leaves out; to show them: --benchmark-columns=ops,rounds"
-            terminalreporter.write_line(f"pytest-benchmark recorded {recorded}, {show}")
+            show = "to show: --benchmark-columns=ops,rounds"
+            terminalreporter.write_line(f"pytest-benchmark recorded {recorded}; {show}")
         print_annotations(self._config, self._annotations)
 
     def _finish(self, session: pytest.Session) -> None:

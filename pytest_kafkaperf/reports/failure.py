@@ -66,8 +66,10 @@ def failure_text(
         lines += [line for text in texts for line in wrap_text(plain(text), indent="  ")]
     if broken:
         verdict = worst([check.outcome for check, _ in broken])
-        count = f"{len(broken)} of {len(checked)} thresholds {'not met' if verdict.fails else 'undecided'}"
-        lines.append(f"{count} in this run" if problems else f"{verdict}: {count}")
+        first, row = next(each for each in broken if each[0].outcome is verdict)
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        figure = (row.change if first.is_relative else "") or row.measured
+        lines.append(f"{'not met in this run' if problems else verdict}: {first.metric} {figure}{more}")
         lines += wrap_text(plain(changed), indent="  ", hanging="  ")
         columns = Columns([row for _, row in broken], width=80, plain=plain, standard=standard)
         lines += [text_of(columns.header), *(text_of(line) for _, row in broken for line in columns.lines(row))]

@@ -250,8 +250,7 @@ def baseline_doubts(result: Result, written: int | None) -> list[str]:
 
 
 _FEW_DATES = (
-    f"weak baselines, of fewer than {FEWEST_DATES} dates, so that the noise between dates is assumed; run them on "
-    "another date with --kafka-update-baselines=append"
+    f"weak baselines (fewer than {FEWEST_DATES} dates; add one on another day with --kafka-update-baselines=append)"
 )
 _MOST_DAYS = 14
 _OLD = (

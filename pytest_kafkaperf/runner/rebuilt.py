@@ -68,6 +68,11 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
 def common_changes(baseline: BaselineRounds, reference: Cluster, commit: str | None) -> tuple[str, ...]:
     """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect."""
     changes = differences(baseline.fingerprint, reference.fingerprint)
-    if commit is None or baseline.commit in (None, commit):
+    before, now = (str(each).removesuffix("-dirty")[:_SHORT] for each in (baseline.commit, commit))
+    if None in (baseline.commit, commit) or before == now:
         return changes
-    return (*changes, f"commit: {baseline.commit} -> {commit}")
+    return (*changes, f"commit: {before} -> {now}")
+
+
+_SHORT = 12
+"""Digits of a commit's hash that are shown."""

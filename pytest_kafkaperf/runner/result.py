@@ -108,9 +108,14 @@ class MeasuredSession:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings of all rounds."""
+        """The warnings of all rounds; those about this machine do not tell the sides apart."""
         sides = (("", self.rounds), ("the reference: ", self.reference or ()))
-        return tuple(f"{side}{text}" for side, rounds in sides for one in rounds for text in one.warnings)
+        return tuple(
+            text if text == one.busy_warning else f"{side}{text}"
+            for side, rounds in sides
+            for one in rounds
+            for text in one.warnings
+        )
 
 
 MOST_SPOILT = 2

@@ -224,7 +224,10 @@ class Session:
             return None
         changes = common_changes(baseline, reference, self.commit)
         judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
-        judge.way = f"this test ran again beside the baseline's brokers, started anew: Kafka {reference.version}"
+        judge.way = (
+            f"this test ran again beside the baseline's brokers, started anew (Kafka {reference.version}); "
+            "`baseline` shows what they reached today"
+        )
         if self._shift.is_common:
             judge.way += f" ({self._shift})"
         sides = self._sides(case.in_short_rounds(), cluster, reference, (), on_progress)

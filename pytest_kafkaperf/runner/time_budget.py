@@ -135,7 +135,14 @@ def estimate(cases: Sequence[Case]) -> str:
     """Describe the number of tests and their usual total time: `12 perf tests, about 4 min`."""
     started = {case.spec for case in cases if not _is_external(case)}
     total_s = math.fsum(map(estimated_s, cases)) + _START_S * len(started)
-    return f"{counted(len(cases), 'perf test')}, {about(total_s)}"
+    more = ", and minutes more for a suspected regression" if any(map(_can_be_suspect, cases)) else ""
+    return f"{counted(len(cases), 'perf test')}, {about(total_s)}{more}"
+
+
+def _can_be_suspect(case: Case) -> bool:
+    """Return True if a first session that is worse than the baseline is followed by others."""
+    judges = case.settings.confirm and case.settings.calibrate is None and case.settings.update != "all"
+    return judges and case.reference is None and any(threshold.needs_baseline for threshold in case.thresholds)
 
 
 def about(seconds: float) -> str:

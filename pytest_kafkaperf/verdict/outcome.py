@@ -60,12 +60,15 @@ class Check:
     expression: str
     metric: str
     observed: float | None
-    """Median over the rounds, and over fresh sessions the median of that; for counts such as `errors` the sum."""
+    """Median over the rounds, and over fresh sessions the median of that; for counts such as `errors` the sum.
+
+    For a threshold relative to a reference, it is the value that lies `change` above `baseline`.
+    """
     limit: str
     """Right-hand side of the threshold for users: `baseline + 20 %`."""
     limit_value: float | None
     baseline: float | None
-    """Level of the baseline (see `dates`), or median over the rounds of the reference."""
+    """Level of the baseline (see `dates`), or geometric mean of the medians of the reference's sessions."""
     change: float | None
     """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
 

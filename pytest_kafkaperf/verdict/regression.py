@@ -97,12 +97,7 @@ def judge_look(limit: Relative, subject: Metric, evidence: Look | str) -> Findin
     """Evaluate a relative limit. The operators `<` and `<=` are equivalent here, as are `>` and `>=`."""
     if isinstance(evidence, str):
         return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence)
-    sessions = counted(evidence.sessions, "session")
-    reason = f"{format_ratio(change_of(subject, evidence.mean))} against the reference in {sessions}"
-    if evidence.interval is not None:
-        least, most = sorted(change_of(subject, end) for end in evidence.interval)
-        reason += f" ({format_ratio(least)} to {format_ratio(most)})"
-    reason += f"; the threshold is {format_ratio(limit.factor - 1)}"
+    reason = f"{counted(evidence.sessions, 'session')} side by side"
     target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
     match evidence.decision:
         case "regressed":
@@ -110,10 +105,10 @@ def judge_look(limit: Relative, subject: Metric, evidence: Look | str) -> Findin
         case "improved":
             return Finding(outcome=Verdict.IMPROVED, reason=reason)
         case "equal":
-            return Finding(outcome=Verdict.PASSED, reason=f"{reason}; a change of {target} is excluded")
+            return Finding(outcome=Verdict.PASSED, reason=f"{reason} exclude a change of {target}")
         case "open":
             noise = "" if evidence.deviation is None else f", whose noise is {format_percent(evidence.deviation)}"
-            reason += f"; undecided after {sessions}{noise}"
+            reason = f"undecided after {reason}{noise}"
             return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=not evidence.settled)
 
 

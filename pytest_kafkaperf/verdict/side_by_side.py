@@ -49,19 +49,19 @@ def judge_suspect(
         machine: change of the rebuilt brokers against the stored figures, if it is beyond the tolerance; else None.
 
     """
-    suspicion = "" if stored is None else f" ({format_ratio(stored)} against the baseline)"
+    stored_change = "" if stored is None else f"{format_ratio(stored)} against the stored baseline"
     if early:
-        reason = f"equal in one session, which is enough because {rebuilt.slower_machine} has shown a slower machine"
-        finding = Finding(outcome=Verdict.PASSED, reason=f"{finding.reason}; {reason}")
-    beside = f"beside the baseline's brokers, rebuilt: {finding.reason}"
-    if finding.unsettled or finding.outcome is Verdict.INCONCLUSIVE:
-        return dataclasses.replace(finding, reason=f"suspected regression{suspicion}, undecided {beside}"), None
-    if finding.outcome is Verdict.REGRESSED:
-        return dataclasses.replace(finding, reason=f"confirmed {beside}"), None
-    reason = f"suspected regression{suspicion}, not confirmed {beside}"
+        reason = f"one equal session is enough, because {rebuilt.slower_machine} has shown a slower machine"
+        finding = Finding(outcome=Verdict.PASSED, reason=reason)
+    confirmed = finding.outcome is Verdict.REGRESSED
+    decided = confirmed or finding.unsettled or finding.outcome is Verdict.INCONCLUSIVE
+    way = "confirmed by " if confirmed else "" if decided else "not confirmed: "
+    reason = "; ".join(filter(None, (stored_change, f"{way}{finding.reason}")))
+    if decided:
+        return dataclasses.replace(finding, reason=reason), None
     if machine is None:
         return Finding(outcome=Verdict.PASSED, reason=reason), None
-    shift = f"{subject.name} is {format_ratio(machine)} against the baseline on both sides today"
+    shift = f"{subject.name} is {format_ratio(machine)} against the stored baseline on both sides today"
     if not rebuilt.common_changes:
         return Finding(outcome=Verdict.PASSED, reason=reason), f"the machine differs: {shift}; Kafka is unchanged"
     changes = "; ".join(rebuilt.common_changes)

@@ -29,7 +29,7 @@ from pytest_kafkaperf.scenarios.threshold import (
     limit_value,
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, flaw_of, no_ratio, value_of
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, flaw_of, logs, no_ratio, value_of
 from pytest_kafkaperf.verdict.dates import Comparison, compare, level_of
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
@@ -246,6 +246,7 @@ def _evaluate_pairs(
         look=known,
     )
     references = [session.reference or () for session in sessions]
+    centre = _centre(subject, references)
     level = level_of(subject, BaselineRounds(sessions=tuple(map(tuple, references))))
     least = None
     if relative is not None and isinstance(known, Look) and known.deviation is not None:
@@ -253,13 +254,14 @@ def _evaluate_pairs(
     result = _result(
         threshold,
         evidence,
-        known=_median(subject, references),
+        known=None if centre is None else value_of(subject, centre),
         detectable=detectable_change(threshold, evidence.rounds, level, least),
     )
-    if isinstance(known, str):
+    if isinstance(known, str) or centre is None:
         return result
     check = dataclasses.replace(
         result.check,
+        observed=result.check.observed if relative is None else value_of(subject, centre + known.mean),
         change=change_of(subject, known.mean),
         interval=_interval(subject, known.interval),
         sessions=() if relative is None else tuple(looks),
@@ -299,10 +301,11 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
     return lower, higher
 
 
-def _median(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
+def _centre(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
+    """Return the mean of the sessions' medians, on the log scale; None if there are no ratios."""
     if not sessions or no_ratio(subject, sessions):
         return None
-    return statistics.median(one[subject.name] for rounds in sessions for one in rounds)
+    return statistics.fmean(statistics.median(logs(subject, rounds)) for rounds in sessions)
 
 
 def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:

@@ -102,5 +102,11 @@ def test_what_differs_on_both_sides_is_told() -> None:
     known = baseline({**OURS.fingerprint, "aiokafka": "0.1"}, commit="a" * 40)
     changes = common_changes(known, OURS, "b" * 40)
     assert changes[0].startswith("aiokafka: 0.1 -> ")
-    assert changes[1:] == (f"commit: {'a' * 40} -> {'b' * 40}",)
+    assert changes[1:] == (f"commit: {'a' * 12} -> {'b' * 12}",)
     assert common_changes(baseline(OURS.fingerprint), OURS, "b" * 40) == ()
+
+
+def test_uncommitted_changes_alone_do_not_count() -> None:
+    """Baselines that were just written and staged make a tree dirty; the brokers never saw them."""
+    known = baseline(OURS.fingerprint, commit="a" * 40)
+    assert common_changes(known, OURS, f"{'a' * 40}-dirty") == ()

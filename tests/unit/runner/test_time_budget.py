@@ -36,8 +36,13 @@ class Clock:
         return self.now_s
 
 
-def case_of(*, reference: str | None = None, options: dict[str, str] | None = None, **fields: Any) -> Case:
+LIMIT = "produce.throughput >= baseline - 10%"
+
+
+def case_of(*limits: str, reference: str | None = None, options: dict[str, str] | None = None, **fields: Any) -> Case:
     marks = [Mark(name="kafka_scenario", args=(), kwargs={"duration": "5 s", "warmup": "2 s", **fields})]
+    if limits:
+        marks.append(Mark(name="kafka_threshold", args=limits, kwargs={}))
     given = {"cluster": "local", **({} if reference is None else {"reference": reference}), **(options or {})}
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())
@@ -216,6 +221,8 @@ def test_rounds_beside_a_reference_are_those_that_run() -> None:
     [
         ([case_of(records=1000, duration=None, rounds=1)], "1 perf test, about 30 s"),
         ([case_of()], "1 perf test, about 50 s"),  # 5 s to start, 8 s of setup and five rounds of 7.3 s
+        ([case_of(LIMIT)], "1 perf test, about 50 s, and minutes more for a suspected regression"),
+        ([case_of(LIMIT, options={"no-confirm": "true"})], "1 perf test, about 50 s"),
         ([case_of()] * 5, "5 perf tests, about 4 min"),
         ([case_of(options={"cluster": "10.0.0.1:9092"})], "1 perf test, about 40 s"),
         ([case_of(options={"calibrate": "5"})], f"1 perf test, about {math.ceil((5 * 44.5 + 4 * 3 + 5) / 60)} min"),

@@ -572,7 +572,7 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
     assert (
         text
         == """\
-VIOLATED: 2 of 3 thresholds not met
+VIOLATED: produce.throughput 4k/s (and 1 more)
   threshold                                measured  baseline  change (95 % CI)
   ✗ produce.latency.p99 <= baseline + 20%     15 ms     10 ms   +50 % (+38…+63)
       12 ms allowed; +50.0 % against the baseline, the threshold is +20.0 %;
@@ -588,7 +588,7 @@ def test_columns_that_would_be_empty_are_left_out() -> None:
     assert (
         text
         == """\
-VIOLATED: 1 of 1 thresholds not met
+VIOLATED: produce.latency.p99 40 ms
   threshold                       measured  rounds
   ✗ produce.latency.p99 <= 25 ms     40 ms   30–50
       median of 3 rounds, from 30 ms to 50 ms"""
@@ -618,7 +618,7 @@ INVALID: the run cannot be trusted
   round 1: generator too slow: 1500 of 50000 records were sent more than 100 ms
   after they could have been
   broker lost
-1 of 1 thresholds not met in this run
+not met in this run: lost 2
   threshold    measured
   ✗ lost == 0         2
       sum of 1 round, each 2 records"""
@@ -649,7 +649,7 @@ def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
     assert (
         failure_text(_rows_of(checks), strict=True)
         == """\
-INCONCLUSIVE: 1 of 2 thresholds undecided
+INCONCLUSIVE: produce.latency.p99 10 ms
   threshold                          measured    rounds
   ? produce.latency.p99 <= baseline     10 ms  9.8–10.2
       no baseline for this test; make one with --kafka-update-baselines"""

@@ -135,4 +135,4 @@ def test_a_reference_counts_and_what_was_imported_does_not() -> None:
         baseline=ONE_ROUND,
         confirm=True,
     )
-    assert judgement.checks[0].reason.startswith("0.0 % against the reference in 4 sessions ")
+    assert judgement.checks[0].reason.startswith("4 sessions side by side exclude ")

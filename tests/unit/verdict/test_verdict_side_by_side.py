@@ -52,7 +52,7 @@ def test_worse_than_the_rebuilt_brokers_is_a_regression() -> None:
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, judgement.warnings) == (Verdict.REGRESSED, False, ())
     assert check.change == approx(-0.3, abs=0.01)
-    assert check.reason.startswith("confirmed beside the baseline's brokers, rebuilt: -30")
+    assert check.reason == "-30.0 % against the stored baseline; confirmed by 4 sessions side by side"
     assert (check.rerun, len(check.sessions)) == (True, 4)
 
 
@@ -60,10 +60,12 @@ def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
     judgement = judged(0.7, *equal(0.7))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
     assert judgement.warnings == (
-        "the machine differs: produce.throughput is -30.0 % against the baseline on both sides today; Kafka is "
+        "the machine differs: produce.throughput is -30.0 % against the stored baseline on both sides today; Kafka is "
         "unchanged",
     )
-    assert "suspected regression (-30.0 % against the baseline), not confirmed beside" in judgement.checks[0].reason
+    assert judgement.checks[0].reason == (
+        "-30.0 % against the stored baseline; not confirmed: 4 sessions side by side exclude a change of -16.5 %"
+    )
 
 
 def test_both_slower_but_something_else_differs_is_inconclusive() -> None:
@@ -89,7 +91,7 @@ def test_one_equal_session_clears_where_the_machine_is_known_to_be_slower() -> N
     judgement = judged(0.7, *equal(0.7, 1), slower_machine="test_a.py::test_x")
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, len(judgement.warnings)) == (Verdict.PASSED, False, 1)
-    assert "equal in one session, which is enough because test_a.py::test_x has shown a slower machine" in check.reason
+    assert "one equal session is enough, because test_a.py::test_x has shown a slower machine" in check.reason
 
 
 def test_one_session_never_convicts() -> None:
