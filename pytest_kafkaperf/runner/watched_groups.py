@@ -47,10 +47,8 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
     for group, offsets in report.groups.items():
         begun = int(np.searchsorted(offsets.at_ns, report.start_ns))
         if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
-            text = (
-                f"group {group!r} committed nothing on topic {scenario.topic!r} since the load began: check that the "
-            )
-            text += "application runs, reads this topic and commits its offsets"
+            silent = f"group {group!r} committed nothing on topic {scenario.topic!r} since the load began"
+            text = f"{silent}: check that the application runs, reads this topic and commits its offsets"
             found.problems.append(Problem(ProblemKind.NO_COMMIT, text))
             continue
         interval_s = commit_interval_s(offsets)
