@@ -48,6 +48,7 @@ HOMES = {
 
 SEAMS = (
     "clusters/client",
+    "clusters/monitoring/groups.py",
     "clusters/monitoring/watcher.py",
     "load/aiokafka_hooks.py",
     "load/batch_decoder.py",
