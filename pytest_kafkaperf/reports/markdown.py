@@ -16,6 +16,7 @@ from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_
 from pytest_kafkaperf.reports.layout import Row, mark_of
 from pytest_kafkaperf.reports.table import (
     bounded,
+    changes_of,
     describe_advice,
     failure_beside,
     how_of,
@@ -196,7 +197,7 @@ def _reasons(result: Result, ending: Ending | None) -> str:
     ]
     lines = [
         *(text(problem.text) for problem in result.problems),
-        *([f"changed: {', '.join(map(code, result.changed))}"] if result.changed else ()),
+        *([f"changed: {', '.join(map(code, changes_of(result)))}"] if result.changed else ()),
         *unmet,
         *map(text, result.notes),
         *map(text, failure_beside(result, ending)),
@@ -215,8 +216,9 @@ def _figures(result: Result) -> str:
     cluster = result.cluster
     scenario = ", ".join(f"{name}={format_field(name, getattr(result.scenario, name))}" for name in result.sources)
     version = f"{cluster.provider}, Kafka {cluster.version or 'of unknown version'}"
+    first = ", the figures of the first" if len(result.sessions) > 1 else ""
     lines = [
-        f"{version}; {counted(len(result.rounds), 'round')}, {counted(len(result.sessions), 'session')}",
+        f"{version}; {counted(len(result.rounds), 'round')}, {counted(len(result.sessions), 'session')}{first}",
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
         *(f"warning: {each}" for each in warnings_of(result)),

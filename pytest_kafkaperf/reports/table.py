@@ -193,8 +193,12 @@ def describe_advice(advice: Advice) -> str:
 
 def describe_changes(result: Result) -> str:
     """Return what differs from the baseline or the reference: `changed: kafka 4.0.0 → 4.1.1`; empty if nothing."""
-    changes = [each.replace(": ", " ", 1).replace(" -> ", " → ") for each in result.changed]
-    return f"changed: {', '.join(changes)}" if changes else ""
+    return f"changed: {', '.join(changes_of(result))}" if result.changed else ""
+
+
+def changes_of(result: Result) -> list[str]:
+    """Return what differs from the baseline or the reference, as shown: `kafka 4.0.0 → 4.1.1`."""
+    return [each.replace(": ", " ", 1).replace(" -> ", " → ") for each in result.changed]
 
 
 def _whys(result: Result, *, verbose: bool) -> Iterator[str]:

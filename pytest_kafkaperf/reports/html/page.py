@@ -31,6 +31,7 @@ from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
 from pytest_kafkaperf.reports.table import (
     bounded,
+    changes_of,
     describe_advice,
     how_of,
     names_of,
@@ -247,7 +248,7 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     """Yield kinds and texts of the remarks on a test, the most important first."""
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
-        yield "changed", f"against the {standard_of(result)}: {', '.join(result.changed).replace(' -> ', ' → ')}"
+        yield "changed", f"against the {standard_of(result)}: {', '.join(changes_of(result))}"
     yield from (("warning", text) for text in warnings_of(result))
     yield from (("note", text) for text in result.notes)
     for one in result.advice:

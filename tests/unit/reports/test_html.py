@@ -129,7 +129,7 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
         "4.0.0 (local)",
         "5 rounds, 3 fresh sessions, baseline of 5 sessions",
         "10 sessions of 5 rounds, side by side with a reference",
-        "against the baseline: kafka: 4.2.1 → 4.3.1, java: openjdk 17.0.15 → openjdk 21.0.8",
+        "against the baseline: kafka 4.2.1 → 4.3.1, java openjdk 17.0.15 → openjdk 21.0.8",
         "produce.latency.p99 &lt;= baseline + 20%",
         "confirmed by 3 fresh sessions: ",
         "baseline: openjdk 17.0.15",

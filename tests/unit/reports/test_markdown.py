@@ -30,7 +30,7 @@ EXPECTED = """\
 
 #### ❌ REGRESSED: <code>tests/perf/test_orders.py::test_slow&#91;1 KiB-acks=all&#93;</code>
 
-- changed: <code>kafka: 4.0.0 -&#62; 4.1.1</code>, <code>config.num.io.threads: not set -&#62; 16</code>
+- changed: <code>kafka 4.0.0 → 4.1.1</code>, <code>config.num.io.threads not set → 16</code>
 - <code>produce.latency.p99 &#60;= baseline + 20%</code>: REGRESSED, +50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +11.6 % (baseline of 10 dates)
 - advice (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
 
@@ -108,7 +108,7 @@ def test_a_name_is_shown_as_it_is_whatever_it_holds() -> None:
     shown = NASTY.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
     assert html.count(f"<code>{shown}</code>") == 1
     assert html.count(f"<code>tests/perf/test_orders.py::{shown}</code>") == 2
-    assert "<code>image: &lt;b&gt;a|b&lt;/b&gt;</code>" in html
+    assert "<code>image &lt;b&gt;a|b&lt;/b&gt;</code>" in html
     assert "warning: | `x` &lt;i&gt;" in html
     assert not {"<script", "<a ", "<img", "<em>", "<strong>", "<b>", "<i>"} & set(html.split())
     assert all(line.count("<td") in (0, 3, 6) for line in html.replace("<tr>", "\n<tr>").split("</tr>"))
