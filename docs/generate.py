@@ -289,7 +289,7 @@ def _metric_row(one: Metric, name: str, meaning: str) -> Sequence[str]:
     return f"`{name}`", _unit(one.unit), one.better, condition_of(one.name), f"{meaning}{how}{zero}"
 
 
-def _unit(unit: Unit) -> str:
+def _unit(unit: str) -> str:
     return f"`{unit}`"
 
 

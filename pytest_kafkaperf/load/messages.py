@@ -182,6 +182,8 @@ class LoadReport:
     """Actions on brokers during the round, each with its instant."""
     application_events: Sequence[tuple[int, str]] = ()
     """Stops and starts of applications by the test, each with its instant."""
+    recorded: Mapping[str, float] = field(default_factory=dict)
+    """Metrics that the test records, by name."""
     broken: bool = False
     """True if the cluster or the workers are gone, so that no further round can run."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External
-from pytest_kafkaperf.core.errors import ScenarioError, UnitError
+from pytest_kafkaperf.core.errors import ScenarioError, UnitError, suggestion
 from pytest_kafkaperf.core.metrics import (
     EVENT_METRICS,
     FEWEST_RECORDS,
@@ -144,6 +144,22 @@ class Case:
         sources = {name: source for name, source in case.sources.items() if name != "rate"}
         return replace(case, plan=plan, scenario=searched, sources=sources)
 
+    def with_recorded(self, names: Collection[str]) -> Case:
+        """Return the case of a test that records these metrics, whose units are known by now.
+
+        Raises:
+            ScenarioError: a threshold (but not of the ini file) is on such a metric that the test does not record, or
+                a threshold does not fit the unit.
+
+        """
+        for limit in (*self.thresholds, *(() if self.plan is None else self.plan.limits)):
+            name = limit.metric.name
+            if limit.metric.is_own and name not in names and limit not in self.settings.thresholds:
+                remedy = suggestion(name, [*names]) or f"call kafka_perf.record({name!r}, ...) before the load"
+                raise ScenarioError(f"threshold {limit.expression!r}: this test does not record {name}; {remedy}")
+        kept = [limit for limit in self.thresholds if limit.metric.name in names or not limit.metric.is_own]
+        return replace(self, thresholds=tuple(parse_declared(limit.expression) for limit in kept))
+
     def in_short_rounds(self) -> Case:
         """Return the same test with short rounds, for a session beside the reference.
 
@@ -210,7 +226,8 @@ def read_case(
     measured = _measured(scenario, settings, spec)
     attempt(_refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
-    limits = (*thresholds, *(limit for limit in settings.thresholds if limit.metric.name in measured))
+    general = [limit for limit in settings.thresholds if limit.metric.is_own or limit.metric.name in measured]
+    limits = (*thresholds, *general)
     return Case(
         nodeid=nodeid,
         scenario=_timed(scenario, sources, limits),
@@ -320,7 +337,7 @@ def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
 def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
     for threshold in thresholds:
         name = threshold.metric.name
-        if name not in measured:
+        if name not in measured and not threshold.metric.is_own:
             reason = _too_few(name, scenario) or _requirement(name, scenario)
             raise ScenarioError(f"threshold {threshold.expression!r}: {name} is not measured here; {reason}")
 

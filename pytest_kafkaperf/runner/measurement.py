@@ -33,7 +33,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         metrics |= _produce_metrics(produced, report.workers)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
     groups = watched(report, scenario)
-    metrics |= groups.metrics
+    metrics |= {**groups.metrics, **report.recorded}
     delays = [_latency_metrics("app.delay", one) for one in groups.delay]
     metrics |= {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
     problems = problems_of(report, scenario, integrity) or groups.problems

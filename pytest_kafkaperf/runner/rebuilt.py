@@ -26,7 +26,7 @@ def obstacle(
         f"the baseline was imported from {baseline.imported}": baseline.imported is not None,
         f"the baseline was measured with {before}, not with {cluster.provider}": before != cluster.provider,
         f"{case.taken_by}, and may have changed it": case.taken_by is not None,
-        "the test has actions (kafka_perf.at)": has_actions,
+        "the test has actions (kafka_perf.at, kafka_perf.record)": has_actions,
         "each round is a search for the capacity": case.plan is not None,
         # Beside rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
         "the test has an application (kafka_app)": has_app,

@@ -198,10 +198,10 @@ class Side:
         progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
         observers = [
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
-            ActionTimer(actions),
             BrokerObserver(self.cluster, self._applications),
             ProgressObserver(progress, step=step),
             *([GroupObserver(self.cluster, context.topic, scenario)] if scenario.group else []),
+            ActionTimer(actions),  # the last one: it records metrics when the application is done with the load
         ]
         report: LoadReport | None = None
         assignments: Sequence[Assignment] = ()
