@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.reports.layout import Columns, Row, text_of, wrap_text
 from pytest_kafkaperf.reports.table import describe_advice, describe_changes, row_of, without_repeats
+from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
@@ -21,14 +22,14 @@ def failure_of(result: Result, *, strict: bool, plain: Callable[[str], str] = st
     undecided = strict and result.verdict is Verdict.INCONCLUSIVE
     if not result.verdict.fails and not undecided:
         return None
-    changed, after = "", []
+    changed, after = "", [*filter(None, [bottleneck(result)])]
     if undecided:
         after = list(result.notes)
     elif result.verdict is Verdict.REGRESSED:
         rounds = [one for session in result.sessions for one in session.all_rounds]
         busy = without_repeats(one.busy_warning for one in rounds if one.busy_warning is not None)
         advice = [f"{describe_advice(one)} (advice, no threshold)" for one in result.advice if not one.better]
-        changed, after = describe_changes(result), [*(f"warning: {text}" for text in busy), *advice]
+        changed, after = describe_changes(result), [*after, *(f"warning: {text}" for text in busy), *advice]
     text = failure_text(
         [(check, row_of(check, result)) for check in result.checks],
         result.problems,

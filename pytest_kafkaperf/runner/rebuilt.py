@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
-from pytest_kafkaperf.core.environment import differences
+from pytest_kafkaperf.core.environment import DIRTY, commit_change, differences
 from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -68,11 +68,5 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
 def common_changes(baseline: BaselineRounds, reference: Cluster, commit: str | None) -> tuple[str, ...]:
     """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect."""
     changes = differences(baseline.fingerprint, reference.fingerprint)
-    before, now = (str(each).removesuffix("-dirty")[:_SHORT] for each in (baseline.commit, commit))
-    if None in (baseline.commit, commit) or before == now:
-        return changes
-    return (*changes, f"commit: {before} -> {now}")
-
-
-_SHORT = 12
-"""Digits of a commit's hash that are shown."""
+    before, now = (each and each.removesuffix(DIRTY) for each in (baseline.commit, commit))
+    return (*changes, *commit_change(before, now))

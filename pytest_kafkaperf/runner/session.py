@@ -14,12 +14,13 @@ from typing import Any
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.environment import current_commit, default_environment_key, differences
+from pytest_kafkaperf.core.environment import commit_change, current_commit, default_environment_key, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import update_baseline
+from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
@@ -149,7 +150,8 @@ class Session:
         result = self._result(
             case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
-        result = dataclasses.replace(result, took_s=time.monotonic() - began_s)
+        deduced = filter(None, [bottleneck(result)])
+        result = dataclasses.replace(result, took_s=time.monotonic() - began_s, notes=(*deduced, *result.notes))
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 
@@ -297,6 +299,8 @@ class Session:
         sessions, judgement = ran.sessions, ran.judgement
         baseline, compared = judge.baseline, judge.is_compared
         there = baseline.fingerprint if reference is None else reference.fingerprint
+        has_app = case.scenario.output_topic or case.scenario.group or self._on(cluster)
+        commit = commit_change(baseline.commit, self.commit) if has_app and reference is None else ()
         calibration, uncalibrated = judge.calibrate(sessions)
         return Result(
             nodeid=case.nodeid,
@@ -309,7 +313,7 @@ class Session:
             reference=reference,
             baseline_sessions=len(baseline.sessions) if compared and baseline.sessions else None,
             baseline=baseline,
-            changed=differences(there, cluster.fingerprint) if there else (),
+            changed=(*commit, *(differences(there, cluster.fingerprint) if there else ())),
             advice=judge.advise(sessions) if compared and not judgement.problems else (),
             calibration=calibration,
             verdict=judgement.verdict if sessions[0].rounds or judgement.problems else Verdict.INCONCLUSIVE,

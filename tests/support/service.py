@@ -33,14 +33,15 @@ def client_config() -> dict[str, Any]:
     return config
 
 
-async def serve(*, most: int) -> None:
-    """Move records until the process is killed; with `most`, end after that many."""
+async def serve(*, most: int, delay_ms: float) -> None:
+    """Move records, each after a delay, until the process is killed; with `most`, end after that many."""
     consumer = AIOKafkaConsumer(SOURCE, group_id=GROUP, auto_offset_reset="earliest", **client_config())
     producer = AIOKafkaProducer(**client_config())
     await consumer.start()
     await producer.start()
     moved = 0
     async for record in consumer:
+        await asyncio.sleep(delay_ms / 1000)
         await producer.send(TARGET, record.value, key=record.key, headers=[*record.headers])
         moved += 1
         if moved == most:
@@ -51,6 +52,7 @@ async def serve(*, most: int) -> None:
 if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--most", type=int, default=0)
+    options.add_argument("--delay-ms", type=float, default=0)
     with Path("starts").open("a", encoding="utf-8") as file:
         file.write(f"{os.getpid()} {os.environ['KAFKAPERF_SIDE']} {os.environ['KAFKA_BOOTSTRAP_SERVERS']}\n")
-    sys.exit(asyncio.run(serve(most=options.parse_args().most)))
+    sys.exit(asyncio.run(serve(**vars(options.parse_args()))))

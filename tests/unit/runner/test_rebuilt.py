@@ -102,7 +102,7 @@ def test_what_differs_on_both_sides_is_told() -> None:
     known = baseline({**OURS.fingerprint, "aiokafka": "0.1"}, commit="a" * 40)
     changes = common_changes(known, OURS, "b" * 40)
     assert changes[0].startswith("aiokafka: 0.1 -> ")
-    assert changes[1:] == (f"commit: {'a' * 12} -> {'b' * 12}",)
+    assert changes[1:] == (f"commit: {'a' * 7} -> {'b' * 7}",)
     assert common_changes(baseline(OURS.fingerprint), OURS, "b" * 40) == ()
 
 

@@ -1,0 +1,120 @@
+"""The deduced bottleneck of a failed test with an application: the application, or Kafka and the machine before it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_kafkaperf.core.metrics import PROCESS_METRICS
+from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.runner.result import Result, judged
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+Figures = Mapping[str, float]
+"""Metrics by name, in base units."""
+_APPLICATION = "the application is the bottleneck"
+_BEFORE = "Kafka or the machine, before the application"
+_SAME = 0.2
+"""Change of a latency that noise explains: p50 of a paced load varies by 20 % between sessions."""
+_LARGEST_SAME = 0.4
+"""Change of the produce latency that does not explain one that is five times as large."""
+_BEHIND = 0.9
+"""Share of the input rate below which an application falls behind."""
+_ONE_CORE = (0.9, 1.1)
+"""CPU use of an application that keeps one thread busy."""
+_SMALL, _LARGE = 1 / 6, 1 / 2
+"""Shares of the produce latency in the latency through the application. An application that writes to Kafka again needs
+the produce latency twice, and the consumer's fetch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """The metrics of an application by one of the ways to observe it."""
+
+    word: str
+    throughput: str
+    latency: str
+    lag: str
+    families: tuple[str, ...]
+    """Beginnings of the names of all its metrics."""
+
+
+OUTPUT = Way(
+    word="output",
+    throughput="consume.throughput",
+    latency="e2e.latency",
+    lag="lag.end",
+    families=("consume.", "e2e.", "lag."),
+)
+GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", lag="app.lag.end", families=("app.",))
+
+
+def bottleneck(result: Result) -> str | None:
+    """Return a line that says where the time or the rate of a failed test went; None if the figures do not tell."""
+    scenario = result.scenario
+    if result.verdict not in (Verdict.REGRESSED, Verdict.VIOLATED):
+        return None
+    failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in PROCESS_METRICS]
+    for way, observed in ((OUTPUT, scenario.output_topic is not None), (GROUP, bool(scenario.group))):
+        names = [name for name in failed if observed and name.startswith(way.families)]
+        if not names:
+            continue
+        parts = [name.removeprefix(f"{way.latency}.") for name in names if name.startswith(way.latency)]
+        sessions = judged(result.sessions)
+        before = [one.metrics for session in sessions for one in session.reference or ()]
+        if not before and result.baseline_sessions:
+            before = [one for session in result.baseline.sessions for one in session]
+        now = _medians([one.metrics for session in sessions for one in session.rounds])
+        rate = None if isinstance(scenario.rate, tuple) else scenario.rate
+        return deduced(way, parts[0] if parts else "p50", now, _medians(before), rate=rate)
+    return None
+
+
+def deduced(way: Way, part: str, now: Figures, before: Figures, *, rate: float | None) -> str | None:
+    """Return where the time or the rate went, from medians of metrics; `before` may be empty.
+
+    `part` is the quantile of the latencies that are compared, `rate` the declared rate of the load.
+    """
+    entry, end, given = f"produce.latency.{part}", f"{way.latency}.{part}", "produce.throughput"
+    names = (entry, end, given, way.throughput)
+    if not all(now.get(name) for name in names):
+        return None
+    # The throughput of a group includes the wait for its last commit.
+    grows = way is OUTPUT or now.get("app.lag.slope", 0.0) > (1 - _BEHIND) * now[given]
+    behind = ""
+    if grows and now[way.throughput] < _BEHIND * now[given]:
+        lag = _shown(now.get(way.lag, 0.0), Unit.RECORDS)
+        behind = f"{way.word} {_shown(now[way.throughput])} of {_shown(now[given])}, lag {lag}"
+    cpu = now.get("app.cpu", 0.0)
+    busy = f", app.cpu {format_quantity(cpu, Unit.CORES)}" if _ONE_CORE[0] <= cpu <= _ONE_CORE[1] else ""
+    if all(before.get(name) for name in names):
+        slower, effect = _slowdown(now, before, end, way.throughput)
+        before_it, cause = _slowdown(now, before, entry, given)
+        if slower > _SAME:
+            if before_it <= max(_SAME, min(_LARGEST_SAME, slower / 5)):
+                cause = f"{entry} unchanged" if before_it <= _SAME else cause
+                return f"{cause}; {behind or effect}{busy}: {_APPLICATION}"
+            return f"{cause}, too: {_BEFORE}" if before_it >= slower / 2 else None
+    if rate is not None and now[given] < _BEHIND * rate:
+        return f"{given} {_shown(now[given])} of {_shown(rate)}: {_BEFORE}"
+    first, whole = (f"{name} {_shown(now[name], Unit.SECONDS)}" for name in (entry, end))
+    if behind or now[entry] <= _SMALL * now[end]:
+        return f"{first}; {behind or whole}{busy}: {_APPLICATION}"
+    return f"{first} of {whole}: {_BEFORE}" if now[entry] >= _LARGE * now[end] else None
+
+
+def _slowdown(now: Figures, before: Figures, latency: str, throughput: str) -> tuple[float, str]:
+    """Return by which ratio a latency or a throughput is slower, whichever is more, and its change as text."""
+    longer, more = (now[name] / before[name] - 1 for name in (latency, throughput))
+    return max((longer, f"{latency} {longer * 100:+.0f} %"), (1 / (1 + more) - 1, f"{throughput} {more * 100:+.0f} %"))
+
+
+def _medians(rounds: Sequence[Figures]) -> Figures:
+    """Return the median of each metric that all rounds have."""
+    names = set.intersection(*map(set, rounds)) if rounds else set()
+    return {name: statistics.median(one[name] for one in rounds) for name in names}
+
+
+def _shown(value: float, unit: Unit = Unit.RECORD_RATE) -> str:
+    return format_quantity(value, unit).replace(" records", "")
