@@ -11,10 +11,10 @@ from tests.support.repository import git
 
 TEST = """
 @pytest.mark.kafka_scenario(
-    topic="moved-in", output_topic="moved-out", rate="200 records/s", duration="1 s", warmup="200 ms", rounds=4,
+    topic="moved-in", output_topic="moved-out", rate="100 records/s", duration="600 ms", warmup="200 ms", rounds=4,
     consumers=1,
 )
-@pytest.mark.kafka_threshold("e2e.latency.p50 <= baseline + 100%")
+@pytest.mark.kafka_threshold("consume.throughput >= baseline - 50%")
 def test_moved(kafka_app, kafka_perf):
     topics = {{"moved-in": 1, "moved-out": 1}}
     kafka_app(["python", "service.py", "--delay-ms={delay_ms}"], ready="group:mover", topics=topics)
@@ -23,7 +23,7 @@ def test_moved(kafka_app, kafka_perf):
 
 
 def test_a_service_that_became_slower_is_told_from_kafka(project: Project, on_broker: str) -> None:
-    """It takes 50 of 200 records/s; nobody should look for the cause in Kafka."""
+    """It takes 16 of 100 records/s; nobody should look for the cause in Kafka."""
     project.write("service.py", Path(service.__file__).read_text(encoding="utf-8")).test(TEST.format(delay_ms=0))
     git(project.folder, "init")
     git(project.folder, "add", ".")
@@ -33,7 +33,7 @@ def test_a_service_that_became_slower_is_told_from_kafka(project: Project, on_br
     assert first.status == 0, first.out
 
     reports = ("--kafka-report=markdown:summary.md", "--kafka-report=html:page.html")
-    slow = project.test(TEST.format(delay_ms=20)).run(on_broker, "--kafka-no-confirm", *reports)
+    slow = project.test(TEST.format(delay_ms=60)).run(on_broker, "--kafka-no-confirm", *reports)
     (test,) = slow.report["tests"]
     assert test["verdict"] == "REGRESSED", slow.out
     assert test["changed"] == [f"commit: {commit} -> {commit} with uncommitted changes"]

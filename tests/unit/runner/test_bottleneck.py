@@ -66,7 +66,25 @@ def times(**factors: float) -> dict[str, float]:
             times(e2e__latency__p50=1.6, produce__throughput=0.7, consume__throughput=0.7),
             f"produce.throughput -30 %, too{OF_KAFKA}",
         ),
-        (OUTPUT, times(e2e__latency__p50=2.0, produce__latency__p50=1.45), None),  # some of both
+        (
+            OUTPUT,
+            times(e2e__latency__p50=255),
+            "produce.latency.p50 unchanged; e2e.latency.p50 \N{MULTIPLICATION SIGN}255" + OF_APP,
+        ),
+        (  # 0.9 ms of 22 ms
+            OUTPUT,
+            times(e2e__latency__p50=2.0, produce__latency__p50=1.45),
+            f"produce.latency.p50 +45 %; e2e.latency.p50 +100 %{OF_APP}",
+        ),
+        (  # 4 ms of the additional 21 ms for each record, on a busy machine
+            OUTPUT,
+            BEHIND | times(produce__latency__p50=2.5),
+            f"produce.latency.p50 +150 %; output 38/s of 200/s, lag 601{OF_APP}",
+        ),
+        (OUTPUT, BEHIND | times(produce__latency__p50=2.9), None),  # 5 ms: it may write to Kafka more than once
+        (OUTPUT, times(e2e__latency__p50=1.2, produce__latency__p50=1.1), None),  # noise
+        (OUTPUT, times(e2e__latency__p50=255, produce__latency__p50=20), None),  # some of both
+        (OUTPUT, times(e2e__latency__p50=1.4, produce__latency__p50=1.4), f"produce.latency.p50 +40 %, too{OF_KAFKA}"),
         (GROUP, GROUP_BEHIND, f"produce.latency.p50 unchanged; committed 50/s of 200/s, lag 300{OF_APP}"),
         (GROUP, times(app__delay__p50=2.0), f"produce.latency.p50 unchanged; app.delay.p50 +100 %{OF_APP}"),
         (GROUP, times(app__delay__p50=1.5, produce__latency__p50=2), f"produce.latency.p50 +100 %, too{OF_KAFKA}"),
@@ -74,7 +92,7 @@ def times(**factors: float) -> dict[str, float]:
 )
 def test_beside_a_baseline_changes_tell(way: Way, now: dict[str, float], text: str | None) -> None:
     """What Kafka did not do slower, the application did."""
-    assert deduced(way, "p50", CALM | now, CALM, rate=200.0) == text
+    assert deduced(way, "p50", CALM | now, CALM, rate=200.0, relative=True) == text
 
 
 @pytest.mark.parametrize(
@@ -99,27 +117,33 @@ def test_beside_a_baseline_changes_tell(way: Way, now: dict[str, float], text: s
 )
 def test_without_a_baseline_the_run_tells_by_itself(way: Way, now: dict[str, float], text: str | None) -> None:
     """An SLA has no baseline."""
-    assert deduced(way, "p50", CALM | now, {}, rate=200.0) == text
+    assert deduced(way, "p50", CALM | now, {}, rate=200.0, relative=False) == text
 
 
 def test_an_sla_that_was_missed_before_is_told_by_this_run() -> None:
     """Nothing changed, and it is too slow all the same."""
     now = CALM | {"e2e.latency.p50": 0.08}
     text = f"produce.latency.p50 2 ms; e2e.latency.p50 80 ms{OF_APP}"
-    assert deduced(OUTPUT, "p50", now, now, rate=200.0) == text
+    assert deduced(OUTPUT, "p50", now, now, rate=200.0, relative=False) == text
+    slower = now | {"produce.latency.p50": 0.0025}
+    assert deduced(OUTPUT, "p50", slower, now, rate=200.0, relative=False) is None
 
 
 @pytest.mark.parametrize("name", ["produce.throughput", "produce.latency.p50", "consume.throughput", "e2e.latency.p50"])
 def test_without_a_figure_nothing_is_said(name: str) -> None:
     """The load may have failed, or had no record of that kind."""
-    assert deduced(OUTPUT, "p50", {**CALM, **BEHIND, name: 0.0}, CALM, rate=200.0) is None
-    assert deduced(OUTPUT, "p50", {key: CALM[key] for key in CALM if key != name}, CALM, rate=200.0) is None
+    assert deduced(OUTPUT, "p50", {**CALM, **BEHIND, name: 0.0}, CALM, rate=200.0, relative=True) is None
+    assert (
+        deduced(OUTPUT, "p50", {key: CALM[key] for key in CALM if key != name}, CALM, rate=200.0, relative=True) is None
+    )
 
 
 def test_with_a_load_without_a_rate_the_input_is_what_was_written() -> None:
     """It saturates the way, so something in it is full."""
     text = f"produce.latency.p50 2 ms; output 38/s of 120/s, lag 601{OF_APP}"
-    assert deduced(OUTPUT, "p50", {**CALM, **BEHIND, "produce.throughput": 120.0}, {}, rate=None) == text
+    assert (
+        deduced(OUTPUT, "p50", {**CALM, **BEHIND, "produce.throughput": 120.0}, {}, rate=None, relative=False) == text
+    )
 
 
 THROUGH: dict[str, Any] = {"topic": "in", "output_topic": "out", "consumers": 1, "rate": 200}
