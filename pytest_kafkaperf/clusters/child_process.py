@@ -102,7 +102,7 @@ class ChildProcess:
     def failure(self) -> str | None:
         """Return how the process ended by itself, and the last lines of its log; None if it runs or was stopped."""
         process = self._process
-        if process is None:
+        if process is None or self._stopped:  # while it is stopped, its children have time for an orderly end, too
             return None
         if process.returncode is None and process.poll() is not None:
             _signal(process.pid, signal.SIGKILL)  # the children of one that has crashed
