@@ -1,7 +1,4 @@
-"""Probes, which read measurements of brokers while load runs.
-
-The names of the measurements are in `samples.FIGURES`.
-"""
+"""Probes, which read measurements of brokers while load runs; `samples.Sample` explains them."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ class ProcessProbe:
     """Add the CPU and memory of all its children, also the CPU of those that have ended."""
 
     def read(self) -> Mapping[str, float]:
-        """Read the process; disk use only without children, and only on Linux and Windows."""
+        """Read the process; disk use only without children, and only on Linux."""
         try:
             process = psutil.Process(self.pid)
             with process.oneshot():
