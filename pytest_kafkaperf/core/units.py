@@ -73,17 +73,18 @@ _SCALES: dict[str, dict[str, Fraction]] = {
     Unit.COUNT: {},
 }
 
-_EXAMPLES: dict[str, str] = {
-    Unit.SECONDS: "'250 us', '25 ms', '5 s', '2 min'",
-    Unit.BYTES: "'100 B', '16 KiB', '1 MiB'",
-    Unit.RECORDS: "'0', '1000', '50k records'",
-    Unit.RECORD_RATE: "'500 records/s', '50k records/s'",
-    Unit.BYTE_RATE: "'500 KiB/s', '50 MiB/s'",
-    Unit.CORES: "'1.5 cores'",
-    Unit.CPU_COST: "'0.8 s/M records'",
-    Unit.RATIO: "'30 %', '0.3'",
-    Unit.COUNT: "'0', '3'",
+_HELP: dict[str, tuple[str, str]] = {
+    Unit.SECONDS: ("a time", "'250 us', '25 ms', '5 s', '2 min'"),
+    Unit.BYTES: ("a size", "'100 B', '16 KiB', '1 MiB'"),
+    Unit.RECORDS: ("a number of records", "'0', '1000', '50k records'"),
+    Unit.RECORD_RATE: ("a record rate", "'500 records/s', '50k records/s'"),
+    Unit.BYTE_RATE: ("a byte rate", "'500 KiB/s', '50 MiB/s'"),
+    Unit.CORES: ("a number of cores", "'1.5 cores'"),
+    Unit.CPU_COST: ("CPU seconds per million records", "'0.8 s/M records'"),
+    Unit.RATIO: ("a ratio", "'30 %', '0.3'"),
+    Unit.COUNT: ("a number", "'0', '3'"),
 }
+"""The dimension of each unit, and examples, for error texts."""
 
 _PLURALS: dict[str, str] = {Unit.BYTES: "bytes"}
 _BARE = (Unit.RECORDS, Unit.CORES, Unit.CPU_COST, Unit.RATIO, Unit.COUNT)
@@ -253,7 +254,7 @@ def _parse_text(quantity: str, unit: str) -> Fraction:
     if not name and number and unit == Unit.SECONDS:
         raise UnitError(_time_without_unit(quantity.strip()))
     if not name and number and not own and unit not in _BARE:
-        raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_EXAMPLES[unit]}")
+        raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_HELP[unit][1]}")
     return number * scale
 
 
@@ -296,21 +297,8 @@ def _digits(value: float, digits: int) -> str:
 def _unreadable(quantity: object, unit: str) -> str:
     valid = f"use one of {_unit_names(unit)}" if _SCALES.get(unit) else "use a number"
     shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
-    dimension, examples = _DIMENSIONS.get(unit, f"a number of {unit}"), _EXAMPLES.get(unit, f"'5', '5k {unit}'")
+    dimension, examples = _HELP.get(unit, (f"a number of {unit}", f"'5', '5k {unit}'"))
     return f"cannot read {shown} as {dimension}; {valid}, for example {examples}"
-
-
-_DIMENSIONS: dict[str, str] = {
-    Unit.SECONDS: "a time",
-    Unit.BYTES: "a size",
-    Unit.RECORDS: "a number of records",
-    Unit.RECORD_RATE: "a record rate",
-    Unit.BYTE_RATE: "a byte rate",
-    Unit.CORES: "a number of cores",
-    Unit.CPU_COST: "CPU seconds per million records",
-    Unit.RATIO: "a ratio",
-    Unit.COUNT: "a number",
-}
 
 
 def _unit_names(unit: str) -> str:
