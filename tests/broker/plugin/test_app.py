@@ -152,12 +152,20 @@ def test_the_factory_needs_a_cluster(serviced: Project, on_broker: str) -> None:
 
 
 def test_both_sides_of_a_comparison_have_an_instance(serviced: Project) -> None:
-    """An action is done to both; the one on the reference ends with the test, too."""
-    body = 'def test_moved(service, kafka_perf):\n    kafka_perf.at("100 ms", service.restart)\n    kafka_perf()'
+    """An action is done to both, and both record metrics; the one on the reference ends with the test, too."""
+    body = """
+def test_moved(service, kafka_perf):
+    kafka_perf.at("100 ms", service.restart)
+    kafka_perf.record("custom.process", lambda app: app.pid, service, unit="id", better="lower")
+    kafka_perf()
+"""
     run = serviced.test(through(body).replace('"1 s"', '"4 s"')).run("--kafka-reference=local")
     (test,) = run.report["tests"]
     assert test["problems"] == [], run.out
     sides = [(side, servers) for _, side, servers in starts(serviced)]
     assert [side for side, _ in sorted(sides)] == ["reference", "reference", "test", "test"]
+    recorded = [one["metrics"]["custom.process"] for one in (test["rounds"][0], test["reference"]["rounds"][0])]
+    last = {side: int(pid) for pid, side, _ in starts(serviced)}
+    assert recorded == [last["test"], last["reference"]]
     assert len({servers for _, servers in sides}) == 2
     assert all(ended(int(pid)) for pid, *_ in starts(serviced))
