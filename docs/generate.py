@@ -25,6 +25,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from pytest_kafkaperf.clusters.access.login import Mechanism
+from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.local.java import MIN_MAJOR
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
@@ -65,10 +66,14 @@ TEXTS = {
     "record_size": "size, or a mapping of sizes to shares",
     "rate": "rate, a ramp or steps",
     "correlate": "function",
+    "ready": "text or function",
+    "cwd": "path",
+    "topics": "list of text, or a mapping of text to whole numbers",
     "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
+    "group": "name, or a list of names",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
-"""The values that a field of `kafka_scenario` takes, where neither its type nor its unit says so."""
+"""The values that a field takes, where neither its type nor its unit says so."""
 _QUANTITIES = {Unit.SECONDS: "time", Unit.RECORDS: "records", Unit.BYTES: "size"}
 """The values that a field with this unit takes."""
 _TYPES = {
@@ -88,6 +93,9 @@ CONDITIONS = {
     "lost": "unless `acks=0`",
     "duplicated": "unless `acks=0`",
     "reordered": "unless `acks=0`",
+    "app.cpu": "with `kafka_app`",
+    "app.memory": "with `kafka_app`",
+    "app": "with a `group`",
     "capacity": "with `kafka_perf.capacity()`",
     "recovery": "in rounds with an event of a broker",
 }
@@ -281,7 +289,7 @@ def _metric_row(one: Metric, name: str, meaning: str) -> Sequence[str]:
     return f"`{name}`", _unit(one.unit), one.better, condition_of(one.name), f"{meaning}{how}{zero}"
 
 
-def _unit(unit: Unit) -> str:
+def _unit(unit: str) -> str:
     return f"`{unit}`"
 
 
@@ -380,6 +388,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "markers": _markers,
     "scenario": lambda: _fields(Scenario),
     "cluster": lambda: _fields(ClusterSpec),
+    "application": lambda: _fields(Recipe),
     "own-properties": _own_properties,
     "metrics": _metrics,
     "verdicts": _verdicts,

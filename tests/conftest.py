@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import Phase, settings
@@ -14,6 +15,7 @@ from pytest_kafkaperf.clusters.docker.client import image_of, is_pulled, look
 from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from pytest_kafkaperf.core.metrics import CATALOGUE
 
 # The same examples in every run, fewer of them while somebody waits, and no folder left behind.
 _EXAMPLES = 150 if os.environ.get("CI") else 30
@@ -62,3 +64,12 @@ def pytest_collection_finish() -> None:
 def kafka() -> distribution.Distribution:
     """The default version, from the user's cache: fetched on the first run ever."""
     return distribution.installed(DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
+
+
+@pytest.fixture
+def catalogue() -> Iterator[None]:
+    """Let a test declare metrics of its own, which other tests do not see."""
+    before = dict(CATALOGUE)
+    yield
+    CATALOGUE.clear()
+    CATALOGUE.update(before)

@@ -1,6 +1,6 @@
 """A service between two topics: it reads orders, adds the customer's segment, and writes them to the other topic.
 
-    python enricher.py --bootstrap-servers localhost:9092
+    KAFKA_BOOTSTRAP_SERVERS=localhost:9092 python enricher.py
 
 An order is JSON with `id`, `customer` and `amount`. The service logs and skips records that it cannot read. It copies
 all headers, for example those of tracing. It connects to brokers without login or encryption.
@@ -14,6 +14,7 @@ import collections
 import contextlib
 import json
 import logging
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -77,15 +78,12 @@ class Enricher:
         """Make `run` finish the orders that it has read, and return."""
         self._stopped.set()
 
-    async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
+    async def run(self) -> None:
         """Read, enrich and write, as fast as orders come."""
         await self._producer.start()
         await self._consumer.start()
         committing = asyncio.create_task(self._commit_again_and_again())
         try:
-            while not self._consumer.assignment():
-                await self._consumer.getmany(timeout_ms=_POLL_MS)
-            on_ready()
             while not self._stopped.is_set():
                 if committing.done():
                     committing.result()  # raises its error: an order that cannot be written must not be skipped
@@ -139,7 +137,6 @@ class Enricher:
 def main() -> None:
     """Run the service until it gets SIGTERM or SIGINT."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--bootstrap-servers", required=True)
     options.add_argument("--source", default="orders")
     options.add_argument("--target", default="orders-enriched")
     options.add_argument("--lookup-ms", type=float, default=0.0, help="delay of the customer directory, in ms")
@@ -153,11 +150,11 @@ async def _serve(given: argparse.Namespace) -> None:
         Directory(given.lookup_ms / 1000).segment,
         source=given.source,
         target=given.target,
-        bootstrap_servers=given.bootstrap_servers,
+        bootstrap_servers=os.environ["KAFKA_BOOTSTRAP_SERVERS"],
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, service.stop)
-    await service.run(on_ready=lambda: print("ready", flush=True))  # noqa: T201 - the starting program waits for this
+    await service.run()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import pytest
     consumers=1,
 )
 @pytest.mark.kafka_threshold("e2e.latency.p50 <= 100 ms", "e2e.latency.p99 <= 500 ms", "lost == 0", "duplicated == 0")
-def test_an_order_is_out_within_half_a_second(service, kafka_perf):
+def test_an_order_is_out_within_half_a_second(kafka_app, kafka_perf):
     """At 500 orders a second."""
-    service()
+    kafka_app(["python", "enricher.py"], ready="group:enricher", topics=("orders", "orders-enriched"))
     kafka_perf()

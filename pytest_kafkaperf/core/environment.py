@@ -164,6 +164,14 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str,
     )
 
 
+def commit_change(before: str | None, now: str | None) -> tuple[str, ...]:
+    """Return the change of the commit, as `differences` does: `commit: e46af78 -> cf541ca`; empty if one is unknown."""
+    if before is None or now is None or before == now:
+        return ()
+    shown = [f"{each[:_SHORT]}{' with uncommitted changes' * each.endswith(DIRTY)}" for each in (before, now)]
+    return (f"commit: {' -> '.join(shown)}",)
+
+
 def _importance(name: str) -> tuple[int, int, str]:
     head = name.partition(".")[0]
     for rank, names in enumerate(_IMPORTANCE):
@@ -240,6 +248,10 @@ _TIMEOUT_S = 5
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 """Variables that git sets for its hooks; they would select another repository than the folder's."""
 
+DIRTY = "-dirty"
+"""End of a commit's hash if tracked files have changes."""
+_SHORT = 7
+"""Digits of a commit's hash that are shown, as git does."""
 _HEAD = r"(?m)^# branch\.oid ([0-9a-f]{40,64})$"
 
 
@@ -265,7 +277,7 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
     if found is None:
         return None
     dirty = any(not line.startswith("#") for line in status.splitlines())
-    return f"{found[1]}-dirty" if dirty else found[1]
+    return f"{found[1]}{DIRTY}" if dirty else found[1]
 
 
 _STATUS = (

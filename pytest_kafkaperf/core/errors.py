@@ -9,6 +9,7 @@
     │   └── BaselineError               baseline file that is damaged, too new or not writable
     ├── ClusterError                    cluster that does not start or is not reachable
     │   └── ClusterLostError            cluster that became unavailable during the run
+    │       └── ApplicationError        application under test that did not start, or ended
     ├── LoadError                       round that failed before its end
     └── NotMeasuredError                metric without a value in a result
 
@@ -52,6 +53,10 @@ class ClusterError(KafkaPerfError):
 
 class ClusterLostError(ClusterError):
     """Cluster that was available at first and became unavailable."""
+
+
+class ApplicationError(ClusterLostError):
+    """Application under test that did not start, or ended by itself."""
 
 
 class LoadError(KafkaPerfError):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from pytest_kafkaperf.core.errors import ScenarioError, ending_alike, nearest
-from pytest_kafkaperf.core.units import Unit
+from pytest_kafkaperf.core.units import Unit, unit_of
 
 Better = Literal["lower", "higher"]
 
@@ -19,13 +20,19 @@ class Metric:
     """One metric of a round."""
 
     name: str
-    unit: Unit
+    unit: str
+    """A base unit (`Unit`), or one of the user's own for a metric that tests record."""
     better: Better
     meaning: str
     over_rounds: Literal["median", "sum", "mean"] = "median"
     """Calculation of the value of the test from those of the rounds. A median would hide faults in one round."""
     can_be_zero: bool = False
     """True if the value can be zero, so that no ratio to a baseline exists; only absolute thresholds apply."""
+
+    @property
+    def is_own(self) -> bool:
+        """True if it is a metric of a test's own."""
+        return self.name.startswith(OWN)
 
     def aggregate(self, values: Sequence[float]) -> float:
         """Return the value of the test from those of its rounds, at least one."""
@@ -44,11 +51,11 @@ FEWEST_RECORDS = {"p99.99": 10_000}
 """Number of records of a round below which a quantile is absent: it would be the largest value, `max`."""
 
 
-def _higher(name: str, unit: Unit, meaning: str, *, can_be_zero: bool = False) -> Metric:
+def _higher(name: str, unit: str, meaning: str, *, can_be_zero: bool = False) -> Metric:
     return Metric(name=name, unit=unit, better="higher", can_be_zero=can_be_zero, meaning=meaning)
 
 
-def _lower(name: str, unit: Unit, meaning: str, *, can_be_zero: bool = False) -> Metric:
+def _lower(name: str, unit: str, meaning: str, *, can_be_zero: bool = False) -> Metric:
     return Metric(name=name, unit=unit, better="lower", can_be_zero=can_be_zero, meaning=meaning)
 
 
@@ -96,6 +103,12 @@ _METRICS = (
     *_latencies("e2e.latency", "from the due time (closed loop: from the append) to the consumer's receipt"),
     _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (end offset minus consumer position)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
+    _lower_or_zero("app.lag.max", Unit.RECORDS, "highest lag of the group in the window (end offset minus committed)"),
+    _lower_or_zero("app.lag.end", Unit.RECORDS, "lag of the group at the due time of the window's last record"),
+    _lower_or_zero("app.lag.slope", _RATE, "growth of the group's lag over the window; 0 if it keeps up"),
+    _higher("app.throughput", _RATE, "offsets that the group committed, divided by the time until the last record's"),
+    *_latencies("app.delay", "from the due time to the first commit that covers the record"),
+    _lower_or_zero("app.drain", Unit.SECONDS, "from the last acknowledgement to the group's commit of the last record"),
     _fault_count("errors", "records that could not be sent, after all retries"),
     replace(
         _lower_or_zero("error_ratio", Unit.RATIO, "`errors`, divided by the number of all records of the window"),
@@ -119,6 +132,8 @@ _METRICS = (
         "time from a broker event or a leader change until the latency is normal again; only in rounds with such an "
         "event",
     ),
+    _lower("app.cpu", Unit.CORES, "mean CPU use of all applications of `kafka_app` together, with their children"),
+    _lower("app.memory", Unit.BYTES, "highest resident memory of all applications of `kafka_app` together"),
     _lower(
         "broker.cost",
         Unit.CPU_COST,
@@ -158,6 +173,8 @@ HOST_METRICS = tuple(
 """Metrics of brokers that the session starts, measured from outside."""
 JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and name not in HOST_METRICS)
 """Metrics that brokers publish through the JMX exporter."""
+PROCESS_METRICS = ("app.cpu", "app.memory")
+"""Metrics of applications that `kafka_app` starts."""
 EVENT_METRICS = ("recovery",)
 """Metrics of rounds with a broker event."""
 SEARCH_METRICS = ("capacity",)
@@ -173,19 +190,57 @@ HEADLINES = (
 )
 """The most important metrics, which summaries show."""
 LOAD_METRICS = tuple(
-    name for name in CATALOGUE if not name.startswith("broker.") and name not in (*EVENT_METRICS, *SEARCH_METRICS)
+    name for name in CATALOGUE if not name.startswith(("broker.", *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS))
 )
 """Metrics that the load generator measures."""
 
 
-def metric(name: str) -> Metric:
+OWN = "custom."
+"""Beginning of the names of metrics that tests record."""
+_OWN_NAME = re.compile(r"custom(\.\w+)+", re.ASCII)
+
+
+def metric(name: str, better: Better = "lower") -> Metric:
     """Look up a metric by name.
+
+    A test's own metric that is not recorded yet has the given direction, and no unit.
 
     Raises:
         ScenarioError: the catalogue has no metric of that name; the message suggests similar names.
 
     """
     found = CATALOGUE.get(name)
-    if found is None:
-        raise ScenarioError(f"unknown metric {name!r}; {nearest(name, ending_alike(name, HEADLINES) or CATALOGUE)}")
-    return found
+    if found is not None:
+        return found
+    if name.startswith(OWN):
+        return _own(name, "", better)
+    raise ScenarioError(
+        f"unknown metric {name!r}; {nearest(name, ending_alike(name, HEADLINES) or [*CATALOGUE, f'{OWN}NAME'])}"
+    )
+
+
+def declare(name: str, *, unit: str, better: Better) -> None:
+    """Add a metric that tests record to the catalogue, where it stays: the reports of the run look it up by name.
+
+    Raises:
+        ScenarioError: the name or the direction is invalid, or another test records the same with another unit.
+        UnitError: the unit is invalid.
+
+    """
+    if better not in get_args(Better):
+        raise ScenarioError(f"invalid better={better!r}: must be 'lower' or 'higher'")
+    known = CATALOGUE.setdefault(name, own := _own(name, unit_of(unit), better))
+    if known != own:
+        raise ScenarioError(
+            f"{name} has unit={str(known.unit)!r} and better={known.better!r} in another test of this run; give the "
+            "same, or use another name"
+        )
+
+
+def _own(name: str, unit: str, better: Better) -> Metric:
+    if not isinstance(name, str) or not _OWN_NAME.fullmatch(name):
+        raise ScenarioError(
+            f"invalid name {name!r} of a metric of your own: must be {OWN!r} with letters, digits and '_' after it, "
+            "for example 'custom.rows'; other names are the plugin's"
+        )
+    return Metric(name=name, unit=unit, better=better, meaning="recorded by the test")

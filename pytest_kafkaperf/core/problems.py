@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
+
 
 class ProblemKind(StrEnum):
     """Kinds of problems, as the JSON report names them (`problem_kinds`)."""
@@ -21,6 +23,10 @@ class ProblemKind(StrEnum):
     """The consumers did not receive all records in time."""
     NO_OUTPUT = "no_output"
     """The application wrote no record to its output topic."""
+    APPLICATION_ENDED = "application_ended"
+    """An application of `kafka_app` ended by itself, or was not ready in time after a restart."""
+    NO_COMMIT = "no_commit"
+    """A watched consumer group committed nothing."""
     CLUSTER_ERROR = "cluster_error"
     """The Kafka cluster or the Dask cluster is not reachable, refused a request, or was lost."""
     WORKER_FAILED = "worker_failed"
@@ -28,11 +34,13 @@ class ProblemKind(StrEnum):
     WORKER_LOST = "worker_lost"
     """A worker process died, for example for want of memory, or was killed because it hung."""
     ACTION_FAILED = "action_failed"
-    """An action of `kafka_perf.at(...)` raised an exception or did not run before the round ended."""
+    """An action of `kafka_perf.at(...)` or a function of `kafka_perf.record(...)` failed or did not end in time."""
     CAPACITY_NOT_FOUND = "capacity_not_found"
     """A search for the capacity found no rate that holds its thresholds."""
     CAPACITY_LOWER_BOUND = "capacity_lower_bound"
     """A search for the capacity found only a lower bound, which does not decide a threshold."""
+    COMMIT_INTERVAL = "commit_interval"
+    """A threshold on the delay or the drain of a group is below the interval of its commits."""
     CLOCK_UNCERTAIN = "clock_uncertain"
     """A threshold on end-to-end latency is below the uncertainty of the clocks of the machines."""
 
@@ -47,6 +55,12 @@ class Problem:
 
     kind: ProblemKind
     text: str
+
+    @classmethod
+    def of(cls, error: ClusterError) -> Problem:
+        """Return the problem of a cluster, or of an application on it."""
+        ended = isinstance(error, ApplicationError)
+        return cls(ProblemKind.APPLICATION_ENDED if ended else ProblemKind.CLUSTER_ERROR, str(error))
 
     def __str__(self) -> str:
         """Return the text alone."""

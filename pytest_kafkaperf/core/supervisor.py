@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ _PAUSE_S = 0.02
 
 
 def kill_later(pid: int) -> None:
-    """Kill a child process after the end of this process; a process that has ended by then is no concern."""
+    """Kill a child process, and the process group that it leads, after the end of this process."""
     _tell(pid)
 
 
@@ -69,6 +70,10 @@ def main() -> None:
         else:
             with contextlib.suppress(psutil.Error):
                 processes.add(psutil.Process(target))
+    for one in processes:  # a process id that another process has by now leads nothing of ours
+        if hasattr(os, "killpg") and (one.is_running() or not psutil.pid_exists(one.pid)):
+            with contextlib.suppress(OSError):  # it led no group
+                os.killpg(one.pid, signal.SIGKILL)
     _kill(processes)
     clear(*folders)
 

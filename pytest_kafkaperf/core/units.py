@@ -47,7 +47,7 @@ _RATE_ALIASES = ("/s", "record/s", "rec/s", "msg/s", "msgs/s", "messages/s")
 _ALIASES = ("μs", "record", "core", "KB", "KB/s", *_RATE_ALIASES)
 """Valid names of units that errors do not list."""
 
-_SCALES: dict[Unit, dict[str, Fraction]] = {
+_SCALES: dict[str, dict[str, Fraction]] = {
     Unit.SECONDS: {
         "ns": Fraction(1, 10**9),
         "us": Fraction(1, 10**6),
@@ -73,7 +73,7 @@ _SCALES: dict[Unit, dict[str, Fraction]] = {
     Unit.COUNT: {},
 }
 
-_HELP = {
+_HELP: dict[str, tuple[str, str]] = {
     Unit.SECONDS: ("a time", "'250 us', '25 ms', '5 s', '2 min'"),
     Unit.BYTES: ("a size", "'100 B', '16 KiB', '1 MiB'"),
     Unit.RECORDS: ("a number of records", "'0', '1000', '50k records'"),
@@ -86,7 +86,7 @@ _HELP = {
 }
 """The dimension of each unit, and examples, for error texts."""
 
-_PLURALS = {Unit.BYTES: "bytes"}
+_PLURALS: dict[str, str] = {Unit.BYTES: "bytes"}
 _BARE = (Unit.RECORDS, Unit.CORES, Unit.CPU_COST, Unit.RATIO, Unit.COUNT)
 """Base units whose name a text may omit."""
 _TIME_STEPS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
@@ -104,17 +104,19 @@ _QUANTITY = re.compile(
     re.ASCII,
 )
 _CI_MINUTES = re.compile(r"(?<=[\d\s])m\s*\Z", re.ASCII)
+_OWN = re.compile(r"[^\s\d<>=!,().+-](?:[^\s<>=!,()]| (?=\S)){0,19}")
+"""Units of a user's own: what a threshold can hold after a number."""
 _MAX_LENGTH = 100
 """Maximum number of characters of a quantity."""
 _MAX_FLOAT = 10**300
 """Maximum quantity as a float in base units: a formatted one is scaled, and must not overflow."""
 
 
-def parse_exact(quantity: object, unit: Unit) -> Fraction:
+def parse_exact(quantity: object, unit: str) -> Fraction:
     """Parse a quantity: a number in the base unit, or text with a unit of that dimension.
 
     Counts and record rates accept a multiplier (`50k`). Text for seconds, bytes and rates needs a unit, except for
-    zero.
+    zero. A unit of a user's own may be omitted; if `unit` is empty, it is not known yet, and any is accepted.
 
     Raises:
         UnitError: the quantity is not a number, not finite, negative, or has a unit of another dimension.
@@ -130,7 +132,7 @@ def parse_exact(quantity: object, unit: Unit) -> Fraction:
     return _parse_text(quantity, unit)
 
 
-def parse_whole(quantity: object, unit: Unit) -> int:
+def parse_whole(quantity: object, unit: str) -> int:
     """Parse a quantity as `parse_exact` does, and return a whole number of base units.
 
     Raises:
@@ -143,7 +145,7 @@ def parse_whole(quantity: object, unit: Unit) -> int:
     return int(exact)
 
 
-def parse(quantity: object, unit: Unit) -> float:
+def parse(quantity: object, unit: str) -> float:
     """Parse a quantity as `parse_exact` does, and return a float in the base unit.
 
     >>> parse("25 ms", Unit.SECONDS)
@@ -177,7 +179,7 @@ def parse_time(given: object) -> float:
     return seconds
 
 
-def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
+def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
     """Format a value in a base unit with a suitable prefix and that many significant digits.
 
     Digits before the decimal point are never rounded away.
@@ -194,12 +196,27 @@ def format_quantity(value: float, unit: Unit, *, digits: int = 3) -> str:
             return _scaled(value, _TIME_STEPS, digits)
         case Unit.BYTES | Unit.BYTE_RATE:
             return _scaled(value, _BINARY_STEPS, digits) + str(unit).removeprefix("B")
-        case Unit.RECORDS | Unit.RECORD_RATE:
-            return f"{_counted(value, digits)} {unit}"
         case Unit.RATIO:
             return f"{_digits(value * 100, digits)} %"
         case Unit.COUNT | Unit.CORES | Unit.CPU_COST:
-            return _digits(value, digits) + ("" if unit is Unit.COUNT else f" {unit}")
+            return _digits(value, digits) + ("" if unit == Unit.COUNT else f" {unit}")
+        case _:
+            return f"{_counted(value, digits)} {unit}".strip()
+
+
+def unit_of(given: object) -> str:
+    """Return the unit of a metric that a test records: a base unit, or one of the user's own, such as `rows/s`.
+
+    Raises:
+        UnitError: it is not readable beside a number, or is a multiple of a base unit.
+
+    """
+    if not isinstance(given, str) or not given.isprintable() or not _OWN.fullmatch(given):
+        raise UnitError(f"invalid unit {repr_of(given)}: must be text of at most 20 characters, for example 'rows/s'")
+    for base, scales in _SCALES.items():
+        if given != base and given in scales:
+            raise UnitError(f"invalid unit {given!r}: give the values in {str(base)!r}, and unit={str(base)!r}")
+    return next((base for base in Unit if base == given), given)
 
 
 def format_ratio(change: float) -> str:
@@ -221,20 +238,22 @@ def counted(number: int, noun: str) -> str:
 
 
 @functools.lru_cache(maxsize=1000)  # the tests of one session repeat the same texts
-def _parse_text(quantity: str, unit: Unit) -> Fraction:
-    match = _QUANTITY.fullmatch(quantity) if len(quantity) <= _MAX_LENGTH else None
+def _parse_text(quantity: str, unit: str) -> Fraction:
+    own = unit not in _SCALES
+    text = quantity.strip().removesuffix(unit) if own else quantity  # the k of `5 keys/s` is no multiplier
+    match = _QUANTITY.fullmatch(text) if len(quantity) <= _MAX_LENGTH else None
     if match is None:
         raise UnitError(_unreadable(quantity, unit))
     number = Fraction(match["number"].replace("_", "")) * _MULTIPLIERS[match["multiplier"] or ""]
     if number < 0:
         raise UnitError(f"invalid quantity {quantity!r}: must be at least 0")
     name = " ".join((match["unit"] or "").split())
-    scale = _SCALES[unit].get(name) if name else Fraction(1)
-    if scale is None or (match["multiplier"] and unit not in (Unit.RECORDS, Unit.RECORD_RATE)):
+    scale = _SCALES.get(unit, {}).get(name) if name and unit else Fraction(1)
+    if scale is None or (match["multiplier"] and not own and unit not in (Unit.RECORDS, Unit.RECORD_RATE)):
         raise UnitError(_unreadable(quantity, unit))
-    if not name and number and unit is Unit.SECONDS:
+    if not name and number and unit == Unit.SECONDS:
         raise UnitError(_time_without_unit(quantity.strip()))
-    if not name and number and unit not in _BARE:
+    if not name and number and not own and unit not in _BARE:
         raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_HELP[unit][1]}")
     return number * scale
 
@@ -275,12 +294,12 @@ def _digits(value: float, digits: int) -> str:
     return f"{value:z.{digits}g}"
 
 
-def _unreadable(quantity: object, unit: Unit) -> str:
-    valid = f"use one of {_unit_names(unit)}" if _SCALES[unit] else "use a number"
+def _unreadable(quantity: object, unit: str) -> str:
+    valid = f"use one of {_unit_names(unit)}" if _SCALES.get(unit) else "use a number"
     shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
-    dimension, examples = _HELP[unit]
+    dimension, examples = _HELP.get(unit, (f"a number of {unit}", f"'5', '5k {unit}'"))
     return f"cannot read {shown} as {dimension}; {valid}, for example {examples}"
 
 
-def _unit_names(unit: Unit) -> str:
+def _unit_names(unit: str) -> str:
     return ", ".join(name for name in _SCALES[unit] if name not in _ALIASES)

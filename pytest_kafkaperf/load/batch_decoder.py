@@ -347,7 +347,7 @@ class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
 
 def reader_of(scenario: Scenario) -> type[BatchedRecords]:
     """Return the class that decodes fetched data for the consumers of a scenario."""
-    if scenario.output_topic is None:
+    if scenario.correlate is None and not scenario.tags_in_header:
         return BatchedRecords
     found = tag_in_header if scenario.correlate is None else _with_named_errors(scenario.correlate)
 

@@ -36,6 +36,7 @@ _QUIET_S = 10
 class Consumer:
     """The reading of one group member. `client` is started, and no other code uses it.
 
+    With `existing`, it reads what others have written, from the begin of the drain on, and times none of it.
     With `record_filter`, other applications write to the topic, too; the consumer reads their records and ignores them.
     An application's output has no known end: the shared counters tell how many records the group has yet to receive.
     """
@@ -48,10 +49,12 @@ class Consumer:
         counters: SharedCounters,
         on_received: Callable[[], None],
         record_filter: RecordFilter | None = None,
+        existing: bool = False,
     ) -> None:
         self.report = Consumed(group=group)
         self._counters = counters
         self._filter = record_filter
+        self._existing = existing
         self._reads_application = record_filter is not None and record_filter.is_application
         self._on_received = on_received
         self._client = client
@@ -85,6 +88,8 @@ class Consumer:
         self._series = series
         self._timed = not backlog  # the age of a backlog is no latency
         try:
+            if self._existing:
+                await self._hold()
             while self._counters.drain_ns is None and not self._counters.stopped:
                 if backlog and now_ns() >= start_ns:
                     await self._hold()
@@ -106,6 +111,8 @@ class Consumer:
             await self._client.getmany(timeout_ms=_POLL_MS)  # the group removes members that do not poll
         if begin_ns is not None:
             await asyncio.sleep(max(0, begin_ns - now_ns()) / NS_PER_S)
+        for partition in partitions if self._existing else ():
+            self._client.seek(partition, await self._client.position(partition))  # drops what was fetched already
         self._client.resume(*partitions)
 
     async def _await_application(self, start_ns: int) -> None:
@@ -163,7 +170,7 @@ class Consumer:
             batches = [part for batch in batches if (part := self._first_time(batch, start_ns)) is not None]
             if not batches:
                 return
-        else:
+        elif not self._existing:
             for partition, of_partition in fetched.items():
                 for batch in of_partition:
                     self._check_order(partition, batch)
@@ -172,7 +179,8 @@ class Consumer:
         report.total += count
         self._on_received()
         self._series.count(np.array([received_ns]), np.array([count]))
-        dues = np.concatenate([batch.tags[:, 0] for batch in batches])
+        existing = self._existing  # records without a due time: they count when they are received
+        dues = np.full(count, received_ns) if existing else np.concatenate([batch.tags[:, 0] for batch in batches])
         measured = dues[dues >= start_ns]
         if measured.size:
             report.received += int(measured.size)

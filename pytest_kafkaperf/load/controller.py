@@ -185,7 +185,7 @@ class _Round:
         try:
             self._start()
             self._await_production()
-            self._drain_ns = now_ns() + self._margin_ns
+            self._drain_ns = max(now_ns(), self._start_ns or 0) + self._margin_ns
             self._counters.all_produced(self._drain_ns)
             self._await_reports()
         except _WorkerEndedError:
@@ -335,7 +335,7 @@ class _Round:
                 self._add_worker_problem(f"worker {number} failed: {type(error).__name__}: {error}\n{traceback}")
 
     def _add_loss(self, error: ClusterLostError) -> None:
-        self._problems.append(Problem(ProblemKind.CLUSTER_ERROR, str(error)))
+        self._problems.append(Problem.of(error))
         self._broken = True
 
     def _add_worker_problem(self, text: str, kind: ProblemKind = ProblemKind.WORKER_FAILED) -> None:

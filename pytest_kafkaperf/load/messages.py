@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.samples import Sample
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
@@ -58,6 +60,9 @@ class Produced:
     """Records acknowledged with an offset that is not greater than all before it; they call for an audit."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed records by error."""
+    places: array.array[int] = field(default_factory=lambda: array.array("q"))
+    """Places of the window's records in the log, for watched groups; five figures for each batch: partition, first
+    offset, number of records, due time of the first and of the last one."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,8 +176,14 @@ class LoadReport:
     """Reasons why some broker metrics could not be read."""
     states: Sequence[tuple[int, PartitionState]] = ()
     """States of the topic's partitions that changed, each with its instant."""
+    groups: Mapping[str, GroupOffsets] = field(default_factory=dict)
+    """Offsets of the watched consumer groups, by group."""
     actions: Sequence[tuple[int, str]] = ()
     """Actions on brokers during the round, each with its instant."""
+    application_events: Sequence[tuple[int, str]] = ()
+    """Stops and starts of applications by the test, each with its instant."""
+    recorded: Mapping[str, float] = field(default_factory=dict)
+    """Metrics that the test records, by name."""
     broken: bool = False
     """True if the cluster or the workers are gone, so that no further round can run."""
 
@@ -190,6 +201,12 @@ class LoadReport:
     def consumed(self) -> list[Consumed]:
         """Results of all consumers."""
         return [part for worker in self.workers for part in worker.consumed]
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Places of the window's records in the log, as in `Produced.places`, shape `(batches, 5)`."""
+        parts = [np.frombuffer(part.places, dtype=np.int64) for part in self.produced if part.places]
+        return np.concatenate(parts or [np.empty(0, dtype=np.int64)]).reshape(-1, 5)
 
     def acknowledged(self) -> dict[int, int]:
         """Return the records that must be in the log, by partition, including the warm-up."""

@@ -73,6 +73,11 @@ def longest_s(scenario: Scenario) -> float:
     return RECORDS_TIMEOUT_S if length_s is None else length_s + max(length_s, DRAIN_TIMEOUT_S / 2)
 
 
+def group_drain_s(load_s: float) -> float:
+    """Return the time that a watched group has to commit the last record; Kafka Connect commits once a minute."""
+    return max(2 * DRAIN_TIMEOUT_S, 2 * load_s)
+
+
 class LoadWorker:
     """State shared by the parts of one worker."""
 
@@ -132,7 +137,8 @@ class LoadWorker:
                     group=group,
                     counters=self._counters,
                     on_received=functools.partial(self._publish_received, group),
-                    record_filter=RecordFilter.of(scenario, assignment.nonce),
+                    record_filter=RecordFilter.of(scenario, assignment.nonce) if scenario.producers else None,
+                    existing=not scenario.producers,
                 )
                 for group, client in readers
             ]

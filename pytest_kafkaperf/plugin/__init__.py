@@ -15,6 +15,7 @@ from pytest_kafkaperf.plugin.options import MARKERS, UPDATE_OPTION, declare, fro
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
+    from pytest_kafkaperf.clusters.application import Application
     from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.plugin.fixtures import KafkaPerf
     from pytest_kafkaperf.plugin.perf_plugin import PerfPlugin
@@ -105,6 +106,22 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafkaperf: PerfPlugin) -> Clu
 def kafka_cluster_factory(_kafkaperf: PerfPlugin) -> Callable[..., Cluster]:
     """Return a cluster with these fields of the `kafka_cluster` marker, for fixtures of any scope."""
     return _kafkaperf.lasting_cluster
+
+
+@pytest.fixture
+def kafka_app(
+    request: pytest.FixtureRequest, _kafkaperf: PerfPlugin, kafka_cluster: object
+) -> Iterator[Callable[..., Application]]:
+    """Start an application under test on the test's cluster, and end it after the test."""
+    with _kafkaperf.launching(kafka_cluster, request.node) as launch:
+        yield launch
+
+
+@pytest.fixture(scope="session")
+def kafka_app_factory(_kafkaperf: PerfPlugin) -> Iterator[Callable[..., Application]]:
+    """Start an application under test on the cluster `cluster=`, for fixtures of any scope."""
+    with _kafkaperf.launching(None, None) as launch:
+        yield launch
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from pytest_kafkaperf.clusters.spec import as_cluster
-from pytest_kafkaperf.core.errors import KafkaPerfError
+from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
+from pytest_kafkaperf.core.metrics import Better, declare
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin.console import plain_text, progress
 from pytest_kafkaperf.reports.again import undecided
@@ -22,7 +24,7 @@ from pytest_kafkaperf.reports.calibration import describe_session, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, record_rounds
 from pytest_kafkaperf.reports.writing import add_to_history
-from pytest_kafkaperf.runner.actions import planned
+from pytest_kafkaperf.runner.actions import Action, planned
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.session import Session
@@ -42,6 +44,10 @@ class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc
     __module__, __qualname__ = "builtins", "Failed"  # as pytest's summary calls its own
 
 
+_ONE_FUNCTION = (
+    "give each metric one function, before the load; it is called at the end of each round and returns the value, for "
+    "example `lambda: 1234`"
+)
 _STOP_TIMEOUT_S = 120
 """Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""
 
@@ -69,6 +75,7 @@ class KafkaPerf:
         self._benchmark = (request.getfixturevalue("benchmark"), clock) if isinstance(clock, LoadClock) else None
         """pytest-benchmark's fixture and its timer; None if it does not record the test."""
         self._planned: list[tuple[object, Callable[[], object]]] = []
+        self._recorded: dict[str, Action] = {}
         self._called = False
         self._finished = False
         self._in_thread: concurrent.futures.Future[Result] | None = None
@@ -98,6 +105,22 @@ class KafkaPerf:
         The action runs in its own thread. If it raises an exception, the round is INVALID.
         """
         self._planned.append((time, functools.partial(action, *arguments, **named)))
+
+    def record(
+        self, name: str, function: Callable[..., float], *arguments: object, unit: str = "count", better: Better
+    ) -> None:
+        """Record a metric of your own: `kafka_perf.record("custom.rows", sink.rows, unit="rows", better="higher")`.
+
+        Call it before the load. `function` is called with `arguments` at the end of each round, when the application is
+        done with the load. It is a function, because `kafka_perf()` measures all rounds and then judges the thresholds.
+        """
+        try:
+            if self._called or name in self._recorded or not callable(function):
+                raise UsageError(f"kafka_perf.record({name!r}, ...): {_ONE_FUNCTION}")
+            declare(name, unit=unit, better=better)
+        except KafkaPerfError as error:
+            raise failure(error) from None
+        self._recorded[name] = Action(math.inf, functools.partial(function, *arguments), metric=name)
 
     def __call__(self, **overrides: object) -> Result:
         """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""
@@ -152,10 +175,11 @@ class KafkaPerf:
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
         try:
-            case = configure(self._case)
+            case = configure(self._case).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
+            actions += self._recorded.values()
             with progress(node, case) as (line, say):
 
                 def on_progress(label: str, number: int, progress: Progress) -> None:

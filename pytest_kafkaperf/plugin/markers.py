@@ -6,7 +6,7 @@ as users write them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
@@ -48,6 +48,7 @@ class ScenarioFields(TypedDict, total=False):
     topic: str | None
     output_topic: str | None
     correlate: str | Callable[[Any], bytes] | None
+    group: str | Sequence[str]
     partitions: int
     replication_factor: int | None
     topic_config: Properties

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.core.errors import KafkaPerfError, shortened
+from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, as_cluster
+from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError, shortened
 from pytest_kafkaperf.core.signals import ignored_interrupt, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
@@ -117,6 +118,26 @@ class PerfPlugin:
         )
         yield perf
         perf.close(self._endings.get(node.nodeid))
+
+    @contextmanager
+    def launching(self, own: object, node: pytest.Item | None) -> Iterator[Callable[..., Application]]:
+        """Provide the value of `kafka_app`; a test that fails shows the last output of its applications."""
+        with ExitStack() as stack:
+
+            def launch(command: object, *, cluster: object = own, **fields: object) -> Application:
+                try:
+                    if cluster is None:
+                        raise UsageError("kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()")
+                    fields |= {"command": command, "cwd": self._config.rootpath / str(fields.get("cwd", ""))}
+                    application = Application(Recipe.of(fields, where="kafka_app: "), as_cluster(cluster))
+                    stack.callback(self.session_or_fail().opened(application).close)
+                except KafkaPerfError as error:
+                    raise failure(error) from None
+                if node is not None:
+                    stack.callback(lambda: node.add_report_section("teardown", str(application), application.output))
+                return application
+
+            yield launch
 
     def _add_properties(self, item: pytest.Item) -> None:
         """Add the results of a test to its report, for JUnit and other reporters; replace those of a previous run."""

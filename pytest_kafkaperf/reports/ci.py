@@ -135,7 +135,7 @@ def _property(text: str) -> str:
     return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")
 
 
-_SUFFIXES = {
+_SUFFIXES: dict[str, str] = {
     Unit.SECONDS: "seconds",
     Unit.BYTES: "bytes",
     Unit.RECORDS: "records",
@@ -194,8 +194,9 @@ def _family(subject: Metric) -> tuple[Family, dict[str, str]]:
     return Family(_name(subject.name, subject.unit), meaning, "gauge"), {}
 
 
-def _name(name: str, unit: Unit) -> str:
-    return "_".join(filter(None, ("kafka", *name.split("."), _SUFFIXES[unit])))
+def _name(name: str, unit: str) -> str:
+    suffix = _SUFFIXES[unit] if unit in _SUFFIXES else re.sub(r"\W+", "_", unit.replace("/", "_per_"), flags=re.ASCII)
+    return "_".join(filter(None, ("kafka", *name.split("."), suffix.strip("_"))))
 
 
 def _label(nodeid: str) -> str:

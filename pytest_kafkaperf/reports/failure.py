@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.reports.layout import Columns, Row, text_of, wrap_text
 from pytest_kafkaperf.reports.table import describe_changes, row_of, without_repeats
+from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.verdict.baselines.record import HOW_TO_MAKE
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
@@ -22,13 +23,13 @@ def failure_of(result: Result, *, strict: bool, plain: Callable[[str], str] = st
     undecided = strict and result.verdict is Verdict.INCONCLUSIVE
     if not result.verdict.fails and not undecided:
         return None
-    changed, after = "", []
+    changed, after = "", [*filter(None, [bottleneck(result)])]
     if undecided:
         after = list(result.notes)
     elif result.verdict is Verdict.REGRESSED:
         rounds = [one for session in result.sessions for one in session.all_rounds]
         busy = without_repeats(one.busy_warning for one in rounds if one.busy_warning is not None)
-        changed, after = describe_changes(result), [f"warning: {text}" for text in busy]
+        changed, after = describe_changes(result), [*after, *(f"warning: {text}" for text in busy)]
     text = failure_text(
         [(check, row_of(check, result)) for check in result.checks],
         result.problems,
@@ -62,7 +63,8 @@ def failure_text(
     lines = []
     if problems:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
-        lines += [line for problem in problems for line in wrap_text(plain(problem.text), indent="  ")]
+        texts = [text for problem in problems for text in problem.text.split("\n")]  # the lines of a log stay lines
+        lines += [line for text in texts for line in wrap_text(plain(text), indent="  ")]
     if broken:
         verdict = worst([check.outcome for check, _ in broken])
         first, row = next(each for each in broken if each[0].outcome is verdict)

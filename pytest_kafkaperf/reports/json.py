@@ -159,6 +159,7 @@ def _round(one: Round) -> dict[str, Any]:
         "brokers": {broker: dataclasses.asdict(use) for broker, use in one.uses.items()},
         "workers": [dataclasses.asdict(share) for share in one.shares],
         "e2e_uncertainty_s": one.e2e_uncertainty_s,
+        "commit_interval_s": one.commit_interval_s,
         "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],
         "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
         "at_least": one.at_least,

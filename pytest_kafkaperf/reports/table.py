@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
-from pytest_kafkaperf.core.units import Unit, counted, format_quantity, format_ratio
+from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
 from pytest_kafkaperf.reports.again import brief_command, is_compared, remedy_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
@@ -145,7 +145,7 @@ def failure_beside(result: Result, ending: Ending | None) -> list[str]:
     return [] if ending.by_verdict else [ending.reason]
 
 
-def short(value: float, unit: Unit, digits: int = _DIGITS) -> str:
+def short(value: float, unit: str, digits: int = _DIGITS) -> str:
     """Format a quantity without `records`, which the metric's name implies: `52.3k/s`."""
     text = format_quantity(value, unit, digits=digits)
     return text.removesuffix(" records").replace(" records/s", "/s").replace("/M records", "/M")
@@ -246,7 +246,7 @@ def _digits_of(check: Check) -> int:
     return _DIGITS if len(shown) > 1 else _CLOSE_DIGITS
 
 
-def _detects(check: Check, unit: Unit) -> str:
+def _detects(check: Check, unit: str) -> str:
     """Return the change, or for an absolute threshold the value, that is detected with a probability of 80 %."""
     if check.detectable is None:
         return ""
@@ -262,7 +262,7 @@ def _headline_row(name: str, values: Sequence[float], result: Result) -> Row:
     return Row(threshold=name, measured=bounded(median, name, result), rounds=spread)
 
 
-def _spread(median: str, ends: tuple[float, float] | None, unit: Unit) -> str:
+def _spread(median: str, ends: tuple[float, float] | None, unit: str) -> str:
     """Return the least and the greatest value, without the unit if it is that of the median."""
     if ends is None:
         return ""

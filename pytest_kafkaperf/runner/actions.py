@@ -1,17 +1,20 @@
-"""Actions of a test while load runs: each at its time after the window opened, in every round."""
+"""Actions of a test in every round: each at its time after the window opened, or at the end for a metric's value."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError, UsageError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.text import repr_of
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time
 from pytest_kafkaperf.load.messages import LoadReport
 from pytest_kafkaperf.runner.observers import Observer
@@ -30,9 +33,13 @@ class Action:
     at_s: float
     """Seconds after the window opened."""
     do: Callable[[], object]
+    metric: str | None = None
+    """Metric whose value it returns at the end of the round, whatever its time; None if it runs at its time."""
 
     def __str__(self) -> str:
         """Return the call as the test wrote it, for errors."""
+        if self.metric is not None:
+            return f"kafka_perf.record({self.metric!r})"
         return f"kafka_perf.at({format_quantity(self.at_s, Unit.SECONDS)!r})"
 
 
@@ -55,34 +62,40 @@ def planned(at: object, do: Callable[[], object], *, duration_s: float | None) -
     return Action(at_s, do)
 
 
-def moved(actions: Sequence[Action], before: object, now: object) -> list[Action]:
-    """Return the same actions, done to the cluster `now` instead of `before`.
+def moved(actions: Sequence[Action], pairs: Sequence[tuple[object, object]]) -> list[Action]:
+    """Return the same actions, done to the second of a pair instead of its first: clusters, or applications.
 
     Raises:
-        UsageError: an action is no method of the cluster `before`.
+        UsageError: an action is no method of the first of a pair, and does not take it as an argument.
 
     """
+
+    def twin(given: object) -> object:
+        return next((now for before, now in pairs if before is given), given)
+
     found = []
     for action in actions:
-        match action.do:
-            case functools.partial(func=method, args=arguments, keywords=named) if (
-                getattr(method, "__self__", None) is before
-            ):
-                do = functools.partial(getattr(now, method.__name__), *arguments, **named)
-                found.append(Action(action.at_s, do))
-            case _:
-                raise UsageError(
-                    f"{action} with --kafka-reference: the action is not a method of the test's cluster, so it cannot "
-                    "be done to the reference as well; use a method such as kafka_cluster.stop_broker"
-                )
+        do = action.do
+        own = getattr(getattr(do, "func", None), "__self__", None)
+        if not isinstance(do, functools.partial) or all(twin(each) is each for each in (own, *do.args)):
+            raise UsageError(
+                f"{action} with --kafka-reference: the function is no method of the test's cluster or application, and "
+                "takes neither as an argument, so it cannot be called for the reference as well; use a method such as "
+                "kafka_cluster.stop_broker, or give the cluster or the application as an argument"
+            )
+        method = do.func if twin(own) is own else getattr(twin(own), do.func.__name__)
+        moved_call = functools.partial(method, *map(twin, do.args), **do.keywords)
+        found.append(dataclasses.replace(action, do=moved_call))
     return found
 
 
 class ActionTimer(Observer):
-    """Runs the actions of one round, each in its own thread."""
+    """Runs the actions of one round, each in its own thread; it must be the last observer to settle."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
-        self._pending = [*actions]
+        self._pending = [action for action in actions if action.metric is None]
+        self._recording = [action for action in actions if action.metric is not None]
+        self._values: dict[str, float] = {}
         self._timers: list[threading.Timer] = []
         self.problems: list[Problem] = []
         """Actions that failed or did not run."""
@@ -107,16 +120,33 @@ class ActionTimer(Observer):
             self._timers.append(timer)
             timer.start()
 
+    def settle(self, report: LoadReport) -> None:
+        """Ask for the values of metrics, one after the other, unless the load failed."""
+        for action in self._recording if report.start_ns is not None and not report.problems else ():
+            self._pending.append(action)
+            thread = threading.Thread(target=self._do, args=[action], daemon=True)
+            thread.start()
+            thread.join(_JOIN_TIMEOUT_S)
+
     def add_to(self, report: LoadReport) -> LoadReport:
-        """Add the problems: actions that failed, or that did not run."""
-        return dataclasses.replace(report, problems=(*report.problems, *self.problems))
+        """Add the values, and the problems: actions that failed, or that did not run."""
+        return dataclasses.replace(report, recorded=dict(self._values), problems=(*report.problems, *self.problems))
 
     def _do(self, action: Action) -> None:
         try:
-            action.do()
+            value = action.do()
+            if action.metric is not None:
+                self._values[action.metric] = _figure(value)
         except Exception as error:  # noqa: BLE001 - the report shows all errors of the test's own code
             self._report(action, f"{type(error).__name__}: {error}")
         self._pending.remove(action)
 
     def _report(self, action: Action, text: str) -> None:
         self.problems.append(Problem(ProblemKind.ACTION_FAILED, f"{action}: {text}"))
+
+
+def _figure(value: object) -> float:
+    """Return the value of a metric; raise ValueError if it has no place in a baseline."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise ValueError(f"the function returned {repr_of(value)}; it must return a finite number of at least 0")
+    return float(value)

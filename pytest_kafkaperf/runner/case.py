@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,12 +10,13 @@ from typing import Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External
-from pytest_kafkaperf.core.errors import ScenarioError, UnitError
+from pytest_kafkaperf.core.errors import ScenarioError, UnitError, suggestion
 from pytest_kafkaperf.core.metrics import (
     EVENT_METRICS,
     FEWEST_RECORDS,
     HOST_METRICS,
     JMX_METRICS,
+    PROCESS_METRICS,
     QUANTILES,
     SEARCH_METRICS,
 )
@@ -143,6 +144,22 @@ class Case:
         sources = {name: source for name, source in case.sources.items() if name != "rate"}
         return replace(case, plan=plan, scenario=searched, sources=sources)
 
+    def with_recorded(self, names: Collection[str]) -> Case:
+        """Return the case of a test that records these metrics, whose units are known by now.
+
+        Raises:
+            ScenarioError: a threshold (but not of the ini file) is on such a metric that the test does not record, or
+                a threshold does not fit the unit.
+
+        """
+        for limit in (*self.thresholds, *(() if self.plan is None else self.plan.limits)):
+            name = limit.metric.name
+            if limit.metric.is_own and name not in names and limit not in self.settings.thresholds:
+                remedy = suggestion(name, [*names]) or f"call kafka_perf.record({name!r}, ...) before the load"
+                raise ScenarioError(f"threshold {limit.expression!r}: this test does not record {name}; {remedy}")
+        kept = [limit for limit in self.thresholds if limit.metric.name in names or not limit.metric.is_own]
+        return replace(self, thresholds=tuple(parse_declared(limit.expression) for limit in kept))
+
     def in_short_rounds(self) -> Case:
         """Return the same test with short rounds, for a session beside the reference.
 
@@ -209,7 +226,8 @@ def read_case(
     measured = _measured(scenario, settings, spec)
     attempt(_refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
-    limits = (*thresholds, *(limit for limit in settings.thresholds if limit.metric.name in measured))
+    general = [limit for limit in settings.thresholds if limit.metric.is_own or limit.metric.name in measured]
+    limits = (*thresholds, *general)
     return Case(
         nodeid=nodeid,
         scenario=_timed(scenario, sources, limits),
@@ -319,7 +337,7 @@ def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
 def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
     for threshold in thresholds:
         name = threshold.metric.name
-        if name not in measured:
+        if name not in measured and not threshold.metric.is_own:
             reason = _too_few(name, scenario) or _requirement(name, scenario)
             raise ScenarioError(f"threshold {threshold.expression!r}: {name} is not measured here; {reason}")
 
@@ -350,7 +368,7 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
 
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
     """Return the metrics of a round on the cluster of `--kafka-cluster`; a fixture may provide another cluster."""
-    measured = {*scenario.metrics(), *EVENT_METRICS, *SEARCH_METRICS}
+    measured = {*scenario.metrics(), *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS}
     if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
@@ -370,12 +388,12 @@ def _requirement(name: str, scenario: Scenario) -> str:
     match name.split("."):
         case ["broker", *_]:
             return "it needs kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
-        case ["e2e" | "lag", *_] if scenario.consumers:
-            return "it needs consume='live'"
+        case _ if not scenario.producers:
+            return "it needs producers=1 or more"
         case ["consume" | "e2e" | "lag", *_]:
-            return "it needs consumers=1 or more"
-        case ["produce", "delay", *_]:
-            return "it needs a rate"
+            return "it needs consume='live'" if scenario.consumers else "it needs consumers=1 or more"
+        case ["app" | "produce" as family, *_]:
+            return "it needs group, the consumer group of the application" if family == "app" else "it needs a rate"
         case _:
             moved = "an application may move records to other partitions; leave out output_topic or the threshold"
             return moved if scenario.output_topic is not None else "it needs acks=1 or acks='all'"

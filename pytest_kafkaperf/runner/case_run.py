@@ -144,9 +144,9 @@ def _measure_first(
     return runner.measure_fresh(budget, "again"), note
 
 
-def not_run(error: str | None = None) -> MeasuredSession:
+def not_run(error: ClusterError | None = None) -> MeasuredSession:
     """Return a session without rounds, because of that error of the cluster or for want of time."""
-    problems = () if error is None else (Problem(ProblemKind.CLUSTER_ERROR, error),)
+    problems = () if error is None else (Problem.of(error),)
     return MeasuredSession(created=now(), rounds=(), problems=problems)
 
 
@@ -206,7 +206,7 @@ class SessionRunner:
                     if suffices(self._sides[0].rounds):  # each side keeps its rounds
                         break
         except ClusterError as error:
-            return dataclasses.replace(not_run(str(error)), created=created)
+            return dataclasses.replace(not_run(error), created=created)
         ours, *other = (side.rounds for side in self._sides)
         problems = [*_problems(ours, ""), *(text for theirs in other for text in _reference_problems(theirs))]
         return MeasuredSession(
@@ -228,7 +228,7 @@ class SessionRunner:
             with ThreadPoolExecutor(len(self._sides)) as threads:
                 list(threads.map(Side.restart, self._in_order()))
         except ClusterError as error:
-            return not_run(str(error))
+            return not_run(error)
         return self.measure(budget, label, fresh=True)
 
     def _in_order(self) -> list[Side]:

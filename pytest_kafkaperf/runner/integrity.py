@@ -39,7 +39,8 @@ def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before
     admin, topic, scenario = context.admin, context.topic, context.scenario
     if report.problems and not report.broken and admin.is_gone(topic):
         report = _without_topic(topic, report)
-    if report.broken or scenario.acks == 0:  # with acks=0 no broker says that a record is in the log, or when
+    # With acks=0 no broker says that a record is in the log, or when.
+    if report.broken or scenario.acks == 0 or not scenario.producers:
         return report
     if scenario.output_topic is not None:
         return _compare_output(report, context)

@@ -15,7 +15,7 @@ from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, at_least, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.validity import clock_problems, uncertainty_s
+from pytest_kafkaperf.runner.validity import resolution_problems
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -69,14 +69,14 @@ class CaseJudge:
     def judge(self, sessions: Sequence[MeasuredSession], *, final: bool = False) -> Judgement:
         """Judge the thresholds: of the first session, or of the further sessions that confirm a suspect.
 
-        The verdict is INVALID if a threshold is below the uncertainty of the clocks. It is VIOLATED if acknowledged
-        records were lost, unless a threshold on `lost` says otherwise. `final`: there is no time for another session.
+        The verdict is INVALID if a threshold is below the uncertainty of the clocks, or below the commit interval of a
+        group. It is VIOLATED if acknowledged records were lost, unless a threshold on `lost` says otherwise. `final`:
+        there is no time for another session.
         """
         judgement = self._judge_thresholds(sessions, final=final)
-        seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
+        rounds = [one for session in sessions for one in session.all_rounds]
         values = [check.limit_value for check in judgement.checks]
-        uncertain = clock_problems(self._case.thresholds, values, seconds)
-        if uncertain:
+        if uncertain := resolution_problems(self._case.thresholds, values, rounds):
             problems = (*judgement.problems, *uncertain)
             judgement = dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
         return self._with_losses(judgement, sessions)

@@ -17,6 +17,7 @@ from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.load.timeseries import merged as merged_series
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, problems_of, warnings_of
+from pytest_kafkaperf.runner.watched_groups import watched
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
@@ -31,21 +32,28 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     if report.start_ns is not None:
         metrics |= _produce_metrics(produced, report.workers)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
-    problems = problems_of(report, scenario, integrity)
-    warnings = warnings_of(report, scenario, integrity)
+    groups = watched(report, scenario)
+    metrics |= {**groups.metrics, **report.recorded}
+    delays = [_latency_metrics("app.delay", one) for one in groups.delay]
+    metrics |= {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
+    problems = problems_of(report, scenario, integrity) or groups.problems
+    warnings = [*warnings_of(report, scenario, integrity), *groups.warnings]
     series = _series(report, scenario)
     start_ns = report.start_ns or 0
     found = [] if report.start_ns is None else _events(report, start_ns)
-    warnings += [text for _, text in found]
+    all_events = found if report.start_ns is None else sorted([*found, *_done(report.application_events, start_ns)])
+    warnings += [text for _, text in all_events]
     warnings += report.unread
-    readings, end_ns, busy = Readings.of(report.samples if series else {}), _end_ns(report), None
+    together, end_ns, busy = Readings.of(report.samples if series else {}), _end_ns(report), None
+    readings, applications = together.apart()
     curves: BrokerCurves | None = None
     if series and any(report.samples.values()):
         first_ns = start_ns + round(series["produce"]["first_s"] * NS_PER_S)
-        curves = readings.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns)
+        curves = together.curves(start_ns=start_ns, first_ns=first_ns, end_ns=end_ns)
         metrics |= readings.metrics(start_ns=start_ns, end_ns=end_ns)
         metrics |= _broker_cost(readings, report, start_ns, end_ns)
-        busy = busy_warning(readings, report, end_ns)
+        metrics |= applications.application_metrics(start_ns=start_ns, end_ns=end_ns)
+        busy = busy_warning(together, report, end_ns)
         warnings += [] if busy is None else [busy]
         problems = problems if busy is None else blamed_on(busy, problems)
     if report.start_ns is not None and series:
@@ -59,9 +67,10 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         series=series,
         brokers=curves,
         uses={str(broker): use for broker, use in readings.uses(start_ns, end_ns).items()},
-        events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in found),
+        events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
         limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
+        commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
     )
 
@@ -147,8 +156,13 @@ def _events(report: LoadReport, start_ns: int) -> list[tuple[int, str]]:
     """Return the changes of brokers and partitions since the window opened, each with its instant, in order of time."""
     before = dict(item for at_ns, state in report.states if at_ns < start_ns for item in state.items())
     moved = events([(start_ns, before), *(one for one in report.states if one[0] >= start_ns)], start_ns)
-    done = [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in report.actions]
-    return sorted([*moved, *(one for one in done if one[0] >= start_ns)])
+    return sorted([*moved, *_done(report.actions, start_ns)])
+
+
+def _done(actions: Sequence[tuple[int, str]], start_ns: int) -> list[tuple[int, str]]:
+    """Return the actions since the window opened, each with its time in its text."""
+    since = [(at_ns, text) for at_ns, text in actions if at_ns >= start_ns]
+    return [(at_ns, f"at {(at_ns - start_ns) / NS_PER_S:.1f} s: {text}") for at_ns, text in since]
 
 
 def _recovery(

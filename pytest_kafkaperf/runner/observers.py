@@ -8,10 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
+from pytest_kafkaperf.clusters.application import Application
+from pytest_kafkaperf.clusters.monitoring.groups import GroupWatcher
+from pytest_kafkaperf.clusters.monitoring.readings import APPLICATION
 from pytest_kafkaperf.clusters.monitoring.watcher import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.load.worker import group_drain_s
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
 class Observer:
@@ -31,6 +37,9 @@ class Observer:
             ClusterLostError: the load cannot go on.
 
         """
+
+    def settle(self, report: LoadReport) -> None:
+        """Wait for what the load has left to do; called after the load, before the observer ends."""
 
     def add_to(self, report: LoadReport) -> LoadReport:
         """Return the report with what was observed; called after the observer has ended."""
@@ -65,15 +74,20 @@ class ProgressObserver(Observer):
 
 
 class BrokerObserver(BrokerWatcher[str | int], Observer):
-    """Samples the CPU, memory, network and JMX metrics of the brokers."""
+    """Samples the CPU, memory, network and JMX metrics of the brokers, and the CPU and memory of applications."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster.probes)
+    def __init__(self, cluster: Cluster, applications: Sequence[Application]) -> None:
+        super().__init__(
+            lambda: {**cluster.probes(), **{f"{APPLICATION}{each}": each.probes() for each in applications}}
+        )
         self._cluster = cluster
+        self._applications = applications
         self._end_ns: int | None = None
 
     def follow(self, progress: Progress) -> None:
-        """Have the CPU time read when the window opens, and when it is over."""
+        """Have the CPU time read when the window opens, and when it is over; end the load if an application ended."""
+        for each in self._applications:
+            each.check()
         if progress.window_ns is None:
             return
         begin_ns, end_ns = progress.window_ns
@@ -85,10 +99,12 @@ class BrokerObserver(BrokerWatcher[str | int], Observer):
             self.read_at(end_ns)
 
     def add_to(self, report: LoadReport) -> LoadReport:
-        """Add the samples, what could not be sampled, and what the test did to brokers."""
+        """Add the samples, what could not be sampled, and what the test did to brokers and applications."""
         actions = self._cluster.actions
-        gaps = not actions  # a broker that the test stops leaves gaps
-        return dataclasses.replace(report, samples=self.samples(), unread=self.unread(gaps=gaps), actions=actions)
+        events = [event for each in self._applications for event in each.events]
+        unread = self.unread(gaps=not actions and not events)  # a broker that the test stops leaves gaps
+        samples = self.samples()
+        return dataclasses.replace(report, samples=samples, unread=unread, actions=actions, application_events=events)
 
 
 class TopicObserver(TopicWatcher, Observer):
@@ -101,3 +117,23 @@ class TopicObserver(TopicWatcher, Observer):
     def add_to(self, report: LoadReport) -> LoadReport:
         """Add the states of the topic's partitions."""
         return dataclasses.replace(report, states=self.states)
+
+
+class GroupObserver(GroupWatcher, Observer):
+    """Reads the offsets that the watched consumer groups commit, until they have committed the last record."""
+
+    def __init__(self, cluster: Cluster, topic: str, scenario: Scenario) -> None:
+        super().__init__(cluster, topic, scenario.partitions, scenario.group)
+
+    def settle(self, report: LoadReport) -> None:
+        """Wait until each group has committed the last record of the window."""
+        if report.problems or report.start_ns is None or report.drain_ns is None:
+            return
+        last: dict[int, int] = {}
+        for partition, first, count, *_ in report.places.tolist():
+            last[partition] = max(last.get(partition, 0), first + count)
+        self.wait_for(last, timeout_s=group_drain_s((report.drain_ns - report.start_ns) / NS_PER_S))
+
+    def add_to(self, report: LoadReport) -> LoadReport:
+        """Add the offsets."""
+        return dataclasses.replace(report, groups=self.offsets())

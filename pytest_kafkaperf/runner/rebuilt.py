@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, Cluster, ClusterSpec
-from pytest_kafkaperf.core.environment import differences
+from pytest_kafkaperf.core.environment import DIRTY, commit_change, differences
 from pytest_kafkaperf.core.text import may_be_secret
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 
-def obstacle(case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool) -> str | None:
+def obstacle(
+    case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_actions: bool, has_app: bool = False
+) -> str | None:
     """Return the reason why the baseline's brokers cannot stand in for those of the test; None if they can."""
     before = baseline.fingerprint.get("provider", cluster.provider)
     reasons = {
@@ -24,9 +26,12 @@ def obstacle(case: Case, cluster: Cluster, baseline: BaselineRounds, *, has_acti
         f"the baseline was imported from {baseline.imported}": baseline.imported is not None,
         f"the baseline was measured with {before}, not with {cluster.provider}": before != cluster.provider,
         f"{case.taken_by}, and may have changed it": case.taken_by is not None,
-        "the test has actions (kafka_perf.at)": has_actions,
+        "the test has actions (kafka_perf.at, kafka_perf.record)": has_actions,
         "each round is a search for the capacity": case.plan is not None,
+        # Beside rebuilt brokers, too, it would be today's application: a slower one would look like a slower machine.
+        "the test has an application (kafka_app)": has_app,
         "the test has an application (output_topic)": case.scenario.output_topic is not None,
+        "the test has an application (group)": bool(case.scenario.group),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -63,11 +68,5 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
 def common_changes(baseline: BaselineRounds, reference: Cluster, commit: str | None) -> tuple[str, ...]:
     """Return the differences from the baseline on both sides: a comparison of the two cannot show their effect."""
     changes = differences(baseline.fingerprint, reference.fingerprint)
-    before, now = (str(each).removesuffix("-dirty")[:_SHORT] for each in (baseline.commit, commit))
-    if None in (baseline.commit, commit) or before == now:
-        return changes
-    return (*changes, f"commit: {before} -> {now}")
-
-
-_SHORT = 12
-"""Digits of a commit's hash that are shown."""
+    before, now = (each and each.removesuffix(DIRTY) for each in (baseline.commit, commit))
+    return (*changes, *commit_change(before, now))

@@ -16,7 +16,7 @@ from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import describe_uncertainty, generator_warning, uncertainty_s
+from pytest_kafkaperf.runner.validity import generator_warning, resolution_warnings
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -140,8 +140,7 @@ def problems_of(sessions: Sequence[MeasuredSession]) -> tuple[Problem, ...]:
 
 def warnings_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
     """Return the warnings of all sessions, each once, and the reasons why sessions were repeated."""
-    seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
-    warnings = [] if seconds is None else [describe_uncertainty(seconds)]
+    warnings = resolution_warnings([one for session in sessions for one in session.all_rounds])
     rounds = [one for session in sessions for one in session.rounds]  # a limit of the other side hides nothing
     if limited := sum(one.limited_by_generator for one in rounds):
         warnings.append(generator_warning(limited, len(rounds)))

@@ -42,6 +42,8 @@ class Round:
     """The part of the load that each worker process ran."""
     e2e_uncertainty_s: float | None = None
     """Maximum error of end-to-end latency if records travel between machines; None if one clock timed all records."""
+    commit_interval_s: float | None = None
+    """Commit interval of the slowest watched group, which `app.delay` and `app.drain` include; None without one."""
 
 
 class StepOutcome(StrEnum):

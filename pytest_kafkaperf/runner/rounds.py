@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, SUFFIX_BYTES, group_names, run_name
@@ -27,13 +28,13 @@ from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
 from pytest_kafkaperf.load.processes import Processes
-from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
+from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.runner.actions import Action, ActionTimer
 from pytest_kafkaperf.runner.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.context import RoundContext
 from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
-from pytest_kafkaperf.runner.observers import BrokerObserver, ProgressObserver, TopicObserver, observing
+from pytest_kafkaperf.runner.observers import BrokerObserver, GroupObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.warmup import warm_up_load, workload_key
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -71,6 +72,7 @@ class Side:
         plan: SearchPlan | None = None,
         on_progress: OnProgress = lambda *_: None,
         prefix: str = PREFIX,
+        applications: Sequence[Application] = (),
     ) -> None:
         """`actions` run in every round; with a `plan`, each round is a search for the capacity.
 
@@ -85,6 +87,7 @@ class Side:
         self.broken = False
         """True if the last load left the cluster or the workers unusable."""
         self._actions = actions
+        self._applications = applications
         self._plan = plan
         self._on_progress = on_progress
         self._admin = Admin(cluster.bootstrap_servers, cluster.access)
@@ -164,15 +167,19 @@ class Side:
         return measured
 
     def restart(self) -> None:
-        """Restart the brokers if the plugin started them; topics and clients are new in each session anyway.
+        """Restart the brokers if the plugin started them, and the applications; topics and clients are new anyway.
 
         What the test or its fixtures set up on the cluster stays, for example a quota.
 
         Raises:
-            ClusterError: brokers did not come up again.
+            ClusterError: brokers or applications did not come up again.
 
         """
+        for application in self._applications:
+            application.end()  # one that has lost its brokers would fill its output with that
         self.cluster.renew()
+        for application in self._applications:
+            application.launch()
 
     def _measure_load(
         self, workers: Workers, scenario: Scenario, step: str = "", *, actions: Sequence[Action]
@@ -191,9 +198,10 @@ class Side:
         progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
         observers = [
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
-            ActionTimer(actions),
-            BrokerObserver(self.cluster),
+            BrokerObserver(self.cluster, self._applications),
             ProgressObserver(progress, step=step),
+            *([GroupObserver(self.cluster, context.topic, scenario)] if scenario.group else []),
+            ActionTimer(actions),  # the last one: it records metrics when the application is done with the load
         ]
         report: LoadReport | None = None
         assignments: Sequence[Assignment] = ()
@@ -206,6 +214,8 @@ class Side:
             assignments = context.assignments(workers.shares, counters)
             with observing(observers) as follow:
                 report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=follow)
+                for observer in observers:
+                    observer.settle(report)
             for observer in observers:
                 report = observer.add_to(report)
             report = verified(report, context, workers.pool, before)
@@ -321,6 +331,8 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
 def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
     """Return when a session that begins now is over at the latest, by the time limits of all that it waits for."""
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
+    if scenario.group:
+        load_s += group_drain_s(longest_s(scenario))
     bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
 

@@ -12,13 +12,15 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters import provision
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.environment import current_commit, default_environment_key, differences
+from pytest_kafkaperf.core.environment import commit_change, current_commit, default_environment_key, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import update_baseline
+from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
@@ -56,6 +58,8 @@ class Session:
         self.pruned = False
         """True if these baselines were deleted."""
         self.clusters = SessionClusters(settings)
+        self._applications: list[Application] = []
+        """The applications that run now, on any cluster."""
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
@@ -71,6 +75,20 @@ class Session:
     def close(self) -> None:
         """Stop every cluster that this session started."""
         self.clusters.close()
+
+    def opened(self, application: Application) -> Application:
+        """Start an application, which is part of all tests on this cluster until the caller closes it.
+
+        Raises:
+            ClusterError: a topic could not be created, or the application ended or was not ready in time.
+            UsageError: it cannot be started.
+
+        """
+        if str(application) in map(str, self._on(application.cluster)):
+            raise UsageError(f"kafka_app: {application} is already running; give this one another name: name='NAME'")
+        self._applications.append(application.open())
+        application.closing.callback(self._applications.remove, application)
+        return application
 
     def run(
         self,
@@ -101,7 +119,7 @@ class Session:
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
         baseline = self._baseline(case, key)
-        alone = obstacle(case, cluster, baseline, has_actions=bool(actions))
+        alone = obstacle(case, cluster, baseline, has_actions=bool(actions), has_app=bool(self._on(cluster)))
         judge = CaseJudge(case, baseline, self.settings, alone=alone)
         reference = self.clusters.reference(case)
         for each in (cluster, reference):
@@ -132,7 +150,8 @@ class Session:
         result = self._result(
             case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
-        result = dataclasses.replace(result, took_s=time.monotonic() - began_s)
+        deduced = filter(None, [bottleneck(result)])
+        result = dataclasses.replace(result, took_s=time.monotonic() - began_s, notes=(*deduced, *result.notes))
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 
@@ -236,16 +255,31 @@ class Session:
         """Return the test's side, and the reference's if there is one; both do the same.
 
         Raises:
+            ClusterError: an application did not start on the reference.
             UsageError: an action cannot be done to the reference.
 
         """
         side = functools.partial(
             Side, case.scenario, plan=case.plan, on_progress=on_progress, prefix=self.settings.topic_prefix
         )
-        sides = [side(cluster, actions=actions)]
+        applications = self._on(cluster)
+        sides = [side(cluster, actions=actions, applications=applications)]
         if reference is not None:
-            sides.append(side(reference, actions=moved(actions, cluster, reference)))
+            twins = [self._twin(each, reference) for each in applications]
+            pairs = [(cluster, reference), *zip(applications, twins, strict=True)]
+            sides.append(side(reference, actions=moved(actions, pairs), applications=twins))
         return sides
+
+    def _twin(self, application: Application, reference: Cluster) -> Application:
+        """Return the same application on the reference, which runs as long as the test's own."""
+        running = [each for each in self._on(reference) if str(each) == str(application)]
+        if not running:
+            running = [self.opened(application.on(reference))]
+            application.closing.callback(running[0].close)
+        return running[0]
+
+    def _on(self, cluster: Cluster) -> list[Application]:
+        return [each for each in self._applications if each.cluster.bootstrap_servers == cluster.bootstrap_servers]
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:
@@ -265,6 +299,8 @@ class Session:
         sessions, judgement = ran.sessions, ran.judgement
         baseline, compared = judge.baseline, judge.is_compared
         there = baseline.fingerprint if reference is None else reference.fingerprint
+        has_app = case.scenario.output_topic or case.scenario.group or self._on(cluster)
+        commit = commit_change(baseline.commit, self.commit) if has_app and reference is None else ()
         calibration, uncalibrated = judge.calibrate(sessions)
         return Result(
             nodeid=case.nodeid,
@@ -277,7 +313,7 @@ class Session:
             reference=reference,
             baseline_sessions=len(baseline.sessions) if compared and baseline.sessions else None,
             baseline=baseline,
-            changed=differences(there, cluster.fingerprint) if there else (),
+            changed=(*commit, *(differences(there, cluster.fingerprint) if there else ())),
             advice=judge.advise(sessions) if compared and not judgement.problems else (),
             calibration=calibration,
             verdict=judgement.verdict if sessions[0].rounds or judgement.problems else Verdict.INCONCLUSIVE,
@@ -339,9 +375,9 @@ class Session:
         return notes
 
 
-def _resolved(case: Case, cluster: Cluster) -> tuple[Case, str | None]:
+def _resolved(case: Case, cluster: Cluster) -> tuple[Case, ClusterError | None]:
     """Return the case with the partitions of its existing topic, and the error if there is no such topic."""
     try:
         return dataclasses.replace(case, scenario=resolve_scenario(case.scenario, cluster)), None
     except ClusterError as error:
-        return case, str(error)
+        return case, error

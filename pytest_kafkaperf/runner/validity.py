@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
@@ -39,7 +40,10 @@ def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, 
     """
     if report.problems:
         return list(report.problems)
-    problems = _load_problems(report, scenario)
+    problems = _load_problems(report, scenario) if scenario.producers else []
+    if not scenario.producers and not any(part.received for part in report.consumed):
+        text = f"nothing was read from topic {scenario.topic!r}: it holds no record"
+        problems.append(Problem(ProblemKind.RECORDS_UNREAD, text))
     if scenario.output_topic is None:
         problems += _reading_problems(report, scenario, lost=int(integrity.get("lost", 0)))
     elif any(part.acknowledged for part in report.produced) and not any(part.received for part in report.consumed):
@@ -226,37 +230,55 @@ def _failures(produced: Sequence[Produced]) -> str:
     return ": " + ", ".join(f"{name} ({count} records)" for name, count in counts.items()) if counts else ""
 
 
-def uncertainty_s(rounds: Iterable[Round]) -> float | None:
-    """Return the largest clock uncertainty of these rounds; None if one clock timed all records."""
-    return max((one.e2e_uncertainty_s for one in rounds if one.e2e_uncertainty_s is not None), default=None)
+def resolution_warnings(rounds: Sequence[Round]) -> list[str]:
+    """Return the warnings that a metric includes what clocks or commits leave open."""
+    clocks_s, commits_s = _resolutions(rounds)
+    found = []
+    if clocks_s is not None:
+        shown = format_quantity(clocks_s, Unit.SECONDS, digits=2)
+        found.append(f"end-to-end latency was measured between machines whose clocks are known to ±{shown}")
+    if commits_s is not None:
+        shown = format_quantity(commits_s, Unit.SECONDS)
+        found.append(f"app.delay and app.drain include the group's commit interval: {shown}")
+    return found
 
 
-def describe_uncertainty(seconds: float) -> str:
-    """Return the warning that end-to-end latency was measured between machines."""
-    return f"end-to-end latency was measured between machines whose clocks are known to {_shown(seconds)}"
-
-
-def clock_problems(
-    thresholds: Sequence[Threshold], values: Sequence[float | None], seconds: float | None
+def resolution_problems(
+    thresholds: Sequence[Threshold], values: Sequence[float | None], rounds: Sequence[Round]
 ) -> list[Problem]:
-    """Return a problem for each threshold on end-to-end latency that is below the uncertainty of the clocks.
+    """Return a problem for each threshold that is below the uncertainty of the clocks, or below a commit interval.
 
     `values` are the thresholds in seconds; None for one that needs a baseline which does not exist.
     """
+    clocks_s, commits_s = _resolutions(rounds)
     problems: list[Problem] = []
     for threshold, value in zip(thresholds, values, strict=True):
-        if value is None and isinstance(threshold.limit, Extreme):
-            value = threshold.limit.absolute.value  # noqa: PLW2901 - known without a baseline
-        if seconds is None or value is None or value >= seconds or not threshold.metric.name.startswith("e2e.latency"):
+        name, limit = threshold.metric.name, value
+        if limit is None and isinstance(threshold.limit, Extreme):
+            limit = threshold.limit.absolute.value  # known without a baseline
+        if limit is None:
             continue
-        text = (
-            f"threshold {threshold.expression!r}: the threshold is {format_quantity(value, Unit.SECONDS)}, and the "
-            f"clocks of the machines that send and receive are known to {_shown(seconds)} only; raise the threshold, "
-            "move the machines and the Dask scheduler into one network, or let one machine send and receive"
-        )
-        problems.append(Problem(ProblemKind.CLOCK_UNCERTAIN, text))
+        if clocks_s is not None and limit < clocks_s and name.startswith("e2e.latency"):
+            kind, shown = ProblemKind.CLOCK_UNCERTAIN, format_quantity(clocks_s, Unit.SECONDS, digits=2)
+            reason = (
+                f"clocks of the machines that send and receive are known to ±{shown} only; raise the threshold, move "
+                "the machines and the Dask scheduler into one network, or let one machine send and receive"
+            )
+        elif commits_s is not None and limit < commits_s and name.startswith(("app.delay", "app.drain")):
+            kind, shown = ProblemKind.COMMIT_INTERVAL, format_quantity(commits_s, Unit.SECONDS)
+            reason = (
+                f"group commits every {shown}, so nothing finer is known; raise the threshold, or have the application "
+                "commit more often (offsets are read every 100 ms)"
+            )
+        else:
+            continue
+        text = f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit, Unit.SECONDS)}, and the "
+        problems.append(Problem(kind, text + reason))
     return problems
 
 
-def _shown(seconds: float) -> str:
-    return f"±{format_quantity(seconds, Unit.SECONDS, digits=2)}"
+def _resolutions(rounds: Sequence[Round]) -> tuple[float | None, float | None]:
+    """Return the largest uncertainty of the clocks, and the median commit interval; None where there is none."""
+    clocks_s = [one.e2e_uncertainty_s for one in rounds if one.e2e_uncertainty_s is not None]
+    commits_s = [one.commit_interval_s for one in rounds if one.commit_interval_s is not None]
+    return max(clocks_s, default=None), statistics.median(commits_s) if commits_s else None

@@ -17,6 +17,7 @@ first round on another one was still slow, because the JVM had to discard code t
 
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
+    "group": (),
     "warmup": 0.0,
     "rounds": 1,
 }
@@ -33,7 +34,7 @@ def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
     Consumers of that topic find the tags in the values. A scenario that measures through an application may have
     values too short for that; the warm-up then uses longer ones.
     """
-    update: dict[str, Any] = {**_IRRELEVANT, "duration": duration_s}
+    update: dict[str, Any] = {**_IRRELEVANT, "duration": duration_s, "producers": max(1, scenario.producers)}
     if scenario.tags_in_header and (scenario.record_size is None or scenario.min_record_size < TAG_BYTES):
         update |= {"payload": "random", "record_size": _TAGGED_BYTES}
     return scenario.model_copy(update=update)

@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     PlainSerializer,
     PlainValidator,
+    StringConstraints,
     ValidationError,
     ValidationInfo,
 )
@@ -206,6 +207,10 @@ Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
 
 Topic = Annotated[str, AfterValidator(_topic)]
 
+_Group = Annotated[str, StringConstraints(min_length=1)]
+
+Groups = Annotated[tuple[_Group, ...], BeforeValidator(lambda one: (one,) if isinstance(one, str) else one or ())]
+
 Correlation = Annotated[
     Any, PlainValidator(parse_correlate), PlainSerializer(lambda value: None if value is None else described(value))
 ]
@@ -227,6 +232,7 @@ FIELD_UNITS = {
     "linger": Unit.SECONDS,
     "transaction_size": Unit.RECORDS,
     "warmup": Unit.SECONDS,
+    "timeout": Unit.SECONDS,
 }
 """The base unit of each field that is a quantity."""
 
@@ -248,4 +254,4 @@ def format_field(name: str, value: Any) -> str:
                 return described(value)
     except (ValueError, OverflowError):
         pass  # users can edit baseline files by hand
-    return str(value)
+    return ", ".join(map(str, value)) if name == "group" and isinstance(value, list | tuple) and value else str(value)

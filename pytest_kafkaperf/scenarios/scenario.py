@@ -18,6 +18,7 @@ from pytest_kafkaperf.scenarios.fields import (
     Correlation,
     Count,
     Flag,
+    Groups,
     Headers,
     Key,
     MarkerFields,
@@ -43,6 +44,8 @@ RECORDS_TIMEOUT_S = 3600
 _TOPIC_PROPERTIES = ("partitions", "replication_factor", "topic_config")
 """Fields that only apply to topics that the plugin creates."""
 _LENGTHS = frozenset({"records", "duration"})
+_OF_READING = ("topic", "producers", "consum", "isolation_level", "warmup", "rounds", *_TOPIC_PROPERTIES)
+"""Beginnings of the fields that also apply without producers."""
 _DEFAULT_DURATION_S = 5.0
 """Longest default; a test with rounds at one rate shortens it (see `runner.case`)."""
 _MAX_CLIENTS = 1000
@@ -66,8 +69,8 @@ class Scenario(MarkerFields):
     """Distribution of record keys; None: no keys."""
     headers: Headers = Field(default_factory=dict)
     """Headers of each record: names and texts (UTF-8)."""
-    producers: Count = Field(default=1, ge=1, le=_MAX_CLIENTS)
-    """Number of producers."""
+    producers: Count = Field(default=1, ge=0, le=_MAX_CLIENTS)
+    """Number of producers; 0: write nothing, and read all that an existing `topic` holds when the window opens."""
     client: Literal["batch", "record"] = "batch"
     """`batch`: producers pass whole batches to the client library; `record`: they call `send()` for each record."""
     acks: Acks = "all"
@@ -104,6 +107,9 @@ class Scenario(MarkerFields):
     correlate: Correlation = None
     """Function that takes a record of `output_topic` and returns the first 16 bytes of the value of the input record.
     None: the application copies the header `kafkaperf-tag` to its output."""
+    group: Groups = ()
+    """Consumer group of an application that reads `topic`, or a list of several, whose lag, delay and drain are
+    measured from the offsets that it commits; with several, each metric is that of the slowest."""
     partitions: Count = Field(default=6, ge=1, le=10_000)
     """Number of partitions of the topic; for an existing topic, the plugin asks the cluster before the load."""
     replication_factor: Annotated[Count, Field(ge=1, le=100)] | None = None
@@ -122,7 +128,10 @@ class Scenario(MarkerFields):
             *self._problems_of_records(),
             *self._problems_of_producers(),
             *self._problems_of_consumers(),
+            *self._problems_without_producers(),
             *self._problems_of_topic(),
+            *self._problems_of_group(),
+            *self._problems_of_output(),
             *client_config.problems("producer", self.producer_config),
             *client_config.problems("consumer", self.consumer_config),
         ]
@@ -130,7 +139,9 @@ class Scenario(MarkerFields):
             raise ValueError("; ".join(problems))
         self._set("producer_config", client_config.read(self.producer_config))
         self._set("consumer_config", client_config.read(self.consumer_config))
-        if self.records is None and self.duration is None:
+        if not self.producers:
+            self._set("consume", "backlog")
+        elif self.records is None and self.duration is None:
             self._set("duration", max(_DEFAULT_DURATION_S, timed_s(self.rate)))
         if self.record_size is None and not isinstance(self.payload, Samples):
             self._set("record_size", DEFAULT_SIZE)
@@ -175,11 +186,13 @@ class Scenario(MarkerFields):
 
     @property
     def tags_in_header(self) -> bool:
-        """True if records carry their tag in a header instead of the value."""
-        return self.output_topic is not None and self.correlate is None
+        """True if records carry their tag in a header instead of the value: applications read the value."""
+        return (self.output_topic is not None or bool(self.group)) and self.correlate is None
 
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the metrics that the load of this scenario measures, in the catalogue's order."""
+        if not self.producers:
+            return tuple(name for name in LOAD_METRICS if name.startswith("consume."))
         measured = {
             "produce.delay": self.rate is not None,
             "consume": self.consumers > 0,
@@ -187,6 +200,7 @@ class Scenario(MarkerFields):
             "lag": self.consumers > 0 and self.consume == "live",
             "lost": self.acks != 0,
             "duplicated": self.acks != 0,
+            **dict.fromkeys(("app.lag", "app.throughput", "app.delay", "app.drain"), bool(self.group)),
             "reordered": self.acks != 0 and self.output_topic is None,  # applications may repartition records
         }
         absent = tuple(prefix for prefix, present in measured.items() if not present)
@@ -243,6 +257,16 @@ class Scenario(MarkerFields):
         if self.consumers and self.acks == 0:
             yield "acks=0 cannot be combined with consumers: lost and late records look the same; use acks=1 or 'all'"
 
+    def _problems_without_producers(self) -> Iterator[str]:
+        if self.producers:
+            return
+        if self.topic is None or not self.consumers:
+            yield "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"
+        fields = [name for name in type(self).model_fields if not name.startswith(_OF_READING)]
+        given = [name for name in fields if self._is_changed(name)]
+        if given and (given, self.record_size) != (["record_size"], DEFAULT_SIZE):  # as its baseline holds it
+            yield f"producers=0 writes nothing; remove {', '.join(given)}, or set producers=1 or more"
+
     def _is_changed(self, name: str) -> bool:
         """Return True if a field was given and differs from its default."""
         field = type(self).model_fields[name]
@@ -255,6 +279,16 @@ class Scenario(MarkerFields):
                 f"{', '.join(given)} cannot be combined with topic {self.topic!r}: the plugin never changes existing "
                 f"topics; remove {'it' if len(given) == 1 else 'them'}, or remove topic to use a new topic"
             )
+
+    def _problems_of_group(self) -> Iterator[str]:
+        if self.group and self.topic is None:
+            yield "group needs topic; set it to the topic that the application reads, for example topic='orders'"
+        if self.group and self.acks == 0:
+            yield "group cannot be combined with acks=0, which gives no offsets of records; use acks=1 or 'all'"
+        if HEADER in self.headers and (self.group or self.output_topic is not None):
+            yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
+
+    def _problems_of_output(self) -> Iterator[str]:
         if self.output_topic is None:
             if self.correlate is not None:
                 yield "correlate needs output_topic; set output_topic, or remove correlate"
@@ -273,8 +307,6 @@ class Scenario(MarkerFields):
                 f"{output} cannot be combined with abort_ratio, because applications may or may not read aborted "
                 "records; remove abort_ratio"
             )
-        if HEADER in self.headers:
-            yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
 
 
 def merge(*levels: Mapping[str, Any]) -> dict[str, Any]:

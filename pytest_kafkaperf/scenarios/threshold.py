@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError
-from pytest_kafkaperf.core.metrics import Metric, metric
+from pytest_kafkaperf.core.metrics import Better, Metric, metric
 from pytest_kafkaperf.core.units import format_quantity, parse
 
 Operator = Literal["<=", "<", ">=", ">", "=="]
@@ -179,7 +179,6 @@ def limit_value(limit: Limit, baseline: float | None) -> float | None:
 _EXTREMES = {"max": max, "min": min}
 
 
-@functools.lru_cache(maxsize=1000)  # many tests of a session have the same thresholds
 def _parse(expression: str) -> Threshold:
     operators = list(_OPERATOR.finditer(expression))
     if len(operators) != 1:
@@ -192,7 +191,8 @@ def _parse(expression: str) -> Threshold:
             f"invalid threshold {expression!r}: unknown operator {found.group()!r}; use one of {_OPERATORS}"
         )
     try:
-        subject = metric(expression[: found.start()].strip())
+        better: Better = "higher" if found.group().startswith(">") else "lower"
+        subject = metric(expression[: found.start()].strip(), better)
         limit = _parse_limit(expression[found.end() :].strip(), subject)
     except (ScenarioError, UnitError) as error:
         raise ScenarioError(f"invalid threshold {expression!r}: {error}") from None
@@ -206,6 +206,7 @@ def _parse(expression: str) -> Threshold:
     return threshold
 
 
+@functools.lru_cache(maxsize=1000)  # many tests of a session have the same thresholds
 def _parse_limit(text: str, subject: Metric) -> Limit:
     extreme = _EXTREME.fullmatch(text)
     if extreme is None:

@@ -45,10 +45,11 @@ def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Col
     missing, not finite or not positive in some round.
     """
     left_out = {*gated, *(name.replace(".throughput", ".bandwidth") for name in gated)}
+    measured = {name for one in sessions[0].rounds for name in one}.difference(left_out)
     subjects = [
         dataclasses.replace(each, can_be_zero=False)
         for each in CATALOGUE.values()
-        if each.name not in left_out and (not each.can_be_zero or each.name.startswith("lag."))
+        if each.name in measured and (not each.can_be_zero or each.name.startswith("lag."))
     ]
     alpha = ALPHA / 2 / max(1, len(subjects))
     by_family: dict[str, list[_Change]] = {}

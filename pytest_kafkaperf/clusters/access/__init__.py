@@ -83,6 +83,12 @@ class Access:
             found |= {key, *secret_lines(key)}
         return tuple(sorted(found, key=lambda text: (-len(text), text)))
 
+    def redact(self, text: str) -> str:
+        """Replace the secrets in a text by `***`."""
+        for secret in self.secrets():
+            text = text.replace(secret, "***")
+        return text
+
     @property
     def _uses_tls(self) -> bool:
         return self.protocol in ("SSL", "SASL_SSL")

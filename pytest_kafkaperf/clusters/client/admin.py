@@ -234,7 +234,7 @@ class Admin:
     async def _sweep(self, now: datetime.datetime, prefix: str) -> list[str]:
         async with connected(self._servers, self._access) as client:
             topics = stale_topics(await visible_topics(client), now, prefix)
-            groups = stale_groups(await _groups(client), now, prefix)
+            groups = stale_groups(await visible_groups(client), now, prefix)
             answers = await _try_to_delete(client, groups) if groups else {}
         removed = [group for group, error in answers.items() if error is None]
         if topics:
@@ -372,7 +372,7 @@ async def visible_topics(client: Any) -> list[str]:
     return [topic["topic"] for topic in answer.to_object()["topics"]]
 
 
-async def _groups(client: Any) -> list[str]:
+async def visible_groups(client: Any) -> list[str]:
     """Return all groups that this client can see; those of a coordinator that does not respond are missing."""
     found: list[str] = []
     for broker in client.cluster.brokers():

@@ -1,19 +1,27 @@
-"""The consumer groups that read a topic."""
+"""Consumer groups: those that read a topic, and the members of one."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from aiokafka import errors as kafka_errors
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.protocol import admin as requests
+from aiokafka.protocol import group as membership
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.connection import call, connected
-from pytest_kafkaperf.clusters.client.requests import DescribeGroups
+from pytest_kafkaperf.clusters.client.requests import DescribeGroups, ask_coordinator
+from pytest_kafkaperf.core.errors import ClusterError
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.spec import Cluster
 
 TIMEOUT_S = 5
 """Timeout of all requests: no measurement depends on them."""
+_MEMBERS_TIMEOUT_S = 10
 
 
 def groups_reading(topic: str, bootstrap_servers: str, access: Access, *, ignored: str) -> list[str] | None:
@@ -26,6 +34,36 @@ def groups_reading(topic: str, bootstrap_servers: str, access: Access, *, ignore
         return call(_groups_reading(topic, bootstrap_servers, access, ignored), timeout_s=TIMEOUT_S)
     except (TimeoutError, kafka_errors.KafkaError, NotImplementedError):  # unknown version of a request
         return None
+
+
+def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()) -> tuple[str, set[str]]:
+    """Ask the group's coordinator, after the removal of the members `without`, whose processes have ended.
+
+    Returns:
+        The state as Kafka names it, such as `Stable` or `Dead` (no such group), or the name of an error. And the ids of
+        the members that have partitions; Kafka gives a new id to each process that joins.
+
+    Raises:
+        ClusterError: it did not answer in time.
+
+    """
+
+    async def ask() -> tuple[str, set[str]]:
+        async with connected(cluster.bootstrap_servers, cluster.access) as client:
+            for member in without:
+                await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
+            error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
+        if answer is None:
+            return (error or kafka_errors.KafkaError).__name__, set()
+        code, _, state, _, _, members, *_ = answer.groups[0]
+        state = kafka_errors.for_code(code).__name__ if code else state
+        return state, {member for member, *_, assignment in members if _topics(assignment)}
+
+    try:
+        return call(ask(), timeout_s=_MEMBERS_TIMEOUT_S)
+    except (TimeoutError, kafka_errors.KafkaError) as error:
+        reason = str(error) or "no answer in time"
+        raise ClusterError(f"could not describe consumer group {group!r}: {reason}") from None
 
 
 async def _groups_reading(topic: str, bootstrap_servers: str, access: Access, ignored: str) -> list[str] | None:

@@ -17,7 +17,7 @@ from aiokafka.protocol import transaction
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, granted, refusal
-from pytest_kafkaperf.clusters.client.admin import transaction_timeout_ms, visible_topics
+from pytest_kafkaperf.clusters.client.admin import transaction_timeout_ms, visible_groups, visible_topics
 from pytest_kafkaperf.clusters.client.connection import call, connected
 from pytest_kafkaperf.clusters.client.requests import (
     DescribeGroups,
@@ -126,6 +126,8 @@ class Preflight:
                     found.append(leaderless(f"topic {output.name!r}", output))
                 if output.operations is not None and (missing := _READS - output.operations):
                     found.append(self._refused(missing, _topics(output.name, own=False)))
+            for group in scenario.group:
+                found += await self._watched_group_problems(client, group)
             if guarded and scenario.consumers:
                 found += await self._group_problems(client, names.group)
             if guarded and scenario.transaction_size is not None:
@@ -161,6 +163,19 @@ class Preflight:
         resource = Resource(kind="group", name=prefix_of(group), prefixed=True)
         return [self._refused([Operation.READ, Operation.DELETE], resource)]
 
+    async def _watched_group_problems(self, client: Any, group: str) -> list[str]:
+        error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
+        if answer is not None:
+            error = kafka_errors.for_code(answer.groups[0][0])
+        if error is kafka_errors.GroupAuthorizationFailedError:
+            return [self._refused([Operation.DESCRIBE], Resource(kind="group", name=group))]
+        groups = [name for name in await visible_groups(client) if not name.startswith(PREFIX)]
+        if group in groups:
+            return []
+        hint = suggestion(group, sorted(groups))
+        start = "start the application, and let it join its group before the load"
+        return [f"group {group!r} does not exist{f', {hint}' if hint else ';'} {start} (on {self._servers})"]
+
     async def _transaction_problems(self, client: Any, transactional_id: str, scenario: Scenario) -> list[str]:
         timeout_ms = transaction_timeout_ms(scenario)
         request = transaction.InitProducerIdRequest(transactional_id, timeout_ms)
@@ -190,7 +205,7 @@ class Preflight:
 def needed_operations(scenario: Scenario) -> frozenset[Operation]:
     """Return the operations of a run on its topic."""
     reading = {Operation.READ} if scenario.consumers and scenario.output_topic is None else set()
-    return frozenset({Operation.WRITE, Operation.DESCRIBE} | reading)
+    return frozenset({Operation.DESCRIBE} | ({Operation.WRITE} if scenario.producers else set()) | reading)
 
 
 def _topics(topic: str, *, own: bool) -> Resource:
@@ -210,6 +225,8 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
     named = f"topic {metadata.name!r}" if scenario.topic is not None else "the topic of this scenario"
     if metadata.leaderless:
         yield leaderless(named, metadata)
+    if not scenario.producers:
+        return
     policy = metadata.config.get("cleanup.policy", "")
     if "compact" in policy and scenario.key is None:
         yield (

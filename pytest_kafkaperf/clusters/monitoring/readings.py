@@ -39,6 +39,9 @@ _TIMES = {
 }
 _GAUGES = {"memory": "memory_bytes", "under_replicated": "under_replicated", "leaders": "leaders"}
 
+APPLICATION = "application "
+"""Begin of the names under which applications have samples."""
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -94,6 +97,18 @@ class Readings:
             "broker.isr_shrinks": self._steps("isr_shrinks", window),
             **{f"broker.{name}": self._mean_s(figure, window) for name, figure in _TIMES.items()},
         }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def apart(self) -> tuple[Readings, Readings]:
+        """Return the samples of brokers, and those of applications."""
+        found = {name for name in self.tracks if str(name).startswith(APPLICATION)}
+        brokers = {name: tracks for name, tracks in self.tracks.items() if name not in found}
+        return Readings(brokers), Readings({name: self.tracks[name] for name in found})
+
+    def application_metrics(self, *, start_ns: int, end_ns: int) -> dict[str, float]:
+        """Return the metrics of a window, by name, if these are the samples of applications."""
+        window = start_ns, end_ns
+        found = {"app.cpu": self._rate("cpu_s", window), "app.memory": self._most("memory_bytes", window)}
         return {name: value for name, value in found.items() if value is not None}
 
     def cpu_s(self, *, start_ns: int, end_ns: int) -> float | None:

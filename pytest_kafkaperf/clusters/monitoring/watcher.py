@@ -7,6 +7,7 @@ import contextlib
 import math
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
@@ -176,26 +177,21 @@ class BrokerWatcher(Generic[Key]):
 _ANSWER_TIMEOUT_S = 2
 """Timeout of one request; the next one may go to another broker."""
 
-_TOPIC_EXIT_TIMEOUT_S = 5
+_CLIENT_EXIT_TIMEOUT_S = 5
 
 _MIN_UNKNOWN_RESPONSES = 3
 """Consecutive responses without the topic that prove its deletion: a broker that has just started may not know it."""
 
 
-class TopicWatcher:
-    """Reads a topic's state in a thread of its own, from entry to exit; tries again if no broker responds."""
+class ClientWatcher(ABC):
+    """Asks the cluster at an interval in a thread of its own, from entry to exit; tries again if no broker responds."""
 
-    def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
-        self.states: list[tuple[int, PartitionState]] = []
-        """The partitions whose state changed, each with the time on the monotonic clock, in ns."""
-        self._known: PartitionState = {}
-        self._unknown = 0
-        """Consecutive responses of brokers that did not know the topic."""
+    def __init__(self, bootstrap_servers: str, access: Access, *, interval_s: float) -> None:
         self._servers = bootstrap_servers
         self._access = access
-        self._topic = topic
+        self._interval_s = interval_s
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kafkaperf-topic-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"kafkaperf-{type(self).__name__}", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -203,12 +199,11 @@ class TopicWatcher:
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
-        self._thread.join(_TOPIC_EXIT_TIMEOUT_S)
+        self._thread.join(_CLIENT_EXIT_TIMEOUT_S)
 
-    def check(self) -> None:
-        """Raise `ClusterLostError` if the topic existed and was deleted."""
-        if self.states and self._unknown >= _MIN_UNKNOWN_RESPONSES:
-            raise ClusterLostError(gone(self._topic))
+    @abstractmethod
+    async def _read(self, client: Any) -> None:
+        """Ask once, and keep what is new."""
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=BoundedLoop) as runner:
@@ -221,15 +216,35 @@ class TopicWatcher:
         connected = False
         try:
             while not self._closing.is_set():
+                begun_s = time.monotonic()
                 with contextlib.suppress(KafkaError, OSError, TimeoutError, ValueError):
                     async with asyncio.timeout(_ANSWER_TIMEOUT_S):
                         if not connected:
                             await client.bootstrap()
                             connected = True
                         await self._read(client)
-                await asyncio.to_thread(self._closing.wait, INTERVAL_S)
+                left_s = self._interval_s - (time.monotonic() - begun_s)
+                await asyncio.to_thread(self._closing.wait, max(0.0, left_s))
         finally:
             await close(client)
+
+
+class TopicWatcher(ClientWatcher):
+    """Reads a topic's state once a second."""
+
+    def __init__(self, bootstrap_servers: str, access: Access, topic: str) -> None:
+        super().__init__(bootstrap_servers, access, interval_s=INTERVAL_S)
+        self.states: list[tuple[int, PartitionState]] = []
+        """The partitions whose state changed, each with the time on the monotonic clock, in ns."""
+        self._known: PartitionState = {}
+        self._unknown = 0
+        """Consecutive responses of brokers that did not know the topic."""
+        self._topic = topic
+
+    def check(self) -> None:
+        """Raise `ClusterLostError` if the topic existed and was deleted."""
+        if self.states and self._unknown >= _MIN_UNKNOWN_RESPONSES:
+            raise ClusterLostError(gone(self._topic))
 
     async def _read(self, client: Any) -> None:
         """Request the topic's metadata from any broker."""

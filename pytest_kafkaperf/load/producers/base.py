@@ -60,6 +60,7 @@ class Producer(ABC):
             transactional=scenario.transaction_size is not None,
             producer=number,
             committed_only=scenario.isolation_level == "read_committed",
+            keeps_places=bool(scenario.group),
         )
         self._client = client
         self._scenario = scenario

@@ -157,7 +157,7 @@ def shown(name: str, value: float) -> str:
 SPAN = 20
 """Factor between smallest and largest value from which an axis is logarithmic."""
 
-_STEPS: dict[Unit, tuple[tuple[str, float], ...]] = {
+_STEPS: dict[str, tuple[tuple[str, float], ...]] = {
     Unit.SECONDS: (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)),
     Unit.BYTES: (("GiB", 1024.0**3), ("MiB", 1024.0**2), ("KiB", 1024.0), ("B", 1.0)),
     Unit.BYTE_RATE: (("GiB/s", 1024.0**3), ("MiB/s", 1024.0**2), ("KiB/s", 1024.0), ("B/s", 1.0)),
@@ -191,10 +191,10 @@ class Scale:
         return None if value is None or not math.isfinite(value) else rounded(value / self.step)
 
 
-def scale_for(values: Iterable[float | None], unit: Unit) -> Scale:
+def scale_for(values: Iterable[float | None], unit: str) -> Scale:
     """Return the largest unit in which the largest of the values is at least 1."""
     most = max((value for value in values if value is not None and math.isfinite(value)), default=0.0)
-    steps = _STEPS.get(unit, ((str(unit), 1.0),))
+    steps = _STEPS.get(unit, ((unit, 1.0),))
     name, step = next(((name, step) for name, step in steps if most >= step), steps[-1])
     return Scale(name=name, step=step)
 

@@ -94,7 +94,7 @@ def _full_intervals(values: Mapping[float, float], step: float, scenario: Scenar
     return kept or dict(values)
 
 
-def _over_time(result: Result, curves: Sequence[_Curve], unit: Unit, *, title: str, **size: Any) -> Chart | None:
+def _over_time(result: Result, curves: Sequence[_Curve], unit: str, *, title: str, **size: Any) -> Chart | None:
     known = [[curve.of(one, result.scenario) for one in result.rounds] for curve in curves]
     values = [value for rounds in known for one in rounds for value in one.values()]
     if len({at_s for rounds in known for one in rounds for at_s in one}) < _FEWEST_INSTANTS:

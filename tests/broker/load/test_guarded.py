@@ -19,6 +19,7 @@ from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import run_scenario
+from tests.support.sink import running_sink
 from tests.support.strangers import left_behind, make_topic, on_a_loop
 
 if TYPE_CHECKING:
@@ -145,3 +146,22 @@ def test_what_is_missing_is_told_step_by_step_until_the_load_runs(guarded: Clust
 
     (one,) = run_scenario(Scenario.of(SHORT | {"topic": "orders", "consumers": 1}), guarded)
     assert (one.problems, left_behind(one), one.metrics["lost"]) == ((), [], 0)
+
+
+def test_a_group_that_may_not_be_seen_is_named_with_what_it_takes(guarded: Cluster) -> None:
+    """It is the application's: the run asks for no more than to see it."""
+    operator = inside(guarded)
+    make_topic(operator, "billed")
+    fields = {"topic": "billed", "group": "billing", "rate": 200, "records": 200}
+    with running_sink(operator.bootstrap_servers, "billed", "billing", delay_ms=0):
+        run_advice(guarded, refusals(guarded, **fields))  # the topic
+        (refused,) = refusals(guarded, **fields)
+        assert refused == (
+            "the cluster does not grant DESCRIBE on group 'billing' to user 'kafkaperf'; an administrator can grant "
+            f"it: kafka-acls --bootstrap-server {guarded.bootstrap_servers} --add --allow-principal User:kafkaperf "
+            "--operation Describe --group billing"
+        )
+        run_advice(guarded, [refused])
+        (one,) = run_scenario(Scenario.of(SHORT | fields), guarded)
+    assert one.problems == ()
+    assert one.metrics["app.drain"] < 1

@@ -41,7 +41,8 @@ def test_the_application_keeps_its_promise_and_a_slower_one_does_not(tmp_path: P
     project = copied_example("app", tmp_path)
     slow = (project.folder / "test_performance.py").read_text(encoding="utf-8")
     project.write(
-        "test_slow.py", slow.replace("service()", 'service("--lookup-ms", "200")').replace("test_an", "test_a")
+        "test_slow.py",
+        slow.replace('"enricher.py"', '"enricher.py", "--lookup-ms", "200"').replace("test_an", "test_a"),
     )
     run = project.run("--kafka-cluster=local", "--kafka-rounds=1", "--kafka-duration=2 s", "-o", "kafka_preheat=1 s")
     assert run.verdicts == {

@@ -119,6 +119,8 @@ def test_the_largest_batch_is_as_large_as_it_is_encoded(size: int, fields: dict[
 def test_reading_needs_more_than_writing() -> None:
     """Nothing is asked of an administrator that the run does not need."""
     assert needed_operations(Scenario.of({})) == {Operation.WRITE, Operation.DESCRIBE}
+    only_reading = Scenario.of({"topic": "orders", "producers": 0, "consumers": 1})
+    assert needed_operations(only_reading) == {Operation.DESCRIBE, Operation.READ}
     assert needed_operations(Scenario.of({"consumers": 1})) == {Operation.WRITE, Operation.DESCRIBE, Operation.READ}
 
 

@@ -9,6 +9,7 @@ import http.server
 import os
 import ssl
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -219,6 +220,21 @@ def test_the_cpu_of_a_process_is_what_it_burnt() -> None:
 
     assert after["cpu_s"] - before["cpu_s"] == pytest.approx(0.5, abs=0.1)
     assert after["memory_bytes"] == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
+
+
+def test_an_application_is_read_with_its_children_also_those_that_have_ended() -> None:
+    """Servers of Python work in child processes, and replace them now and then."""
+    burn = "import hashlib, time\nwhile time.process_time() < 0.4: hashlib.sha256(b'x' * 10_000).digest()\n"
+    parent = f"import subprocess, sys; work = [sys.executable, '-c', {burn + 'print(1, flush=True); input()'!r}]\n"
+    parent += "left = subprocess.Popen(work, stdout=subprocess.PIPE, stdin=subprocess.PIPE); left.stdout.readline()\n"
+    parent += "subprocess.run(work, input=b'', stdout=subprocess.PIPE); print('worked', flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", parent], **pipes) as process:  # type: ignore[call-overload]
+        process.stdout.readline()
+        alone, together = ProcessProbe(process.pid).read(), ProcessProbe(process.pid, with_children=True).read()
+        process.communicate(b"\n")
+    assert together["cpu_s"] - alone["cpu_s"] == pytest.approx(0.8, abs=0.15)
+    assert together["memory_bytes"] > 1.5 * alone["memory_bytes"]
 
 
 def test_a_process_that_ended_cannot_be_read() -> None:

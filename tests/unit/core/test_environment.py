@@ -6,7 +6,6 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.core import environment
 from pytest_kafkaperf.core.environment import (
     Machine,
+    commit_change,
     current_commit,
     default_environment_key,
     differences,
@@ -25,6 +25,7 @@ from pytest_kafkaperf.core.environment import (
     this_machine,
 )
 from pytest_kafkaperf.core.errors import UsageError
+from tests.support.repository import git
 
 _XEON = Machine(
     system="Linux",
@@ -233,15 +234,6 @@ def test_the_governor_is_told_once_where_all_cores_agree(
     assert environment.read_governor(tmp_path) == told
 
 
-def git(folder: Path, *words: str) -> str:
-    """Git without the settings of whoever runs the tests."""
-    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"]
-    surroundings = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run(
-        ["git", "-C", str(folder), *identity, *words], env=surroundings, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A working tree with one commit, in which the baselines are committed, too."""
@@ -372,3 +364,21 @@ def test_a_containers_cpu_quota_limits_the_cores(tmp_path: Path) -> None:
     limit = tmp_path / "cpu.max"
     limit.write_text("50000 100000\n")
     assert environment.usable_cores(limit) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [
+        ("e46af78" + "0" * 33, "cf541ca" + "1" * 33, ("commit: e46af78 -> cf541ca",)),
+        ("a" * 40, f"{'a' * 40}-dirty", (f"commit: {'a' * 7} -> {'a' * 7} with uncommitted changes",)),
+        (f"{'a' * 40}-dirty", "b" * 40, (f"commit: {'a' * 7} with uncommitted changes -> {'b' * 7}",)),
+        ("a" * 40, "a" * 40, ()),
+        (None, "a" * 40, ()),
+        ("a" * 40, None, ()),
+    ],
+)
+def test_a_change_of_the_commit_is_written_as_git_shortens_it(
+    before: str | None, now: str | None, change: tuple[str, ...]
+) -> None:
+    """Code that is in no commit is a change, too."""
+    assert commit_change(before, now) == change

@@ -23,6 +23,7 @@ def test_every_error_is_a_kafkaperf_error_under_the_parent_that_the_docstring_dr
         "BaselineError": "UsageError",
         "ClusterError": "KafkaPerfError",
         "ClusterLostError": "ClusterError",
+        "ApplicationError": "ClusterLostError",
         "LoadError": "KafkaPerfError",
         "NotMeasuredError": "KafkaPerfError",
     }

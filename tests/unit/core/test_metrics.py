@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError
@@ -11,8 +14,10 @@ from pytest_kafkaperf.core.metrics import (
     HOST_METRICS,
     JMX_METRICS,
     LOAD_METRICS,
+    PROCESS_METRICS,
     SEARCH_METRICS,
     Metric,
+    declare,
     metric,
 )
 from pytest_kafkaperf.core.units import Unit
@@ -35,6 +40,9 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         *(f"e2e.latency.{part}" for part in _LATENCIES),
         "lag.max",
         "lag.end",
+        *(f"app.{name}" for name in ("lag.max", "lag.end", "lag.slope", "throughput")),
+        *(f"app.delay.{part}" for part in _LATENCIES),
+        "app.drain",
         "errors",
         "error_ratio",
         "lost",
@@ -43,6 +51,8 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "client.cost",
         "capacity",
         "recovery",
+        "app.cpu",
+        "app.memory",
         *(f"broker.{name}" for name in _OUTSIDE),
         *(f"broker.{name}" for name in _INSIDE),
     ]
@@ -51,7 +61,14 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
 def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
     """The direction decides what a regression is."""
     higher = {name for name, one in CATALOGUE.items() if one.better == "higher"}
-    rates = {"produce.throughput", "produce.bandwidth", "consume.throughput", "consume.bandwidth", "capacity"}
+    rates = {
+        "produce.throughput",
+        "produce.bandwidth",
+        "consume.throughput",
+        "consume.bandwidth",
+        "app.throughput",
+        "capacity",
+    }
     assert higher == rates | {"broker.handlers.idle"}
 
 
@@ -66,6 +83,7 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     assert (
         zero
         == {"lag.max", "lag.end", "errors", "error_ratio", "lost", "duplicated", "reordered", "recovery"}
+        | {"app.lag.max", "app.lag.end", "app.lag.slope", "app.drain"}
         | told_by_brokers
     )
 
@@ -84,7 +102,8 @@ def test_units_go_with_the_family() -> None:
 
 def test_every_metric_is_of_one_kind() -> None:
     """Who measures it decides what it needs."""
-    assert sorted((*LOAD_METRICS, *SEARCH_METRICS, *EVENT_METRICS, *HOST_METRICS, *JMX_METRICS)) == sorted(CATALOGUE)
+    of_load = (*LOAD_METRICS, *SEARCH_METRICS, *EVENT_METRICS)
+    assert sorted((*of_load, *PROCESS_METRICS, *HOST_METRICS, *JMX_METRICS)) == sorted(CATALOGUE)
 
 
 def test_a_metric_is_found_by_its_name() -> None:
@@ -115,9 +134,12 @@ def test_an_unknown_metric_is_answered_with_the_nearest() -> None:
         ("p99", "did you mean 'produce.latency.p99' or 'e2e.latency.p99'?"),
         ("latency_p99", "did you mean 'produce.latency.p99' or 'e2e.latency.p99'?"),
         ("throughput", "did you mean 'produce.throughput' or 'consume.throughput'?"),
-        ("p99.9", "did you mean 'produce.latency.p99.9', 'produce.delay.p99.9' or 'e2e.latency.p99.9'?"),
+        (
+            "p99.9",
+            "did you mean 'produce.latency.p99.9', 'produce.delay.p99.9', 'e2e.latency.p99.9' or 'app.delay.p99.9'?",
+        ),
         ("e2e_p99", "did you mean 'e2e.latency.p99'?"),
-        ("delay.p99", "did you mean 'produce.delay.p99'?"),
+        ("delay.p99", "did you mean 'produce.delay.p99' or 'app.delay.p99'?"),
     ],
 )
 def test_a_metric_without_its_family_is_answered_with_the_most_important_ones(given: str, told: str) -> None:
@@ -125,3 +147,47 @@ def test_a_metric_without_its_family_is_answered_with_the_most_important_ones(gi
     with pytest.raises(ScenarioError) as caught:
         metric(given)
     assert str(caught.value) == f"unknown metric {given!r}; {told}"
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_a_metric_of_a_tests_own_is_found_once_it_is_declared() -> None:
+    """Reports know it by its name alone."""
+    unknown = Metric(name="custom.db.rows", unit="", better="higher", meaning="recorded by the test")
+    assert metric("custom.db.rows", "higher") == unknown
+    for _ in range(2):  # each test that records it does so
+        declare("custom.db.rows", unit="rows/s", better="higher")
+    assert metric("custom.db.rows") == dataclasses.replace(unknown, unit="rows/s")
+    assert [*CATALOGUE][-1] == "custom.db.rows"
+    declare("custom.pause", unit="s", better="lower")
+    assert metric("custom.pause").unit is Unit.SECONDS
+
+
+@pytest.mark.parametrize("name", ["rows", "app.rows", "produce.latency.p99", "custom", "custom.", "custom.a-b", 7])
+def test_names_of_the_plugin_are_not_those_of_a_test(name: Any) -> None:
+    """A later version may have the same."""
+    with pytest.raises(ScenarioError) as caught:
+        declare(name, unit="rows", better="lower")
+    assert str(caught.value) == (
+        f"invalid name {name!r} of a metric of your own: must be 'custom.' with letters, digits and '_' after it, for "
+        "example 'custom.rows'; other names are the plugin's"
+    )
+    assert name not in CATALOGUE or not metric(name).is_own
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_a_name_means_the_same_in_all_tests() -> None:
+    """A report has one unit for it."""
+    declare("custom.rows", unit="rows", better="higher")
+    for other in ({"unit": "rows/s"}, {"better": "lower"}):
+        with pytest.raises(ScenarioError) as caught:
+            declare("custom.rows", **({"unit": "rows", "better": "higher"} | other))  # type: ignore[arg-type]
+        assert str(caught.value) == (
+            "custom.rows has unit='rows' and better='higher' in another test of this run; give the same, or use "
+            "another name"
+        )
+
+
+def test_better_is_lower_or_higher() -> None:
+    """`more` would otherwise be taken for lower."""
+    with pytest.raises(ScenarioError, match=r"invalid better='more': must be 'lower' or 'higher'"):
+        declare("custom.rows", unit="rows", better="more")  # type: ignore[arg-type]

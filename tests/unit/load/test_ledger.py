@@ -167,6 +167,25 @@ def test_folding_now_and_then_loses_nothing(batches: list[tuple[int, int, int]],
     assert kept.ledger.outstanding == 0
 
 
+def test_the_window_s_places_in_the_log_are_kept_for_watched_groups() -> None:
+    """A batch may begin with records of the warm-up; one that the broker knew already has no offset."""
+    kept = Kept({"keeps_places": True})
+    kept.acknowledge(paced(1 * MS, 2 * MS, sent_ns=2 * MS, measured=0), 9 * MS)
+    kept.acknowledge(paced(3 * MS, 4 * MS, 6 * MS, sent_ns=6 * MS, measured=2), 9 * MS)
+    kept.acknowledge(paced(7 * MS, 8 * MS, sent_ns=8 * MS), 9 * MS, partition=1, offset=40)
+    kept.acknowledge(paced(9 * MS, sent_ns=9 * MS), 9 * MS, partition=1, offset=-1)
+    assert kept.closed().places.tolist() == [0, 3, 2, 4 * MS, 6 * MS, 1, 40, 2, 7 * MS, 8 * MS]
+
+
+def test_only_committed_records_have_a_place_in_the_log() -> None:
+    """Applications may read aborted ones, or not."""
+    kept = Kept({"keeps_places": True, "transactional": True})
+    for committed in (False, True):
+        kept.acknowledge(unpaced(2, sent_ns=MS))
+        kept.ledger.end_transaction(9 * MS, committed=committed)
+    assert kept.closed().places.tolist() == [0, 2, 2, MS, MS]
+
+
 def test_offsets_that_do_not_ascend_are_a_reason_to_look_at_the_log() -> None:
     """A batch that was sent again may stand behind later ones, or its first attempt before them."""
     kept = Kept()

@@ -62,6 +62,14 @@ def test_a_test_without_such_limits_has_the_tolerance_on_what_people_look_at_fir
     assert outcome.tests[0].checks[0].limit == "baseline - 80 %"
 
 
+def test_the_threshold_on_a_metric_of_a_tests_own_says_which_direction_is_better() -> None:
+    """The command runs no test, so nothing declares the metric."""
+    limit = "custom.rows >= baseline - 10%"
+    before, after = (case(limit=limit, rounds=rounds(**{"custom.rows": rows})) for rows in (900, 450))
+    assert [check.outcome for check in only(report(before), report(after)).checks] == [Verdict.REGRESSED]
+    assert [check.outcome for check in only(report(after), report(before)).checks] == [Verdict.IMPROVED]
+
+
 def test_tests_of_one_report_only_are_named() -> None:
     """A test that was renamed is not one that passes."""
     other = {**case(), "nodeid": "a.py::new"}

@@ -80,8 +80,16 @@ class Thing:
 def test_what_is_done_to_one_cluster_can_be_done_to_another() -> None:
     """A reference goes through the same as the test's own."""
     one, other = Thing(), Thing()
-    (action,) = moved([Action(1.0, functools.partial(one.stop, 2, kill=True))], one, other)
+    (action,) = moved([Action(1.0, functools.partial(one.stop, 2, kill=True))], [(one, other)])
     assert (action.at_s, action.do()) == (1.0, (other, 2, True))
+
+
+def test_what_takes_one_application_can_take_another() -> None:
+    """A function of the test's, for example one that reads a counter of the application."""
+    one, other = Thing(), Thing()
+    action = Action(1.0, functools.partial(lambda *given: given, "rows", one), metric="custom.rows")
+    (moved_action,) = moved([action], [(one, other)])
+    assert (moved_action.metric, moved_action.do()) == ("custom.rows", ("rows", other))
 
 
 def test_an_action_on_anything_else_is_not_moved() -> None:
@@ -89,9 +97,10 @@ def test_an_action_on_anything_else_is_not_moved() -> None:
     one, other = Thing(), Thing()
     for do in (functools.partial(print, "now"), lambda: one.stop(2, kill=True)):
         with pytest.raises(UsageError) as caught:
-            moved([Action(1.0, do)], one, other)
+            moved([Action(1.0, do)], [(one, other)])
         assert str(caught.value) == (
-            "kafka_perf.at('1 s') with --kafka-reference: the action is not a method of the test's cluster, so it "
-            "cannot be done to the reference as well; use a method such as kafka_cluster.stop_broker"
+            "kafka_perf.at('1 s') with --kafka-reference: the function is no method of the test's cluster or "
+            "application, and takes neither as an argument, so it cannot be called for the reference as well; use a "
+            "method such as kafka_cluster.stop_broker, or give the cluster or the application as an argument"
         )
-    assert moved([], one, other) == []
+    assert moved([], [(one, other)]) == []

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.case import Case, Mark, read_case
 from pytest_kafkaperf.scenarios.records import Samples
+from pytest_kafkaperf.scenarios.threshold import Absolute
 
 
 def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:
@@ -101,6 +103,8 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
         ("lag.max <= 5", {"consumers": 1, "consume": "backlog"}, "it needs consume='live'"),
         ("e2e.latency.p99 <= 5 ms", {"consumers": 1, "consume": "backlog"}, "it needs consume='live'"),
         ("produce.delay.p99 <= 5 ms", {}, "it needs a rate"),
+        ("lost == 0", {"producers": 0, "topic": "in", "consumers": 1}, "it needs producers=1 or more"),
+        ("app.drain <= 5 s", {}, "it needs group, the consumer group of the application"),
         ("reordered == 0", {"acks": 0}, "it needs acks=1 or acks='all'"),
         (
             "reordered == 0",
@@ -356,3 +360,42 @@ def test_a_cluster_of_the_command_line_replaces_that_of_the_ini_file_with_its_ve
         {"cluster": "local"}, {"cluster": "local:4.0.0"}, invocation_folder=tmp_path, root=tmp_path
     )
     assert read_case("test_perf.py::test_it", [], {}, settings, folder=tmp_path).spec.version is None
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_thresholds_on_a_tests_own_metrics_get_their_units_once_these_are_recorded(tmp_path: Path) -> None:
+    """Those of the ini file are for the tests that record the metric."""
+    settings = read_settings({}, {"thresholds": "custom.rows >= 10"}, invocation_folder=tmp_path, root=tmp_path)
+    marks = [Mark(name="kafka_threshold", args=("errors == 0", "custom.pages <= 5k pages"), kwargs={})]
+    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    declare("custom.pages", unit="pages", better="lower")
+    recorded = case.with_recorded(["custom.pages"])
+    assert [(each.expression, each.metric.unit) for each in recorded.thresholds] == [
+        ("errors == 0", "records"),
+        ("custom.pages <= 5k pages", "pages"),
+    ]
+    assert recorded.thresholds[1].limit == Absolute(value=5000)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "remedy"),
+    [
+        ([], "call kafka_perf.record('custom.rows', ...) before the load"),
+        (["custom.row"], "did you mean 'custom.row'?"),
+    ],
+)
+def test_a_threshold_on_a_metric_that_the_test_does_not_record_is_refused_before_the_load(
+    tmp_path: Path, recorded: list[str], remedy: str
+) -> None:
+    """After minutes of load it could only be INCONCLUSIVE."""
+    with pytest.raises(ScenarioError) as caught:
+        case_of(tmp_path, "custom.rows >= 10").with_recorded(recorded)
+    assert str(caught.value) == f"threshold 'custom.rows >= 10': this test does not record custom.rows; {remedy}"
+
+
+def test_the_rates_of_a_search_may_have_limits_on_recorded_metrics(tmp_path: Path) -> None:
+    """Each of them is a load with an end of its own."""
+    case = case_of(tmp_path).with_search(["custom.rows >= 10"], low="1k/s", high="2k/s", hold="1 s")
+    assert case.with_recorded(["custom.rows"]).plan is case.plan
+    with pytest.raises(ScenarioError, match="this test does not record custom.rows"):
+        case.with_recorded([])

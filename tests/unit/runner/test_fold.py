@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_kafkaperf.clusters.monitoring.samples import Sample
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -495,6 +496,21 @@ def test_what_happened_to_brokers_is_kept_with_its_time() -> None:
         (3.0, "at 3.0 s: leader of partition 0 moved from broker 1 to 2"),
     )
     assert {text for _, text in done.events} <= set(done.warnings)
+
+
+def test_what_applications_did_is_on_the_time_line_and_no_event_of_a_broker() -> None:
+    """How long the latency of brokers takes to recover from it would be a figure without a meaning."""
+    edges = [START_NS + second * NS_PER_S for second in range(-1, 12)]
+    used = [Sample(at_ns=at, figures={"cpu_s": i / 4, "memory_bytes": 9.0 + i}) for i, at in enumerate(edges)]
+    events = [(START_NS - 5, "shop started"), (START_NS + 2 * NS_PER_S, "shop stopped")]
+    series = seen(*((second, 5) for second in range(10)))
+    worker = WorkerReport(worker=0, produced=[produced()], produce_series=series, consume_series=Series(START_NS))
+    done = fold(report(workers=[worker], samples={"application shop": used}, application_events=events), PACED)
+    assert (done.metrics["app.cpu"], done.metrics["app.memory"]) == pytest.approx((0.25, 19.0))
+    assert done.events == ((2.0, "at 2.0 s: shop stopped"),)
+    assert "recovery" not in done.metrics
+    assert done.brokers is not None
+    assert [*done.brokers["brokers"]] == ["application shop"]
 
 
 def test_the_state_of_all_partitions_at_the_start_is_known() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import clock_problems, describe_uncertainty, uncertainty_s
+from pytest_kafkaperf.runner.validity import resolution_problems, resolution_warnings
 from pytest_kafkaperf.scenarios.threshold import limit_value, parse_threshold
 
 
@@ -14,19 +14,12 @@ def of(*seconds: float | None) -> list[Round]:
     return [Round(metrics={}, e2e_uncertainty_s=each) for each in seconds]
 
 
-@pytest.mark.parametrize(
-    ("rounds", "seconds"), [([], None), (of(None, None), None), (of(None, 0.0002, 0.0004), 0.0004)], ids=str
-)
-def test_the_least_exact_round_counts(rounds: list[Round], seconds: float | None) -> None:
-    """A limit holds for all of them."""
-    assert uncertainty_s(rounds) == seconds
-
-
-def test_it_is_told_with_the_figures() -> None:
-    """Whoever reads them must not take more from them than there is."""
-    assert describe_uncertainty(0.000397) == (
+def test_the_least_exact_round_counts_and_is_told() -> None:
+    """Whoever reads the figures must not take more from them than there is."""
+    assert resolution_warnings(of(None, None)) == []
+    assert resolution_warnings(of(None, 0.0002, 0.000397)) == [
         "end-to-end latency was measured between machines whose clocks are known to ±397 µs"
-    )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -51,14 +44,14 @@ def test_a_limit_that_is_finer_than_the_clocks_cannot_be_judged(
     """Whether it holds would be a matter of clocks, not of Kafka."""
     threshold = parse_threshold(expression)
     value = limit_value(threshold.limit, baseline_s)
-    assert bool(clock_problems([threshold], [value], 0.0004)) == is_open
-    assert clock_problems([threshold], [value], None) == []
+    assert bool(resolution_problems([threshold], [value], of(0.0004))) == is_open
+    assert resolution_problems([threshold], [value], of(None)) == []
 
 
 def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
     """The load is not to blame."""
     threshold = parse_threshold("e2e.latency.p99 <= 0.3 ms")
-    assert clock_problems([threshold], [0.0003], 0.0004) == [
+    assert resolution_problems([threshold], [0.0003], of(0.0004)) == [
         Problem(
             ProblemKind.CLOCK_UNCERTAIN,
             "threshold 'e2e.latency.p99 <= 0.3 ms': the threshold is 300 µs, and the clocks of the machines that send "
@@ -66,3 +59,33 @@ def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
             "one network, or let one machine send and receive",
         )
     ]
+
+
+def test_the_commit_interval_is_that_of_most_rounds_and_is_told() -> None:
+    """A rebalance in one round makes it longer there."""
+    rounds = [Round(metrics={}, commit_interval_s=each) for each in (0.2, 0.9, None, 0.25)]
+    told = ["app.delay and app.drain include the group's commit interval: 250 ms"]
+    assert (resolution_warnings(rounds), resolution_warnings([])) == (told, [])
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_open"),
+    [
+        ("app.delay.p99 <= 300 ms", True),
+        ("app.drain <= 300 ms", True),
+        ("app.delay.p99 <= 1 s", False),
+        ("e2e.latency.p99 <= 300 ms", False),
+        ("app.lag.max <= 1", False),
+    ],
+)
+def test_a_limit_finer_than_the_commit_interval_cannot_be_judged(expression: str, *, is_open: bool) -> None:
+    """It would judge when the application commits, not how fast it is."""
+    threshold = parse_threshold(expression)
+    value = limit_value(threshold.limit, None)
+    problem = Problem(
+        ProblemKind.COMMIT_INTERVAL,
+        f"threshold {expression!r}: the threshold is 300 ms, and the group commits every 1 s, so nothing finer is "
+        "known; raise the threshold, or have the application commit more often (offsets are read every 100 ms)",
+    )
+    assert resolution_problems([threshold], [value], [Round(metrics={}, commit_interval_s=1.0)]) == [problem] * is_open
+    assert resolution_problems([threshold], [value], of(None)) == []

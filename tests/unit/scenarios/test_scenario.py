@@ -48,6 +48,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "topic": None,
         "output_topic": None,
         "correlate": None,
+        "group": (),
         "partitions": 6,
         "replication_factor": None,
         "topic_config": {},
@@ -219,10 +220,10 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         (
             {"zzz": 1, "acs": 1},
             "unknown field 'zzz': valid are 'abort_ratio', 'acks', 'batch_size', 'client', 'compression', 'consume', "
-            "'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', 'headers', 'idempotence', "
-            "'isolation_level', 'key', 'linger', 'output_topic', 'partitions', 'payload', 'producer_config', "
-            "'producers', 'rate', 'record_size', 'records', 'replication_factor', 'rounds', 'topic', 'topic_config', "
-            "'transaction_size', 'warmup'; "
+            "'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', 'group', 'headers', "
+            "'idempotence', 'isolation_level', 'key', 'linger', 'output_topic', 'partitions', 'payload', "
+            "'producer_config', 'producers', 'rate', 'record_size', 'records', 'replication_factor', 'rounds', "
+            "'topic', 'topic_config', 'transaction_size', 'warmup'; "
             "unknown field 'acs': did you mean 'acks'?",
         ),
         ({"throughput": 5, "rps": 5}, "unknown fields 'throughput', 'rps': did you mean 'rate'?"),
@@ -234,7 +235,7 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         ({"acks": 2}, "acks=2: must be 0, 1 or 'all'"),
         ({"acks": True}, "acks='True': must be 0, 1 or 'all'"),
         ({"compression": "zip"}, "compression='zip': must be 'gzip', 'snappy', 'lz4' or 'zstd'"),
-        ({"producers": 0}, "producers=0: must be greater than or equal to 1"),
+        ({"producers": -1}, "producers=-1: must be greater than or equal to 0"),
         ({"producers": True}, "producers=True: must be a number, not True or False"),
         ({"consumers": 1001}, "consumers=1001: must be less than or equal to 1000"),
         ({"partitions": 1.5}, "partitions=1.5: must be a valid integer, got a number with a fractional part"),
@@ -562,7 +563,8 @@ def test_merging_leaves_the_levels_as_they_are() -> None:
 
 def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     """A limit on any other is refused at collection."""
-    every = list(LOAD_METRICS)
+    everything = list(LOAD_METRICS)
+    every = [name for name in everything if not name.startswith("app.")]
     few = [name for name in every if name.endswith("p99.99")]
     consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
     live = [name for name in every if name.split(".")[0] in ("e2e", "lag")]
@@ -575,6 +577,7 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "backlog": Scenario.of({"consumers": 1, "rate": 2000, "consume": "backlog"}),
         "no rate": Scenario.of({"consumers": 1}),
         "no acks": Scenario.of({"acks": 0, "rate": 2000}),
+        "group": Scenario.of({"consumers": 1, "rate": 2000, "topic": "orders", "group": "billing"}),
     }
     assert {case: list(scenario.metrics()) for case, scenario in measured.items()} == {
         "all": every,
@@ -584,6 +587,7 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "backlog": [name for name in every if name not in live],
         "no rate": [name for name in every if name not in delays],
         "no acks": [name for name in every if name not in (*consuming, "lost", "duplicated", "reordered")],
+        "group": everything,
     }
 
 
@@ -610,6 +614,65 @@ def test_a_function_that_correlates_is_known_by_its_name() -> None:
     assert format_field("correlate", scenario.correlate) == f"{__name__}.wrapped_tag"
     assert pickle.loads(pickle.dumps(scenario)) == scenario  # noqa: S301 - our own
     assert not scenario.tags_in_header
+
+
+@pytest.mark.parametrize(
+    ("given", "groups"),
+    [
+        ("billing", ("billing",)),
+        (["billing", "audit"], ("billing", "audit")),
+        ([], ()),
+        (None, ()),
+    ],
+)
+def test_groups_are_given_by_one_name_or_several(given: Any, groups: tuple[str, ...]) -> None:
+    """Each is watched once."""
+    scenario = Scenario.of({"topic": "orders", "group": given})
+    assert (scenario.group, scenario.tags_in_header) == (groups, bool(groups))
+    assert format_field("group", ("billing", "audit")) == "billing, audit"
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"topic": None}, "group needs topic; set it to the topic that the application reads"),
+        ({"acks": 0}, "group cannot be combined with acks=0, which gives no offsets of records; use acks=1 or 'all'"),
+        ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the tag"),
+        ({"group": ""}, "group.0='': string should have at least 1 character"),
+        ({"group": ["billing", 7]}, "group.1=7: must be a valid string"),
+    ],
+)
+def test_a_group_that_cannot_be_watched_is_refused(fields: dict[str, Any], told: str) -> None:
+    """Each error names what was given and what to do."""
+    with pytest.raises(ScenarioError, match=re.escape(told)):
+        Scenario.of({"topic": "orders", "group": "billing", **fields})
+
+
+def test_without_producers_what_exists_is_read() -> None:
+    """There is no window that a rate or a duration could fill, and its baseline reads it again."""
+    scenario = Scenario.of({"producers": 0, "topic": "orders", "consumers": 2})
+    assert (scenario.consume, scenario.duration, scenario.records) == ("backlog", None, None)
+    assert scenario.metrics() == ("consume.throughput", "consume.bandwidth")
+    of_topic = {"partitions", "replication_factor", "topic_config"}
+    assert read_again(scenario.model_dump(mode="json", exclude=of_topic)) == scenario
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"topic": None}, "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"),
+        ({"consumers": 0}, "producers=0 reads what an existing topic holds; set topic, and consumers=1 or more"),
+        (
+            {"rate": 100, "duration": "5 s", "record_size": 10},
+            "producers=0 writes nothing; remove duration, record_size, rate, or set producers=1 or more",
+        ),
+        ({"group": "billing"}, "producers=0 writes nothing; remove group, or set producers=1 or more"),
+    ],
+)
+def test_fields_of_records_are_refused_without_producers(fields: dict[str, Any], told: str) -> None:
+    """They would say nothing of what is read."""
+    with pytest.raises(ScenarioError, match=re.escape(told)):
+        Scenario.of({"producers": 0, "topic": "orders", "consumers": 1, **fields})
 
 
 def test_the_tag_is_the_last_header_of_what_goes_through_an_application() -> None:

@@ -631,6 +631,17 @@ def test_an_invalid_run_without_broken_limits_tells_its_problems_only() -> None:
     assert text == "INVALID: the run cannot be trusted\n  broker lost"
 
 
+def test_the_last_lines_of_a_log_stay_lines() -> None:
+    """Thirty of them in one paragraph cannot be read."""
+    text = "shop exited with status 1; the end of its log:\nTraceback:\n  x()"
+    ended = Problem(ProblemKind.APPLICATION_ENDED, text)
+    assert failure_text([], [ended]).splitlines()[1:] == [
+        "  shop exited with status 1; the end of its log:",
+        "  Traceback:",
+        "    x()",
+    ]
+
+
 def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
     """It is what the test fails for."""
     checks = [_judge("produce.latency.p99 <= baseline", _TEN_MS), _judge("errors == 0", [0.0])]

@@ -1,0 +1,285 @@
+"""Applications under test: processes that use a test's cluster, and that the session starts, watches and ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field
+
+from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
+from pytest_kafkaperf.clusters.child_process import ChildProcess
+from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin
+from pytest_kafkaperf.clusters.client.groups import group_members
+from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core import supervisor
+from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
+from pytest_kafkaperf.core.units import Unit, format_quantity
+from pytest_kafkaperf.scenarios.fields import Config, Count, MarkerFields, Seconds, Topic
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+STOP_TIMEOUT_S = 10
+"""Time for an orderly end after SIGTERM; after that the process group is killed."""
+_POLL_S = 0.05
+
+
+def _words(command: Any) -> tuple[str, ...]:
+    if not isinstance(command, list | tuple) or not command:
+        raise ValueError("must be a list of words, for example ['python', '-m', 'orders']")
+    return tuple(map(str, command))
+
+
+def _ready(ready: Any) -> Any:
+    if not callable(ready) and not re.fullmatch(r"(group|line):.+|port:\d+", str(ready)):
+        raise ValueError("must be 'group:NAME', 'line:TEXT', 'port:NUMBER', or a function that takes the application")
+    return ready
+
+
+def _topics(topics: Any) -> Any:
+    if isinstance(topics, str):
+        raise ValueError("must be a list of names, or the numbers of partitions by name")  # noqa: TRY004 - pydantic's
+    return dict.fromkeys(topics, Scenario().partitions) if isinstance(topics, list | tuple) else topics
+
+
+class Recipe(MarkerFields):
+    """The arguments of `kafka_app`."""
+
+    command: Annotated[tuple[str, ...], BeforeValidator(_words)]
+    """The words of the command line; `python` is this interpreter, and `{bootstrap_servers}` is replaced."""
+    ready: Annotated[Any, BeforeValidator(_ready)]
+    """Sign that it is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the application."""
+    topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
+        default_factory=dict
+    )
+    """Topics to create if they do not exist, and to delete afterwards; a list of names gives each 6 partitions."""
+    env: Config = Field(default_factory=dict)
+    """Further environment variables."""
+    cwd: Path = Path()
+    """Working folder, relative to pytest's root folder."""
+    timeout: Seconds = 30.0
+    """Maximum wait until it is ready."""
+    name: str | None = None
+    """Name in reports; None: that of its program."""
+
+
+class Application:
+    """A process under test, as the fixture `kafka_app` makes it."""
+
+    def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "reference"] = "test") -> None:
+        self.cluster = cluster
+        self.side = side
+        self.events: list[tuple[int, str]] = []
+        """Stops and starts by the test, each with its time on the monotonic clock, in ns."""
+        self.closing = contextlib.ExitStack()
+        """Closed with the application."""
+        self._recipe = recipe
+        self._folder = Path(tempfile.gettempdir(), f"kafkaperf-app-{secrets.token_hex(8)}")
+        """Folder of its log and its certificates, while it is open."""
+        self._log = self._folder / "output.log"
+        self._process = ChildProcess(
+            f"application {self}", self._log, stop_timeout_s=STOP_TIMEOUT_S, redact=cluster.access.redact
+        )
+        self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
+        self._others: set[str] = set()
+        """Ids of members that its consumer group had before its start."""
+        self._members: set[str] = set()
+        """Its own ids in the group."""
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self._recipe.name or _name_of(self._recipe.command)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id; None if the application is stopped."""
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """The last lines of the standard output and error since the last start, without secrets."""
+        return self._process.log_tail()
+
+    def probes(self) -> Sequence[Probe]:
+        """Return the probe of the process and its children; empty while the application is stopped."""
+        return [] if self.pid is None else [ProcessProbe(self.pid, with_children=True)]
+
+    def on(self, reference: Cluster) -> Application:
+        """Return the same application on another cluster, not opened yet."""
+        return Application(self._recipe, reference, "reference")
+
+    def open(self) -> Self:
+        """Create the topics and start the application; after a failure, nothing is left.
+
+        Raises:
+            ClusterError: a topic could not be created, or the application ended or was not ready in time.
+            UsageError: it cannot be started.
+
+        """
+        if os.name != "posix":
+            raise UsageError("kafka_app needs process groups, which this system lacks; use Linux or macOS")
+        admin = Admin(self.cluster.bootstrap_servers, self.cluster.access)
+        with contextlib.ExitStack() as stack:
+            for topic, partitions in self._recipe.topics.items():
+                if admin.is_gone(topic):
+                    stack.callback(_delete, admin, topic)
+                    admin.create_topic(topic, Scenario(partitions=partitions))
+            supervisor.remove_later(self._folder)
+            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder.mkdir(mode=0o700)
+            stack.callback(self.end)
+            self.launch()
+            self.closing = stack.pop_all()
+        return self
+
+    def close(self) -> None:
+        """End the application for good, and delete the topics that were created for it."""
+        self._process.retire()  # an action of the test may be about to start it in another thread
+        self.closing.close()
+
+    def start(self) -> None:
+        """Start the process and wait until it is ready; raises as `launch` does."""
+        if self.pid is not None:
+            raise UsageError(f"application {self} is already running; stop it first: stop()")
+        self._record("started")
+        self.launch()
+        self._record("ready")
+
+    def stop(self) -> None:
+        """End the process and its children, in order if they end within 10 s; does nothing if it is stopped."""
+        if self.pid is not None:
+            self._record("stopped")
+            self._process.stop()
+
+    def restart(self) -> None:
+        """Stop and start; raises as `launch` does."""
+        self.stop()
+        self.start()
+
+    def check(self) -> None:
+        """Raise `ApplicationError` with its exit status and last lines if it has ended by itself; cheap."""
+        if (failure := self._process.failure()) is not None:
+            raise ApplicationError(failure)
+
+    def launch(self) -> None:
+        """Start the process and wait until it is ready, without an event on the time line.
+
+        Raises:
+            ApplicationError: it ended, or was not ready in time.
+            ClusterError: its consumer group could not be read, or it was closed.
+            UsageError: it cannot be started.
+
+        """
+        if self._kind == "group":
+            _, self._others = group_members(self.cluster, self._sign)
+        elif self._kind == "port" and _accepts(self._sign):
+            taken = f"another program listens on its port {self._sign}"
+            raise ApplicationError(f"application {self} cannot be started: {taken}")
+        self._log.unlink(missing_ok=True)
+        servers = self.cluster.bootstrap_servers
+        program, *words = [word.replace("{bootstrap_servers}", servers) for word in self._recipe.command]
+        command = [sys.executable if program == "python" else program, *words]
+        try:
+            environment = {**_environment(self.cluster, self.side, self._folder), **self._recipe.env}
+            self._process.launch(command, folder=self._recipe.cwd, env=environment)
+            self._await_ready()
+        except OSError as error:
+            raise UsageError(f"application {self} cannot be started: {error}") from None
+        except BaseException:
+            self._process.stop()
+            raise
+
+    def end(self) -> None:
+        """End the process, and remove it from its consumer group if it did not leave, which would wait for it."""
+        self._process.stop()
+        if self._members:
+            with contextlib.suppress(ClusterError):  # Kafka removes them later
+                group_members(self.cluster, self._sign, without=self._members)
+
+    def _record(self, text: str) -> None:
+        self.events.append((time.monotonic_ns(), f"{self} {text}"))
+
+    def _await_ready(self) -> None:
+        deadline = time.monotonic() + self._recipe.timeout
+        while (missing := self._missing()) is not None:
+            self.check()
+            if time.monotonic() > deadline:
+                within = format_quantity(self._recipe.timeout, Unit.SECONDS)
+                log = log_excerpt(self.output)
+                raise ApplicationError(f"application {self} was not ready within {within}: {missing}; {log}")
+            time.sleep(_POLL_S)
+
+    def _missing(self) -> str | None:
+        """Return the reason why the application is not ready; None if it is."""
+        try:
+            match self._kind:
+                case "line":
+                    found = self._sign in self._log.read_text(encoding="utf-8", errors="replace")
+                    return None if found else f"no line of its output contains {self._sign!r}"
+                case "port":
+                    return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
+                case "call":
+                    return None if self._recipe.ready(self) else "its function `ready` returned nothing true"
+            state, members = group_members(self.cluster, self._sign)
+        except (OSError, ClusterError) as error:  # such as a connection that is refused
+            return str(error) or type(error).__name__
+        # Other members may be of a process that has ended, which Kafka has not noticed yet.
+        self._members = members - self._others
+        ready = state == "Stable" and self._members
+        return None if ready else f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
+
+
+def _environment(cluster: Cluster, side: str, folder: Path) -> dict[str, str]:
+    """Return the process's environment, after writing its certificates to files in a folder of the user alone."""
+    access, login = cluster.access, cluster.access.arguments()
+    own = {
+        "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
+        "KAFKA_SECURITY_PROTOCOL": access.protocol,
+        "KAFKA_SASL_MECHANISM": login.get("sasl_mechanism"),
+        "KAFKA_SASL_USERNAME": login.get("sasl_plain_username"),
+        "KAFKA_SASL_PASSWORD": login.get("sasl_plain_password"),
+        "KAFKAPERF_SIDE": side,
+        "PYTHONUNBUFFERED": "1",  # the output of a process that is killed would be lost
+    }
+    key = None if access.key is None else access.key.get_secret_value()
+    for name, text in (("CA", access.trusted), ("CERTIFICATE", access.certificate), ("KEY", key)):
+        path = own[f"KAFKA_SSL_{name}_FILE"] = None if text is None else str(folder / f"{name.lower()}.pem")
+        if path is not None and text is not None:
+            Path(path).write_text(text, encoding="ascii")
+    # The user's variables may be of another cluster.
+    inherited = {name: text for name, text in os.environ.items() if name not in own}
+    return inherited | {name: text for name, text in own.items() if text is not None}
+
+
+def _delete(admin: Admin, topic: str) -> None:
+    try:
+        admin.delete_topic(topic, timeout_s=LOOK_TIMEOUT_S)
+    except ClusterError as error:
+        warn(f"topic {topic} of an application was left behind: {error}")
+
+
+def _name_of(command: Sequence[str]) -> str:
+    program, *others = [word for word in command if not word.startswith("-")]
+    return Path(others[0] if others and Path(program).name.startswith("python") else program).stem
+
+
+def _accepts(port: str) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), timeout=1):
+        return True
+    return False

@@ -1,0 +1,144 @@
+"""A child process whose output goes to a log, and that is stopped in order within a bound."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pytest_kafkaperf.clusters.brokers.fleet import TAIL_LINES, log_excerpt
+from pytest_kafkaperf.core import supervisor
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.signals import without_interrupt
+
+_KILL_TIMEOUT_S = 10
+_POLL_S = 0.02
+_TAIL_BYTES = 16 * 1024
+"""Size of the part at the end of the log from which its last lines are read."""
+
+
+class ChildProcess:
+    """A child process in its own process group.
+
+    Ctrl-C in the terminal therefore reaches only pytest, which then stops the process in order.
+    """
+
+    def __init__(self, name: str, log: Path, *, stop_timeout_s: float, redact: Callable[[str], str] = str) -> None:
+        self._name = name
+        self._log = log
+        self._stop_timeout_s = stop_timeout_s
+        """Time for an orderly end after SIGTERM; after that the process group is killed."""
+        self._redact = redact
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self._retired = False
+        self._starting = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id; None before the first start, and while it is stopped."""
+        return None if self._process is None or self._stopped else self._process.pid
+
+    def launch(self, command: Sequence[str | Path], *, folder: Path, env: Mapping[str, str] | None = None) -> None:
+        """Start the process and append to the log of earlier starts.
+
+        Raises:
+            ClusterError: it was retired while a test started it in another thread.
+            OSError: the command cannot be run.
+
+        """
+        with without_interrupt(), self._starting:
+            if self._retired:
+                raise ClusterError(f"{self._name} cannot be started: it was removed")
+            with self._log.open("ab") as output:
+                self._process = subprocess.Popen(  # noqa: S603 - Kafka on the user's own Java, or the user's command
+                    command,
+                    cwd=folder,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            self._stopped = False
+            supervisor.kill_later(self._process.pid)
+
+    def retire(self) -> None:
+        """Refuse all further starts."""
+        with self._starting:
+            self._retired = True
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Stop or kill the process group; does nothing if the process has ended.
+
+        Raises:
+            ClusterError: the process did not end, even after SIGKILL.
+
+        """
+        process, self._stopped = self._process, True
+        if process is None or process.returncode is not None:
+            return
+        deadline = time.monotonic() + self._stop_timeout_s
+        try:
+            if not kill:
+                _signal(process.pid, signal.SIGTERM)
+                _signal(process.pid, signal.SIGCONT)  # a paused process handles SIGTERM only after it continues
+                while (process.poll() is None or _signal(process.pid, 0)) and time.monotonic() < deadline:
+                    time.sleep(_POLL_S)
+        finally:  # also after Ctrl-C during the wait
+            _signal(process.pid, signal.SIGKILL)
+            try:
+                process.wait(_KILL_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                raise ClusterError(
+                    f"{self._name} (pid {process.pid}) did not end within {_KILL_TIMEOUT_S} s after SIGKILL: the "
+                    "operating system still holds it, for example because a disk does not respond"
+                ) from None
+
+    def failure(self) -> str | None:
+        """Return how the process ended by itself, and the last lines of its log; None if it runs or was stopped."""
+        process = self._process
+        if process is None or self._stopped:  # while it is stopped, its children have time for an orderly end, too
+            return None
+        if process.returncode is None and process.poll() is not None:
+            _signal(process.pid, signal.SIGKILL)  # the children of one that has crashed
+        if process.returncode is None or self._stopped:
+            return None
+        return f"{self._name} (pid {process.pid}) {_cause(process.returncode)}; {log_excerpt(self.log_tail())}"
+
+    def log_tail(self) -> str:
+        """Return the last lines of the log, without secrets; empty if there are none."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
+                text = file.read().decode("utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return self._redact("\n".join(text.splitlines()[-TAIL_LINES:]))
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process group; does nothing before the first start."""
+        if self._process is not None:
+            _signal(self._process.pid, number)
+
+
+def _signal(group: int, number: int) -> bool:
+    """Send a signal to a process group; return False if all its processes have ended."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # macOS refuses zombies
+        return False
+    return True
+
+
+def _cause(status: int) -> str:
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"

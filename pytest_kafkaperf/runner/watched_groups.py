@@ -1,0 +1,141 @@
+"""The measurements of watched consumer groups, from the offsets that they committed. Pure functions.
+
+A reading shows what a group had committed; the record counts as done at the first reading whose offset is beyond its
+own. So each time includes the group's commit interval, which is measured, and up to an interval between readings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
+from pytest_kafkaperf.load.histogram import Histogram
+from pytest_kafkaperf.load.messages import LoadReport
+from pytest_kafkaperf.scenarios.scenario import Scenario
+
+_MOST_POINTS = 600
+"""Number of readings of which the slope of the lag is estimated, from all pairs that are far apart."""
+_FEWEST = 3
+"""Number of readings and of commit intervals in a window from which a slope is estimated."""
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, kw_only=True)
+class Watched:
+    """The measurements of all groups together: each metric is that of the slowest."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    delay: list[Histogram] = field(default_factory=list)
+    """Delays of the records, by group."""
+    commit_interval_s: float | None = None
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def watched(report: LoadReport, scenario: Scenario) -> Watched:
+    """Return the measurements of the groups that the scenario names."""
+    found, places = Watched(), report.places
+    if not scenario.group or report.start_ns is None or not places.size:
+        return found
+    last_ack_ns = max(part.last_ack_ns or 0 for part in report.produced)
+    for group, offsets in report.groups.items():
+        begun = int(np.searchsorted(offsets.at_ns, report.start_ns))
+        if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
+            silent = f"group {group!r} committed nothing on topic {scenario.topic!r} since the load began"
+            text = f"{silent}: check that the application runs, reads this topic and commits its offsets"
+            found.problems.append(Problem(ProblemKind.NO_COMMIT, text))
+            continue
+        interval_s = commit_interval_s(offsets)
+        found.commit_interval_s = max(interval_s, found.commit_interval_s or 0.0)
+        due_ns, done = _done(places, offsets)
+        late = done >= len(offsets.at_ns)
+        if late.any():
+            waited = format_quantity((offsets.at_ns[-1] - last_ack_ns) / NS_PER_S, Unit.SECONDS)
+            found.warnings.append(
+                f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
+                "count with the time that they waited"
+            )
+        done = np.minimum(done, len(offsets.at_ns) - 1)
+        delay = Histogram()
+        delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
+        found.delay.append(delay)
+        last = int(done.max())
+        figures = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
+        figures |= _lag(offsets, begun, int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right")), interval_s)
+        if "app.lag.slope" not in figures:
+            rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
+            found.warnings.append(f"{rarely} window: app.lag.slope is unknown; use a longer duration")
+        if last > begun:
+            grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
+            figures["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
+        for name, value in figures.items():
+            worse = min if name == "app.throughput" else max
+            found.metrics[name] = worse(value, found.metrics.get(name, value))
+    return found
+
+
+def commit_interval_s(offsets: GroupOffsets) -> float:
+    """Return the median time in which a partition had something to commit until its offset moved.
+
+    It is at least the interval between two readings, and does not count the time in which no record came.
+    """
+    at_ns, readings = offsets.at_ns, np.arange(len(offsets.at_ns))
+    spans = [np.diff(at_ns)] if not (np.diff(offsets.committed, axis=0) > 0).any() else []
+    for committed, ends in zip(offsets.committed.T, offsets.ends.T, strict=True):
+        moved = np.flatnonzero(np.diff(committed) > 0) + 1
+        moved = moved if moved.size > 1 else np.append(0, moved)
+        pending = np.where(ends > committed, readings, readings.size)
+        since = np.minimum.accumulate(pending[::-1])[::-1]
+        spans.append(at_ns[moved[1:]] - at_ns[np.clip(since[moved[:-1]] - 1, moved[:-1], moved[1:] - 1)])
+    return float(max(np.median(np.concatenate(spans)), np.median(np.diff(at_ns)))) / NS_PER_S
+
+
+def slope(at_s: npt.NDArray[np.float64], lag: Int64s, interval_s: float) -> float | None:
+    """Return the growth of the lag in records/s; None if the window is shorter than three commit intervals.
+
+    The lag falls with each commit and grows until the next one, so the lowest lag of each commit interval counts. The
+    estimate is Theil and Sen's median of the slopes of all pairs, here of those at least half the window apart: steps
+    of the commits make the slopes of close pairs meaningless.
+    """
+    length = at_s[-1] - at_s[0] if at_s.size else 0.0
+    if length < _FEWEST * interval_s or at_s.size < _FEWEST:
+        return None
+    width = round(interval_s * (at_s.size - 1) / length) + 1
+    lowest = np.lib.stride_tricks.sliding_window_view(lag, width).min(axis=1)
+    chosen = np.unique(np.linspace(0, lowest.size - 1, min(lowest.size, _MOST_POINTS)).astype(np.int64))
+    x, y = at_s[chosen], lowest[chosen].astype(np.float64)
+    apart = x[np.newaxis, :] - x[:, np.newaxis]
+    far = apart >= (x[-1] - x[0]) / 2
+    return float(np.median((y[np.newaxis, :] - y[:, np.newaxis])[far] / apart[far])) if far.any() else None
+
+
+def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
+    """Return the due time of each record, and the first reading with a commit beyond it, both of shape `(records,)`.
+
+    That reading is past the last one for a record that no commit covers. Within a batch, due times are evenly spaced.
+    """
+    dues, done = [], []
+    for partition in np.unique(places[:, 0]).tolist():
+        _, first, count, first_ns, last_ns = places[places[:, 0] == partition].T
+        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        steps = np.repeat((last_ns - first_ns) / np.maximum(count - 1, 1), count)
+        dues.append(np.repeat(first_ns, count) + (within * steps).astype(np.int64))
+        reached = np.maximum.accumulate(offsets.committed[:, partition])
+        done.append(np.searchsorted(reached, np.repeat(first, count) + within, side="right"))
+    return np.concatenate(dues), np.concatenate(done)
+
+
+def _lag(offsets: GroupOffsets, begun: int, ended: int, interval_s: float) -> dict[str, float]:
+    """Return the metrics of the lag between two readings, the last one excluded."""
+    lag = np.maximum(offsets.ends - offsets.committed, 0).sum(axis=1)[begun:ended]
+    if not lag.size:
+        return {}
+    found = {"app.lag.max": float(lag.max()), "app.lag.end": float(lag[-1])}
+    growth = slope(offsets.at_ns[begun:ended] / NS_PER_S, lag, interval_s)
+    return found if growth is None else found | {"app.lag.slope": max(0.0, growth)}

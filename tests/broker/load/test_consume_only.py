@@ -1,0 +1,66 @@
+"""Reading of what a topic holds, without a record that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import aiokafka
+import pytest
+
+from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.metrics import LOAD_METRICS
+from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.strangers import drop_topic, make_topic, on_a_loop
+
+if TYPE_CHECKING:
+    from tests.support.rounds import Load
+
+TOPIC, PARTITIONS, RECORDS = "archive", 3, 9000
+READ: dict[str, Any] = {"producers": 0, "topic": TOPIC, "consumers": 2}
+
+
+@pytest.fixture
+def topic(broker: Cluster) -> Iterator[str]:
+    make_topic(broker, TOPIC, partitions=PARTITIONS)
+    yield TOPIC
+    drop_topic(broker, TOPIC)
+
+
+def write(broker: Cluster, *values: bytes | None) -> None:
+    """As another application does."""
+
+    async def send() -> None:
+        async with aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for number, value in enumerate(values):
+                await producer.send(TOPIC, value, key=b"12345678", partition=number % PARTITIONS)
+
+    on_a_loop(send())
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize("groups", [1, 2])
+def test_all_that_is_there_is_read_and_nothing_is_written(broker: Cluster, load: Load, groups: int) -> None:
+    """Values may be empty, short, or of any content."""
+    write(broker, *[None, b"", b"short", bytes(100), b"x" * 1000, b"\xff" * 16] * (RECORDS // 6))
+    before = Admin(broker.bootstrap_servers, broker.access).end_offsets(TOPIC, PARTITIONS)
+    ran = load(broker, **READ, consumer_groups=groups)
+    after = Admin(broker.bootstrap_servers, broker.access).end_offsets(TOPIC, PARTITIONS)
+    assert ran.faults == []
+    assert before == after
+    assert sum(before.values()) == RECORDS
+    assert sum(part.received for part in ran.consumed) == groups * RECORDS
+    assert [name for name in ran.metrics if name in LOAD_METRICS] == list(Scenario.of(READ).metrics())
+    size = ran.metrics["consume.bandwidth"] / ran.metrics["consume.throughput"]
+    assert size == pytest.approx(8 + (5 + 100 + 1000 + 16) / 6, rel=0.001)
+
+
+@pytest.mark.usefixtures("topic")
+def test_an_empty_topic_is_no_measurement(broker: Cluster, load: Load) -> None:
+    """The text says why."""
+    ran = load(broker, **READ)
+    assert [(problem.kind, str(problem)) for problem in ran.round.problems] == [
+        (ProblemKind.RECORDS_UNREAD, "nothing was read from topic 'archive': it holds no record")
+    ]

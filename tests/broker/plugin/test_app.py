@@ -1,0 +1,171 @@
+"""Applications under test that `kafka_app` starts: a service on aiokafka between two topics, on real brokers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from tests.support import service
+from tests.support.orphans import ended
+from tests.support.project import Project
+from tests.support.strangers import topics
+
+MARKS = """
+pytestmark = [
+    {cluster}
+    pytest.mark.kafka_scenario(
+        topic="moved-in", output_topic="moved-out", rate="500 records/s", duration="1 s", warmup="200 ms",
+        rounds={rounds}, consumers=1,
+    ),
+    pytest.mark.kafka_threshold("lost == 0", "errors == 0"{limits}),
+]
+
+
+@pytest.fixture
+def service(kafka_app):
+    topics = {{"moved-in": 2, "moved-out": 2}}
+    return kafka_app(["python", "service.py"{arguments}], ready="group:mover", topics=topics, name="mover")
+
+"""
+
+
+@pytest.fixture
+def serviced(project: Project) -> Project:
+    """A project with a service."""
+    return project.write("service.py", Path(service.__file__).read_text(encoding="utf-8"))
+
+
+def through(body: str, *, cluster: str = "", rounds: int = 1, arguments: str = "", limits: str = "") -> str:
+    """Tests of a project with the fixture `service`."""
+    return f"{MARKS.format(cluster=cluster, rounds=rounds, arguments=arguments, limits=limits)}\n{body}\n"
+
+
+def starts(project: Project) -> list[list[str]]:
+    """Process id, side and servers of each start of the service."""
+    return [line.split() for line in (project.folder / "starts").read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_service_runs_between_its_topics_and_leaves_nothing(
+    serviced: Project, broker: Cluster, on_broker: str
+) -> None:
+    """The fixture makes the topics, waits for the group, and takes everything away again."""
+    limits = ', "app.cpu <= 2 cores", "app.memory <= 1 GiB"'
+    body = "def test_moved(service, kafka_perf):\n    kafka_perf()"
+    run = serviced.test(through(body, limits=limits)).run(on_broker)
+    assert run.verdicts == {"test_moved": "PASSED"}, run.out
+    (test,) = run.report["tests"]
+    assert 0.01 < test["metrics"]["app.cpu"]["median"] < 1.5
+    assert 10e6 < test["metrics"]["app.memory"]["median"] < 500e6
+    assert {"cpu", "memory"} == {*test["rounds"][0]["series"]["brokers"]["brokers"]["application mover"]}
+    ((pid, side, servers),) = starts(serviced)
+    assert (side, servers) == ("test", broker.bootstrap_servers)
+    assert ended(int(pid))
+    assert not {service.SOURCE, service.TARGET} & {*topics(broker)}
+
+
+def test_a_secured_cluster_is_used_by_the_environment_alone(serviced: Project) -> None:
+    """A login and the certificate of an authority that was made for this session."""
+    marked = through(
+        "def test_moved(service, kafka_perf):\n    kafka_perf()",
+        cluster='pytest.mark.kafka_cluster(security="sasl_scram+tls"),',
+    )
+    assert serviced.test(marked).run().verdicts == {"test_moved": "PASSED"}
+
+
+def test_a_service_that_ends_under_load_makes_the_round_invalid_at_once(serviced: Project, on_broker: str) -> None:
+    """Its exit status and last words are the reason, not that no record came out for ten seconds."""
+    began_s = time.monotonic()
+    marked = through("def test_moved(service, kafka_perf):\n    kafka_perf()", arguments=', "--most", "200"', rounds=3)
+    run = serviced.test(marked.replace('"1 s"', '"60 s"')).run(on_broker)
+    (test,) = run.report["tests"]
+    assert (test["verdict"], test["problem_kinds"]) == ("INVALID", ["application_ended"]), run.out
+    lines = [line.removeprefix("E").strip() for line in run.out.splitlines()]
+    said = lines.index("cannot go on: 200 records")
+    pid = starts(serviced)[0][0]
+    reason = f"application mover (pid {pid}) exited with status 3; the end of its log:"
+    assert reason in " ".join(lines[said - 2 : said])
+    assert time.monotonic() - began_s < 40
+
+
+def test_a_service_is_restarted_under_load(serviced: Project, on_broker: str) -> None:
+    """As a rolling upgrade does; the report shows when."""
+    body = 'def test_moved(service, kafka_perf):\n    kafka_perf.at("500 ms", service.restart)\n    kafka_perf()'
+    run = serviced.test(through(body).replace('"1 s"', '"6 s"')).run(on_broker)
+    (test,) = run.report["tests"]
+    assert test["problems"] == [], run.out
+    assert len(starts(serviced)) == 2
+    for event in ("mover stopped", "mover started", "mover ready"):
+        assert any(event in warning for warning in test["warnings"]), test["warnings"]
+
+
+def test_a_fresh_session_restarts_the_service_with_its_brokers(serviced: Project) -> None:
+    """A service that had lost its brokers would need longer, and its log would be full of that."""
+    body = "def test_moved(service, kafka_perf):\n    kafka_perf()\n    assert service.output == ''"
+    marked = through(body, limits=', "e2e.latency.p50 <= baseline + 1000%"')
+    run = serviced.test(marked).run("--kafka-calibrate=2")
+    assert run.status == pytest.ExitCode.OK, run.out
+    (test,) = run.report["tests"]
+    assert 1 + len(test["further_sessions"]) == len(starts(serviced)) == 2
+    assert len({pid for pid, *_ in starts(serviced)}) == 2
+
+
+FACTORY = """
+@pytest.fixture(scope="module")
+def kafka_cluster(kafka_cluster_factory):
+    return kafka_cluster_factory()
+
+
+@pytest.fixture(scope="module")
+def service(kafka_app_factory, kafka_cluster):
+    topics = {"moved-in": 2, "moved-out": 2}
+    command = ["python", "service.py"]
+    with kafka_app_factory(command, ready="group:mover", topics=topics, cluster=kafka_cluster) as app:
+        yield app
+    assert app.pid is None
+
+
+def test_one(service, kafka_perf):
+    kafka_perf()
+
+
+def test_two(service, kafka_perf):
+    kafka_perf()
+"""
+
+
+def test_a_service_of_a_module_serves_all_its_tests(serviced: Project) -> None:
+    """It is started once, on a cluster that keeps its addresses."""
+    run = serviced.test(through(FACTORY)).run()
+    assert run.verdicts == {"test_one": "PASSED", "test_two": "PASSED"}, run.out
+    assert len(starts(serviced)) == 1, run.out
+
+
+def test_the_factory_needs_a_cluster(serviced: Project, on_broker: str) -> None:
+    """It belongs to no test, so it cannot know which one is meant."""
+    body = 'def test_one(kafka_app_factory):\n    kafka_app_factory(["python"], ready="line:x")'
+    run = serviced.test(body).run(on_broker, reports=False)
+    assert "kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()" in run.out
+    assert "Traceback" not in run.out
+
+
+def test_both_sides_of_a_comparison_have_an_instance(serviced: Project) -> None:
+    """An action is done to both, and both record metrics; the one on the reference ends with the test, too."""
+    body = """
+def test_moved(service, kafka_perf):
+    kafka_perf.at("100 ms", service.restart)
+    kafka_perf.record("custom.process", lambda app: app.pid, service, unit="id", better="lower")
+    kafka_perf()
+"""
+    run = serviced.test(through(body).replace('"1 s"', '"4 s"')).run("--kafka-reference=local")
+    (test,) = run.report["tests"]
+    assert test["problems"] == [], run.out
+    sides = [(side, servers) for _, side, servers in starts(serviced)]
+    assert [side for side, _ in sorted(sides)] == ["reference", "reference", "test", "test"]
+    recorded = [one["metrics"]["custom.process"] for one in (test["rounds"][0], test["reference"]["rounds"][0])]
+    last = {side: int(pid) for pid, side, _ in starts(serviced)}
+    assert recorded == [last["test"], last["reference"]]
+    assert len({servers for _, servers in sides}) == 2
+    assert all(ended(int(pid)) for pid, *_ in starts(serviced))

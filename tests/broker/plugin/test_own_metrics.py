@@ -1,0 +1,45 @@
+"""Metrics that a test records itself, from its thresholds to the reports, on a real broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.project import Project
+
+TEST = """
+@pytest.mark.kafka_scenario(rate="300 records/s", duration="300 ms", warmup="100 ms", partitions=2, rounds=5)
+@pytest.mark.kafka_threshold("custom.rows >= 3 rows/s", "custom.rows >= baseline - 20%")
+def test_rows(kafka_perf):
+    asked = []
+
+    def rows():
+        asked.append({rows})
+        return {rows}
+
+    kafka_perf.record("custom.rows", rows, unit="rows/s", better="higher")
+    result = kafka_perf()
+    assert str(result["custom.rows"]) == "{rows} rows/s"
+    assert len(asked) >= 5  # a session that a busy machine spoilt is measured again
+"""
+KINDS = ("html", "markdown", "gitlab", "history")
+
+
+def test_a_metric_of_a_tests_own_is_judged_and_reported_as_any_other(project: Project, on_broker: str) -> None:
+    """Each round has one value; a service that writes half the rows is a regression."""
+    reports = [f"--kafka-report={kind}:{kind}.txt" for kind in KINDS]
+    first = project.test(TEST.format(rows=10)).run_steadily(on_broker, "--kafka-update-baselines", *reports)
+    assert first.status == 0, first.out
+    (test,) = first.report["tests"]
+    values = [10] * 5
+    assert test["metrics"]["custom.rows"] == {"unit": "rows/s", "better": "higher", "values": values, "median": 10}
+    (text,) = first.baselines.values()
+    assert [one["custom.rows"] for one in json.loads(text)["sessions"][0]["rounds"]] == values
+    written = [Path(project.folder, f"{kind}.txt").read_text(encoding="utf-8") for kind in KINDS]
+    names = ["custom.rows", "custom.rows", "kafka_custom_rows_rows_per_s", "custom.rows"]
+    assert [name in text for name, text in zip(names, written, strict=True)] == [True] * len(KINDS)
+
+    second = project.test(TEST.format(rows=5)).run_steadily(on_broker, "--kafka-no-confirm")
+    (test,) = second.report["tests"]
+    assert [check["outcome"] for check in test["checks"]] == ["PASSED", "REGRESSED"], second.out
+    assert "REGRESSED: custom.rows -50 %" in second.out

@@ -1,0 +1,201 @@
+"""Where the time or the rate of a failed test went: to the application, or to Kafka and the machine before it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.reports.failure import failure_of
+from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced
+from pytest_kafkaperf.runner.result import MeasuredSession, Result
+from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.results import CREATED, result
+
+CALM = {
+    "produce.throughput": 200.0,
+    "produce.latency.p50": 0.002,
+    "produce.latency.p99": 0.010,
+    "consume.throughput": 198.0,
+    "e2e.latency.p50": 0.022,
+    "e2e.latency.p99": 0.060,
+    "lag.end": 4.0,
+    "app.throughput": 190.0,
+    "app.delay.p50": 0.150,
+    "app.lag.end": 30.0,
+    "app.lag.slope": 0.5,
+}
+"""An application that keeps up."""
+BEHIND = {"consume.throughput": 38.0, "e2e.latency.p50": 8.0, "e2e.latency.p99": 15.0, "lag.end": 601.0}
+GROUP_BEHIND = {"app.throughput": 50.0, "app.delay.p50": 4.0, "app.lag.end": 300.0, "app.lag.slope": 150.0}
+OF_APP = ": the application is the bottleneck"
+OF_KAFKA = ": Kafka or the machine, before the application"
+
+
+def times(**factors: float) -> dict[str, float]:
+    """Some figures multiplied; names with two underscores for dots."""
+    return {name.replace("__", "."): CALM[name.replace("__", ".")] * factor for name, factor in factors.items()}
+
+
+@pytest.mark.parametrize(
+    ("way", "now", "text"),
+    [
+        (OUTPUT, BEHIND, f"produce.latency.p50 unchanged; output 38/s of 200/s, lag 601{OF_APP}"),
+        (OUTPUT, times(e2e__latency__p50=2.8), f"produce.latency.p50 unchanged; e2e.latency.p50 +180 %{OF_APP}"),
+        (
+            OUTPUT,
+            {**times(e2e__latency__p50=2.8), "app.cpu": 0.98},
+            f"produce.latency.p50 unchanged; e2e.latency.p50 +180 %, app.cpu 0.98 cores{OF_APP}",
+        ),
+        (
+            OUTPUT,
+            times(e2e__latency__p50=2.8, produce__latency__p50=1.3),
+            f"produce.latency.p50 +30 %; e2e.latency.p50 +180 %{OF_APP}",
+        ),
+        (
+            OUTPUT,
+            times(e2e__latency__p50=1.5, produce__latency__p50=1.4),
+            f"produce.latency.p50 +40 %, too{OF_KAFKA}",
+        ),
+        (
+            OUTPUT,
+            times(e2e__latency__p50=1.6, produce__throughput=0.7, consume__throughput=0.7),
+            f"produce.throughput -30 %, too{OF_KAFKA}",
+        ),
+        (
+            OUTPUT,
+            times(e2e__latency__p50=255),
+            "produce.latency.p50 unchanged; e2e.latency.p50 \N{MULTIPLICATION SIGN}255" + OF_APP,
+        ),
+        (  # 0.9 ms of 22 ms
+            OUTPUT,
+            times(e2e__latency__p50=2.0, produce__latency__p50=1.45),
+            f"produce.latency.p50 +45 %; e2e.latency.p50 +100 %{OF_APP}",
+        ),
+        (  # 4 ms of the additional 21 ms for each record, on a busy machine
+            OUTPUT,
+            BEHIND | times(produce__latency__p50=2.5),
+            f"produce.latency.p50 +150 %; output 38/s of 200/s, lag 601{OF_APP}",
+        ),
+        (OUTPUT, BEHIND | times(produce__latency__p50=2.9), None),  # 5 ms: it may write to Kafka more than once
+        (OUTPUT, times(e2e__latency__p50=1.2, produce__latency__p50=1.1), None),  # noise
+        (OUTPUT, times(e2e__latency__p50=255, produce__latency__p50=20), None),  # some of both
+        (OUTPUT, times(e2e__latency__p50=1.4, produce__latency__p50=1.4), f"produce.latency.p50 +40 %, too{OF_KAFKA}"),
+        (GROUP, GROUP_BEHIND, f"produce.latency.p50 unchanged; committed 50/s of 200/s, lag 300{OF_APP}"),
+        (GROUP, times(app__delay__p50=2.0), f"produce.latency.p50 unchanged; app.delay.p50 +100 %{OF_APP}"),
+        (GROUP, times(app__delay__p50=1.5, produce__latency__p50=2), f"produce.latency.p50 +100 %, too{OF_KAFKA}"),
+    ],
+)
+def test_beside_a_baseline_changes_tell(way: Way, now: dict[str, float], text: str | None) -> None:
+    """What Kafka did not do slower, the application did."""
+    assert deduced(way, "p50", CALM | now, CALM, rate=200.0, relative=True) == text
+
+
+@pytest.mark.parametrize(
+    ("way", "now", "text"),
+    [
+        (OUTPUT, BEHIND, f"produce.latency.p50 2 ms; output 38/s of 200/s, lag 601{OF_APP}"),
+        (OUTPUT, {"e2e.latency.p50": 0.08}, f"produce.latency.p50 2 ms; e2e.latency.p50 80 ms{OF_APP}"),
+        (
+            OUTPUT,
+            {"e2e.latency.p50": 0.08, "produce.latency.p50": 0.06},
+            f"produce.latency.p50 60 ms of e2e.latency.p50 80 ms{OF_KAFKA}",
+        ),
+        (OUTPUT, {"e2e.latency.p50": 0.08, "produce.latency.p50": 0.02}, None),  # a quarter may be either
+        (OUTPUT, {**BEHIND, "produce.throughput": 120.0}, f"produce.throughput 120/s of 200/s{OF_KAFKA}"),
+        (GROUP, GROUP_BEHIND, f"produce.latency.p50 2 ms; committed 50/s of 200/s, lag 300{OF_APP}"),
+        (  # it keeps up, and commits every 5 s
+            GROUP,
+            {"app.throughput": 130.0, "app.lag.slope": 0.0, "app.delay.p50": 2.5},
+            f"produce.latency.p50 2 ms; app.delay.p50 2.5 s{OF_APP}",
+        ),
+    ],
+)
+def test_without_a_baseline_the_run_tells_by_itself(way: Way, now: dict[str, float], text: str | None) -> None:
+    """An SLA has no baseline."""
+    assert deduced(way, "p50", CALM | now, {}, rate=200.0, relative=False) == text
+
+
+def test_an_sla_that_was_missed_before_is_told_by_this_run() -> None:
+    """Nothing changed, and it is too slow all the same."""
+    now = CALM | {"e2e.latency.p50": 0.08}
+    text = f"produce.latency.p50 2 ms; e2e.latency.p50 80 ms{OF_APP}"
+    assert deduced(OUTPUT, "p50", now, now, rate=200.0, relative=False) == text
+    slower = now | {"produce.latency.p50": 0.0025}
+    assert deduced(OUTPUT, "p50", slower, now, rate=200.0, relative=False) is None
+
+
+@pytest.mark.parametrize("name", ["produce.throughput", "produce.latency.p50", "consume.throughput", "e2e.latency.p50"])
+def test_without_a_figure_nothing_is_said(name: str) -> None:
+    """The load may have failed, or had no record of that kind."""
+    assert deduced(OUTPUT, "p50", {**CALM, **BEHIND, name: 0.0}, CALM, rate=200.0, relative=True) is None
+    assert (
+        deduced(OUTPUT, "p50", {key: CALM[key] for key in CALM if key != name}, CALM, rate=200.0, relative=True) is None
+    )
+
+
+def test_with_a_load_without_a_rate_the_input_is_what_was_written() -> None:
+    """It saturates the way, so something in it is full."""
+    text = f"produce.latency.p50 2 ms; output 38/s of 120/s, lag 601{OF_APP}"
+    assert (
+        deduced(OUTPUT, "p50", {**CALM, **BEHIND, "produce.throughput": 120.0}, {}, rate=None, relative=False) == text
+    )
+
+
+THROUGH: dict[str, Any] = {"topic": "in", "output_topic": "out", "consumers": 1, "rate": 200}
+
+
+def ran(limit: str, *, scenario: Mapping[str, Any], **now: Any) -> Result:
+    """A test of five equal rounds with that threshold, against a baseline of the calm application."""
+    return result("test_orders", limit, measured=[CALM | now] * 5, baseline=[CALM] * 5, scenario=Scenario.of(scenario))
+
+
+def test_the_quantile_with_the_threshold_is_compared() -> None:
+    """Pauses of a broker are in p99 alone."""
+    pauses = {"produce.latency.p99": 0.040, "e2e.latency.p99": 0.100}
+    slow = ran("e2e.latency.p99 <= baseline + 20%", scenario=THROUGH, **pauses)
+    assert bottleneck(slow) == f"produce.latency.p99 +300 %, too{OF_KAFKA}"
+
+
+@pytest.mark.parametrize(
+    ("limit", "scenario", "now"),
+    [
+        ("e2e.latency.p50 <= 9 s", THROUGH, BEHIND),  # passed
+        ("produce.latency.p50 <= 1 ms", THROUGH, BEHIND),  # fails, and not by the application
+        ("app.cpu <= 0.5 cores", THROUGH, BEHIND | {"app.cpu": 1.0}),
+        ("e2e.latency.p50 <= 1 s", {"consumers": 1, "rate": 200}, BEHIND),  # the plugin reads what it wrote
+    ],
+)
+def test_nothing_is_said_of_a_test_that_the_application_did_not_fail(
+    limit: str, scenario: Mapping[str, Any], now: Mapping[str, float]
+) -> None:
+    assert bottleneck(ran(limit, scenario=scenario, **now)) is None
+
+
+def test_a_group_is_judged_by_its_own_metrics() -> None:
+    """End-to-end latency is that of the plugin's consumer then."""
+    scenario = {"topic": "in", "group": "billing", "rate": 200}
+    text = f"produce.latency.p50 2 ms; committed 50/s of 200/s, lag 300{OF_APP}"
+    assert bottleneck(ran("app.lag.slope <= 5 records/s", scenario=scenario, **GROUP_BEHIND)) == text
+
+
+def test_beside_a_reference_its_rounds_count() -> None:
+    """They saw the same machine."""
+    slow = ran("e2e.latency.p50 <= 1 s", scenario=THROUGH, **BEHIND)
+    both = MeasuredSession(
+        created=CREATED, rounds=(Round(metrics=CALM | BEHIND),) * 4, reference=(Round(metrics=CALM | BEHIND),) * 4
+    )
+    cluster = Cluster(bootstrap_servers="127.0.0.1:1", provider="local")
+    alike = dataclasses.replace(slow, sessions=(both,), reference=cluster)
+    assert bottleneck(alike) == f"produce.latency.p50 2 ms; output 38/s of 200/s, lag 601{OF_APP}"
+
+
+def test_the_failure_message_says_it() -> None:
+    """Whoever reads the log of a CI job sees nothing else."""
+    for limit in ("e2e.latency.p50 <= 1 s", "e2e.latency.p50 <= baseline + 20%"):
+        message = failure_of(ran(limit, scenario=THROUGH, **BEHIND), strict=False)
+        assert f"; output 38/s of 200/s, lag 601{OF_APP}" in " ".join(str(message).split())
