@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import statistics
@@ -32,7 +33,7 @@ class Metric:
     @property
     def is_own(self) -> bool:
         """True if it is a metric of a test's own."""
-        return self.name.startswith(OWN)
+        return self.name not in _PLUGINS
 
     def aggregate(self, values: Sequence[float]) -> float:
         """Return the value of the test from those of its rounds, at least one."""
@@ -195,9 +196,12 @@ LOAD_METRICS = tuple(
 """Metrics that the load generator measures."""
 
 
-OWN = "custom."
-"""Beginning of the names of metrics that tests record."""
-_OWN_NAME = re.compile(r"custom(\.\w+)+", re.ASCII)
+_PLUGINS = frozenset(CATALOGUE)
+"""The names of the plugin's own metrics."""
+_OWN_NAME = re.compile(r"app(\.\w+)+", re.ASCII)
+"""The names of metrics that tests record."""
+_RESEMBLES = 0.85
+"""Similarity of two names, by `difflib`, from which on one of them is misspelt: one or two letters differ."""
 
 
 def metric(name: str, better: Better = "lower") -> Metric:
@@ -212,11 +216,9 @@ def metric(name: str, better: Better = "lower") -> Metric:
     found = CATALOGUE.get(name)
     if found is not None:
         return found
-    if name.startswith(OWN):
+    if name.startswith("app.") and not difflib.get_close_matches(name, _PLUGINS, n=1, cutoff=_RESEMBLES):
         return _own(name, "", better)
-    raise ScenarioError(
-        f"unknown metric {name!r}; {nearest(name, ending_alike(name, HEADLINES) or [*CATALOGUE, f'{OWN}NAME'])}"
-    )
+    raise ScenarioError(f"unknown metric {name!r}; {nearest(name, ending_alike(name, HEADLINES) or [*CATALOGUE])}")
 
 
 def declare(name: str, *, unit: str, better: Better) -> None:
@@ -238,9 +240,9 @@ def declare(name: str, *, unit: str, better: Better) -> None:
 
 
 def _own(name: str, unit: str, better: Better) -> Metric:
-    if not isinstance(name, str) or not _OWN_NAME.fullmatch(name):
+    if not isinstance(name, str) or not _OWN_NAME.fullmatch(name) or name in _PLUGINS:
         raise ScenarioError(
-            f"invalid name {name!r} of a metric of your own: must be {OWN!r} with letters, digits and '_' after it, "
-            "for example 'custom.rows'; other names are the plugin's"
+            f"invalid name {name!r} of a metric of your own: must be 'app.' with letters, digits and '_' after it, "
+            "for example 'app.rows'; other names are the plugin's"
         )
     return Metric(name=name, unit=unit, better=better, meaning="recorded by the test")

@@ -45,8 +45,8 @@ class FailedByVerdict(pytest.fail.Exception):  # type: ignore[name-defined, misc
 
 
 _ONE_FUNCTION = (
-    "give each metric one function, before the load; it is called at the end of each round and returns the value, for "
-    "example `lambda: 1234`"
+    "give each metric once, before the load: a number, or a function that is called at the end of each round and "
+    "returns the value"
 )
 _STOP_TIMEOUT_S = 120
 """Maximum wait, after the test, for a load that it did not await to the end: brokers may be restarting."""
@@ -107,20 +107,22 @@ class KafkaPerf:
         self._planned.append((time, functools.partial(action, *arguments, **named)))
 
     def record(
-        self, name: str, function: Callable[..., float], *arguments: object, unit: str = "count", better: Better
+        self, name: str, value: Callable[..., float] | float, *arguments: object, unit: str = "count", better: Better
     ) -> None:
-        """Record a metric of your own: `kafka_perf.record("custom.rows", sink.rows, unit="rows", better="higher")`.
+        """Record a metric of your own: `kafka_perf.record("app.rows", sink.rows, unit="rows", better="higher")`.
 
-        Call it before the load. `function` is called with `arguments` at the end of each round, when the application is
-        done with the load. It is a function, because `kafka_perf()` measures all rounds and then judges the thresholds.
+        Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
+        is called with `arguments` at the end of each round, when the application is done with the load. A number is the
+        value of each round.
         """
         try:
-            if self._called or name in self._recorded or not callable(function):
+            if self._called or name in self._recorded:
                 raise UsageError(f"kafka_perf.record({name!r}, ...): {_ONE_FUNCTION}")
             declare(name, unit=unit, better=better)
         except KafkaPerfError as error:
             raise failure(error) from None
-        self._recorded[name] = Action(math.inf, functools.partial(function, *arguments), metric=name)
+        function = functools.partial(value, *arguments) if callable(value) else lambda: value
+        self._recorded[name] = Action(math.inf, function, metric=name)
 
     def __call__(self, **overrides: object) -> Result:
         """Run the scenario, with these fields instead of the markers', and fail the test if a threshold is violated."""

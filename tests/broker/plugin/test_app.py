@@ -156,7 +156,7 @@ def test_both_sides_of_a_comparison_have_an_instance(serviced: Project) -> None:
     body = """
 def test_moved(service, kafka_perf):
     kafka_perf.at("100 ms", service.restart)
-    kafka_perf.record("custom.process", lambda app: app.pid, service, unit="id", better="lower")
+    kafka_perf.record("app.process", lambda app: app.pid, service, unit="id", better="lower")
     kafka_perf()
 """
     run = serviced.test(through(body).replace('"1 s"', '"4 s"')).run("--kafka-reference=local")
@@ -164,7 +164,7 @@ def test_moved(service, kafka_perf):
     assert test["problems"] == [], run.out
     sides = [(side, servers) for _, side, servers in starts(serviced)]
     assert [side for side, _ in sorted(sides)] == ["reference", "reference", "test", "test"]
-    recorded = [one["metrics"]["custom.process"] for one in (test["rounds"][0], test["reference"]["rounds"][0])]
+    recorded = [one["metrics"]["app.process"] for one in (test["rounds"][0], test["reference"]["rounds"][0])]
     last = {side: int(pid) for pid, side, _ in starts(serviced)}
     assert recorded == [last["test"], last["reference"]]
     assert len({servers for _, servers in sides}) == 2

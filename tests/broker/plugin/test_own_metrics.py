@@ -9,7 +9,7 @@ from tests.support.project import Project
 
 TEST = """
 @pytest.mark.kafka_scenario(rate="300 records/s", duration="300 ms", warmup="100 ms", partitions=2, rounds=5)
-@pytest.mark.kafka_threshold("custom.rows >= 3 rows/s", "custom.rows >= baseline - 20%")
+@pytest.mark.kafka_threshold("app.rows >= 3 rows/s", "app.rows >= baseline - 20%")
 def test_rows(kafka_perf):
     asked = []
 
@@ -17,9 +17,9 @@ def test_rows(kafka_perf):
         asked.append({rows})
         return {rows}
 
-    kafka_perf.record("custom.rows", rows, unit="rows/s", better="higher")
+    kafka_perf.record("app.rows", rows, unit="rows/s", better="higher")
     result = kafka_perf()
-    assert str(result["custom.rows"]) == "{rows} rows/s"
+    assert str(result["app.rows"]) == "{rows} rows/s"
     assert len(asked) >= 5  # a session that a busy machine spoilt is measured again
 """
 KINDS = ("html", "markdown", "gitlab", "history")
@@ -32,14 +32,14 @@ def test_a_metric_of_a_tests_own_is_judged_and_reported_as_any_other(project: Pr
     assert first.status == 0, first.out
     (test,) = first.report["tests"]
     values = [10] * 5
-    assert test["metrics"]["custom.rows"] == {"unit": "rows/s", "better": "higher", "values": values, "median": 10}
+    assert test["metrics"]["app.rows"] == {"unit": "rows/s", "better": "higher", "values": values, "median": 10}
     (text,) = first.baselines.values()
-    assert [one["custom.rows"] for one in json.loads(text)["sessions"][0]["rounds"]] == values
+    assert [one["app.rows"] for one in json.loads(text)["sessions"][0]["rounds"]] == values
     written = [Path(project.folder, f"{kind}.txt").read_text(encoding="utf-8") for kind in KINDS]
-    names = ["custom.rows", "custom.rows", "kafka_custom_rows_rows_per_s", "custom.rows"]
+    names = ["app.rows", "app.rows", "kafka_app_rows_rows_per_s", "app.rows"]
     assert [name in text for name, text in zip(names, written, strict=True)] == [True] * len(KINDS)
 
     second = project.test(TEST.format(rows=5)).run_steadily(on_broker, "--kafka-no-confirm")
     (test,) = second.report["tests"]
     assert [check["outcome"] for check in test["checks"]] == ["PASSED", "REGRESSED"], second.out
-    assert "REGRESSED: custom.rows -50 %" in second.out
+    assert "REGRESSED: app.rows -50 %" in second.out

@@ -152,24 +152,24 @@ def test_a_metric_without_its_family_is_answered_with_the_most_important_ones(gi
 @pytest.mark.usefixtures("catalogue")
 def test_a_metric_of_a_tests_own_is_found_once_it_is_declared() -> None:
     """Reports know it by its name alone."""
-    unknown = Metric(name="custom.db.rows", unit="", better="higher", meaning="recorded by the test")
-    assert metric("custom.db.rows", "higher") == unknown
+    unknown = Metric(name="app.db.rows", unit="", better="higher", meaning="recorded by the test")
+    assert metric("app.db.rows", "higher") == unknown
     for _ in range(2):  # each test that records it does so
-        declare("custom.db.rows", unit="rows/s", better="higher")
-    assert metric("custom.db.rows") == dataclasses.replace(unknown, unit="rows/s")
-    assert [*CATALOGUE][-1] == "custom.db.rows"
-    declare("custom.pause", unit="s", better="lower")
-    assert metric("custom.pause").unit is Unit.SECONDS
+        declare("app.db.rows", unit="rows/s", better="higher")
+    assert metric("app.db.rows") == dataclasses.replace(unknown, unit="rows/s")
+    assert [*CATALOGUE][-1] == "app.db.rows"
+    declare("app.pause", unit="s", better="lower")
+    assert metric("app.pause").unit is Unit.SECONDS
 
 
-@pytest.mark.parametrize("name", ["rows", "app.rows", "produce.latency.p99", "custom", "custom.", "custom.a-b", 7])
+@pytest.mark.parametrize("name", ["rows", "custom.rows", "app.cpu", "produce.latency.p99", "app", "app.", "app.a-b", 7])
 def test_names_of_the_plugin_are_not_those_of_a_test(name: Any) -> None:
     """A later version may have the same."""
     with pytest.raises(ScenarioError) as caught:
         declare(name, unit="rows", better="lower")
     assert str(caught.value) == (
-        f"invalid name {name!r} of a metric of your own: must be 'custom.' with letters, digits and '_' after it, for "
-        "example 'custom.rows'; other names are the plugin's"
+        f"invalid name {name!r} of a metric of your own: must be 'app.' with letters, digits and '_' after it, for "
+        "example 'app.rows'; other names are the plugin's"
     )
     assert name not in CATALOGUE or not metric(name).is_own
 
@@ -177,12 +177,12 @@ def test_names_of_the_plugin_are_not_those_of_a_test(name: Any) -> None:
 @pytest.mark.usefixtures("catalogue")
 def test_a_name_means_the_same_in_all_tests() -> None:
     """A report has one unit for it."""
-    declare("custom.rows", unit="rows", better="higher")
+    declare("app.rows", unit="rows", better="higher")
     for other in ({"unit": "rows/s"}, {"better": "lower"}):
         with pytest.raises(ScenarioError) as caught:
-            declare("custom.rows", **({"unit": "rows", "better": "higher"} | other))  # type: ignore[arg-type]
+            declare("app.rows", **({"unit": "rows", "better": "higher"} | other))  # type: ignore[arg-type]
         assert str(caught.value) == (
-            "custom.rows has unit='rows' and better='higher' in another test of this run; give the same, or use "
+            "app.rows has unit='rows' and better='higher' in another test of this run; give the same, or use "
             "another name"
         )
 
@@ -190,4 +190,4 @@ def test_a_name_means_the_same_in_all_tests() -> None:
 def test_better_is_lower_or_higher() -> None:
     """`more` would otherwise be taken for lower."""
     with pytest.raises(ScenarioError, match=r"invalid better='more': must be 'lower' or 'higher'"):
-        declare("custom.rows", unit="rows", better="more")  # type: ignore[arg-type]
+        declare("app.rows", unit="rows", better="more")  # type: ignore[arg-type]

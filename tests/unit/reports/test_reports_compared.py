@@ -64,8 +64,8 @@ def test_a_test_without_such_limits_has_the_tolerance_on_what_people_look_at_fir
 
 def test_the_threshold_on_a_metric_of_a_tests_own_says_which_direction_is_better() -> None:
     """The command runs no test, so nothing declares the metric."""
-    limit = "custom.rows >= baseline - 10%"
-    before, after = (case(limit=limit, rounds=rounds(**{"custom.rows": rows})) for rows in (900, 450))
+    limit = "app.rows >= baseline - 10%"
+    before, after = (case(limit=limit, rounds=rounds(**{"app.rows": rows})) for rows in (900, 450))
     assert [check.outcome for check in only(report(before), report(after)).checks] == [Verdict.REGRESSED]
     assert [check.outcome for check in only(report(after), report(before)).checks] == [Verdict.IMPROVED]
 

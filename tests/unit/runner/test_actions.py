@@ -87,9 +87,9 @@ def test_what_is_done_to_one_cluster_can_be_done_to_another() -> None:
 def test_what_takes_one_application_can_take_another() -> None:
     """A function of the test's, for example one that reads a counter of the application."""
     one, other = Thing(), Thing()
-    action = Action(1.0, functools.partial(lambda *given: given, "rows", one), metric="custom.rows")
+    action = Action(1.0, functools.partial(lambda *given: given, "rows", one), metric="app.rows")
     (moved_action,) = moved([action], [(one, other)])
-    assert (moved_action.metric, moved_action.do()) == ("custom.rows", ("rows", other))
+    assert (moved_action.metric, moved_action.do()) == ("app.rows", ("rows", other))
 
 
 def test_an_action_on_anything_else_is_not_moved() -> None:

@@ -365,14 +365,14 @@ def test_a_cluster_of_the_command_line_replaces_that_of_the_ini_file_with_its_ve
 @pytest.mark.usefixtures("catalogue")
 def test_thresholds_on_a_tests_own_metrics_get_their_units_once_these_are_recorded(tmp_path: Path) -> None:
     """Those of the ini file are for the tests that record the metric."""
-    settings = read_settings({}, {"thresholds": "custom.rows >= 10"}, invocation_folder=tmp_path, root=tmp_path)
-    marks = [Mark(name="kafka_threshold", args=("errors == 0", "custom.pages <= 5k pages"), kwargs={})]
+    settings = read_settings({}, {"thresholds": "app.rows >= 10"}, invocation_folder=tmp_path, root=tmp_path)
+    marks = [Mark(name="kafka_threshold", args=("errors == 0", "app.pages <= 5k pages"), kwargs={})]
     case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
-    declare("custom.pages", unit="pages", better="lower")
-    recorded = case.with_recorded(["custom.pages"])
+    declare("app.pages", unit="pages", better="lower")
+    recorded = case.with_recorded(["app.pages"])
     assert [(each.expression, each.metric.unit) for each in recorded.thresholds] == [
         ("errors == 0", "records"),
-        ("custom.pages <= 5k pages", "pages"),
+        ("app.pages <= 5k pages", "pages"),
     ]
     assert recorded.thresholds[1].limit == Absolute(value=5000)
 
@@ -380,8 +380,8 @@ def test_thresholds_on_a_tests_own_metrics_get_their_units_once_these_are_record
 @pytest.mark.parametrize(
     ("recorded", "remedy"),
     [
-        ([], "call kafka_perf.record('custom.rows', ...) before the load"),
-        (["custom.row"], "did you mean 'custom.row'?"),
+        ([], "call kafka_perf.record('app.rows', ...) before the load"),
+        (["app.row"], "did you mean 'app.row'?"),
     ],
 )
 def test_a_threshold_on_a_metric_that_the_test_does_not_record_is_refused_before_the_load(
@@ -389,13 +389,13 @@ def test_a_threshold_on_a_metric_that_the_test_does_not_record_is_refused_before
 ) -> None:
     """After minutes of load it could only be INCONCLUSIVE."""
     with pytest.raises(ScenarioError) as caught:
-        case_of(tmp_path, "custom.rows >= 10").with_recorded(recorded)
-    assert str(caught.value) == f"threshold 'custom.rows >= 10': this test does not record custom.rows; {remedy}"
+        case_of(tmp_path, "app.rows >= 10").with_recorded(recorded)
+    assert str(caught.value) == f"threshold 'app.rows >= 10': this test does not record app.rows; {remedy}"
 
 
 def test_the_rates_of_a_search_may_have_limits_on_recorded_metrics(tmp_path: Path) -> None:
     """Each of them is a load with an end of its own."""
-    case = case_of(tmp_path).with_search(["custom.rows >= 10"], low="1k/s", high="2k/s", hold="1 s")
-    assert case.with_recorded(["custom.rows"]).plan is case.plan
-    with pytest.raises(ScenarioError, match="this test does not record custom.rows"):
+    case = case_of(tmp_path).with_search(["app.rows >= 10"], low="1k/s", high="2k/s", hold="1 s")
+    assert case.with_recorded(["app.rows"]).plan is case.plan
+    with pytest.raises(ScenarioError, match="this test does not record app.rows"):
         case.with_recorded([])

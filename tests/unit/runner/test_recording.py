@@ -23,8 +23,8 @@ ENDED = LoadReport(workers=(), start_ns=5)
 
 
 def recorded(function: Callable[[], object], report: LoadReport = ENDED) -> LoadReport:
-    """A report with the value of one metric, `custom.rows`."""
-    with ActionTimer([Action(math.inf, function, metric="custom.rows")]) as recorder:
+    """A report with the value of one metric, `app.rows`."""
+    with ActionTimer([Action(math.inf, function, metric="app.rows")]) as recorder:
         recorder.settle(report)
     return recorder.add_to(report)
 
@@ -36,15 +36,15 @@ def raise_error() -> None:
 @pytest.mark.parametrize("value", [0, 7, 2.5, np.int64(9), np.float32(0.5)])
 def test_the_value_of_a_round_is_what_the_function_returns(value: float) -> None:
     report = recorded(lambda: value)
-    assert (report.recorded, report.problems) == ({"custom.rows": float(value)}, ())
+    assert (report.recorded, report.problems) == ({"app.rows": float(value)}, ())
 
 
 @pytest.mark.usefixtures("catalogue")
 def test_a_round_has_the_metric_beside_those_of_the_load() -> None:
     """Thresholds, baselines and reports see no difference."""
-    declare("custom.rows", unit="rows", better="higher")
+    declare("app.rows", unit="rows", better="higher")
     one = fold(recorded(lambda: 7), Scenario.of({"rate": 100, "duration": "10 s"}))
-    assert one.metrics["custom.rows"] == 7
+    assert one.metrics["app.rows"] == 7
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_round_has_the_metric_beside_those_of_the_load() -> None:
 def test_a_value_that_is_no_figure_is_a_problem_of_the_round(function: Callable[[], object], text: str) -> None:
     """A round without the value would be compared with rounds that have one."""
     report = recorded(function)
-    problem = Problem(ProblemKind.ACTION_FAILED, f"kafka_perf.record('custom.rows'): {text}")
+    problem = Problem(ProblemKind.ACTION_FAILED, f"kafka_perf.record('app.rows'): {text}")
     assert (report.recorded, report.problems) == ({}, (problem,))
 
 
@@ -73,7 +73,7 @@ def test_a_function_that_hangs_is_a_problem_of_the_round(monkeypatch: pytest.Mon
     released = threading.Event()
     report = recorded(released.wait)
     released.set()
-    text = "kafka_perf.record('custom.rows'): it did not finish before the end of the round"
+    text = "kafka_perf.record('app.rows'): it did not finish before the end of the round"
     assert report.problems == (Problem(ProblemKind.ACTION_FAILED, text),)
 
 

@@ -314,25 +314,25 @@ def test_a_limit_has_a_figure_once_the_baseline_is_known(
 @pytest.mark.usefixtures("catalogue")
 def test_a_threshold_on_a_metric_of_a_tests_own_is_read_before_that_is_declared() -> None:
     """Collection reads thresholds, and the test declares the metric; by then its unit and direction count."""
-    absolute, relative = "custom.rows >= 5k rows/s", "custom.rows >= baseline - 10%"
+    absolute, relative = "app.rows >= 5k rows/s", "app.rows >= baseline - 10%"
     assert [parse_threshold(each).metric.better for each in (absolute, relative)] == ["higher", "higher"]
-    assert parse_threshold("custom.rows < 3 of anything").metric.better == "lower"
-    declare("custom.rows", unit="rows/s", better="higher")
+    assert parse_threshold("app.rows < 3 of anything").metric.better == "lower"
+    declare("app.rows", unit="rows/s", better="higher")
     threshold = parse_threshold(absolute)
     assert (threshold.limit, threshold.metric.unit) == (Absolute(value=5000), "rows/s")
     assert describe_limit(threshold.limit, threshold.metric) == "5k rows/s"
     with pytest.raises(ScenarioError) as caught:
-        parse_threshold("custom.rows <= baseline + 10%")
-    assert "higher values of custom.rows are better; use 'custom.rows >= baseline - N%'" in str(caught.value)
+        parse_threshold("app.rows <= baseline + 10%")
+    assert "higher values of app.rows are better; use 'app.rows >= baseline - N%'" in str(caught.value)
     with pytest.raises(ScenarioError) as caught:
-        parse_threshold("custom.rows >= 5 ms")
+        parse_threshold("app.rows >= 5 ms")
     assert "cannot read '5 ms' as a number of rows/s" in str(caught.value)
 
 
 def test_a_misspelt_metric_is_not_a_tests_own() -> None:
-    """Only names that begin with `custom.` are."""
+    """Only names that begin with `app.` are."""
     with pytest.raises(ScenarioError) as caught:
-        parse_threshold("custom.rows.per-s >= 5")
-    assert "must be 'custom.' with letters, digits and '_' after it" in str(caught.value)
+        parse_threshold("app.rows.per-s >= 5")
+    assert "must be 'app.' with letters, digits and '_' after it" in str(caught.value)
     with pytest.raises(ScenarioError, match=r"unknown metric 'app.dealy.p99'; did you mean 'app.delay.p99'"):
         parse_threshold("app.dealy.p99 <= 5 ms")
