@@ -144,6 +144,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
     """Plan each of `size` perf tests with the time budget, and write the reports at the end."""
     from pytest_kafkaperf.reports.html import write_html  # noqa: PLC0415 - the other parts need no plotly
     from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
+    from pytest_kafkaperf.reports.layout import Paper  # noqa: PLC0415
     from pytest_kafkaperf.reports.markdown import write_markdown  # noqa: PLC0415
     from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415
     from tests.support import results as simulated  # noqa: PLC0415
@@ -162,7 +163,7 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
                 CaseBudget(case, cases[number:], left_s=1e6)
 
         def table() -> None:
-            summary_lines(session, {}, width=120, colour=True, ascii_only=False, verbose=False)
+            summary_lines(session, {}, Paper(width=120, colour=True), verbose=False)
 
         def markdown() -> None:
             write_markdown(folder / "report.md", found, {})

@@ -26,7 +26,14 @@ from pytest_kafkaperf.plugin.option_values import DEFAULT_BASELINES
 from pytest_kafkaperf.reports.compare import ReportComparison, compare_reports
 from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.json_reader import read_report
-from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
+from pytest_kafkaperf.reports.layout import Paper
+from pytest_kafkaperf.reports.listing import (
+    render_baseline,
+    render_compared,
+    render_metrics,
+    render_note,
+    standard_output,
+)
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
 
@@ -49,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     try:
         given = make_parser().parse_args(arguments)
-        output: _Output = given.run(given, Paper.here())
+        output: _Output = given.run(given, standard_output())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
         return _FAILED

@@ -35,7 +35,8 @@ from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.html import write_html
 from pytest_kafkaperf.reports.json import write_json
 from pytest_kafkaperf.reports.json_reader import read_report
-from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared
+from pytest_kafkaperf.reports.layout import Paper
+from pytest_kafkaperf.reports.listing import render_baseline, render_compared
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.progress import RoundLines
 from pytest_kafkaperf.reports.terminal import summary_lines
@@ -51,7 +52,7 @@ from tests.support.results import ending, result, rounds
 
 ROOT = Path(pytest_kafkaperf.__file__).parents[1]
 EACH = pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-PAPER = Paper(width=80, colour=False, ascii_only=False)
+PAPER = Paper()
 
 
 def ends(one: Result, name: str) -> dict[str, Ending]:
@@ -73,8 +74,7 @@ def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
         took_s=161.0,
         environment_key=lambda _: "ci",
     )
-    style: dict[str, Any] = {"width": 80, "colour": colour, "ascii_only": False, "verbose": True}
-    return "\n".join(summary_lines(session, ends(one, name), **style))
+    return "\n".join(summary_lines(session, ends(one, name), Paper(colour=colour), verbose=True))
 
 
 def progress(_: Result, name: str, __: Path) -> str:
