@@ -468,7 +468,7 @@ def fingerprint(cluster: Cluster) -> dict[str, str]:
 
 
 def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
-    """The arguments of `write_html` but for the path."""
+    """The arguments of `html_page`."""
     facts: dict[str, Any] = {
         "created": CREATED,
         "plugin": "0.1.0",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.reports.html import write_html
+from pytest_kafkaperf.reports.html import html_page
 from pytest_kafkaperf.runner.result import Result
 from tests.support import results
 from tests.support.browser import Browser
@@ -44,8 +44,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _written(folder: Path, tests: Sequence[Result], **changes: Any) -> Path:
-    write_html(folder / "report.html", **results.report(tests, **changes))
-    return folder / "report.html"
+    path = folder / "report.html"
+    path.write_text(html_page(**results.report(tests, **changes)), encoding="utf-8")
+    return path
 
 
 _DRAWN = """[...document.querySelectorAll('.chart')].map((chart) => ({
