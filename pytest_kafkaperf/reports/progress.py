@@ -99,16 +99,17 @@ def progress_text(
 
     `rates` are the last rates in records per second, the current one at the end.
     """
-    size_bytes = _record_bytes(scenario)
+    rate = format_quantity(rates[-1], Unit.RECORD_RATE)
+    size_bytes = None if scenario.record_size is None else scenario.mean_record_size  # None where samples decide
     parts = {"name": name, "session": session, "round": f"round {number}/{scenario.rounds}", "step": seen.step}
     running = {
         "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
         "left": _left(scenario, number, seen),
-        "rate": _rate(rates[-1]),
+        "rate": rate,
         "bandwidth": "" if size_bytes is None else format_quantity(rates[-1] * size_bytes, Unit.BYTE_RATE),
-        "p99": _p99(seen),
+        "p99": "" if seen.p99_s is None else f"p99 {format_quantity(seen.p99_s, Unit.SECONDS)}",
         "bars": sparkline(rates, ascii_only=ascii_only),
-        "lag": _lag(seen),
+        "lag": "" if seen.lag is None else f"lag {format_quantity(seen.lag, Unit.COUNT)}",
     }
     parts |= _figures(seen, metrics) if seen.metrics else running
     for omitted in (*reversed(metrics), "bars", "bandwidth", "left", "lag", "p99", ""):
@@ -162,20 +163,3 @@ def _left(scenario: Scenario, number: int, seen: Progress) -> str:
     current_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0
     left_s = max(0.0, current_s) + (scenario.rounds - number) * (scenario.warmup + scenario.duration)
     return f"{left_s:.0f} s left" if left_s >= 1 else ""
-
-
-def _rate(rate: float) -> str:
-    return format_quantity(rate, Unit.RECORD_RATE)
-
-
-def _p99(seen: Progress) -> str:
-    return "" if seen.p99_s is None else f"p99 {format_quantity(seen.p99_s, Unit.SECONDS)}"
-
-
-def _lag(seen: Progress) -> str:
-    return "" if seen.lag is None else f"lag {format_quantity(seen.lag, Unit.COUNT)}"
-
-
-def _record_bytes(scenario: Scenario) -> float | None:
-    """Mean bytes of a value; None where samples decide."""
-    return None if scenario.record_size is None else scenario.mean_record_size
