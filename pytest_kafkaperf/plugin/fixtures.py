@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -151,7 +152,7 @@ class KafkaPerf:
         self._called = True
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
-        try:
+        with failing():
             case = configure(self._case)
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
@@ -169,8 +170,6 @@ class KafkaPerf:
                 result = session.run(case, cluster, on_progress, actions, later=self._later, on_session=on_session)
             if not case.is_smoke_test:
                 add_to_history(session, result)
-        except KafkaPerfError as error:
-            raise failure(error) from None
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)
@@ -202,9 +201,13 @@ def conclude(result: Result, session: Session, item: pytest.Item) -> None:
         pytest.skip("; ".join(result.notes))
 
 
-def failure(error: KafkaPerfError) -> BaseException:
-    """Return the exception that fails a test with the text of an error; raise it `from None`."""
-    return pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False)
+@contextlib.contextmanager
+def failing() -> Iterator[None]:
+    """Fail the test with the text of an error of the plugin."""
+    try:
+        yield
+    except KafkaPerfError as error:
+        raise pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False) from None
 
 
 def _overriding(overrides: dict[str, object]) -> Callable[[Case], Case]:
