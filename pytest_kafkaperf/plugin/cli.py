@@ -22,7 +22,7 @@ from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
-from pytest_kafkaperf.plugin.option_values import DEFAULT_BASELINES
+from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.compare import ReportComparison, compare_reports
 from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.json_reader import read_report
@@ -100,9 +100,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool, or - for standard input")
     command.add_argument("--baseline", required=True, metavar="TEST", help=f"test of the baseline, such as {_EXAMPLE}")
-    command.add_argument(
-        "--baselines", type=Path, default=Path(DEFAULT_BASELINES), metavar="DIR", help=f"default: {DEFAULT_BASELINES}"
-    )
+    folder = OPTIONS["baselines"].default
+    command.add_argument("--baselines", type=Path, default=Path(folder), metavar="DIR", help=f"default: {folder}")
     command.add_argument(
         "--environment",
         metavar="NAME",
