@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,17 +73,30 @@ class Chart:
 
 
 def line(
-    name: str, points: Mapping[Any, float] | Iterable[tuple[Any, float]], colour: str, **style: Any
+    name: str,
+    points: Mapping[Any, float],
+    colour: str,
+    *,
+    ends: Mapping[Any, Sequence[float]] | None = None,
+    **style: Any,
 ) -> dict[str, Any]:
-    """Return a trace through points; `style` has further values of Plotly's."""
-    places = [(x, y) for x, y in dict(points).items() if math.isfinite(y)]
+    """Return a trace through points, with bars from the least to the greatest of `ends`; `style` is for Plotly."""
+    places = {x: y for x, y in points.items() if math.isfinite(y)}
+    known = {x: [*filter(math.isfinite, (ends or {}).get(x, ())), y] for x, y in places.items()}
+    bars = {
+        "type": "data",
+        "symmetric": False,
+        "array": [rounded(max(known[x]) - y) for x, y in places.items()],
+        "arrayminus": [rounded(y - min(known[x])) for x, y in places.items()],
+    }
     return {
         "mode": "lines",
         "name": literal(name),
-        "x": [rounded(x) if isinstance(x, float) else x for x, _ in places],
-        "y": [rounded(y) for _, y in places],
+        "x": [rounded(x) if isinstance(x, float) else x for x in places],
+        "y": [rounded(y) for y in places.values()],
         "line": {"color": colour, "width": 2.5},
         "marker": {"color": colour, "size": 7},
+        **({"error_y": bars} if ends else {}),
         **style,
     }
 

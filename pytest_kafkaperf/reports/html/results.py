@@ -148,25 +148,19 @@ def session_charts(result: Result) -> list[Chart | None]:
     """Return for each threshold that is judged side by side the estimated change after each session."""
     charts = []
     for check in (each for each in result.checks if each.sessions):
-        subject = CATALOGUE[check.metric]
-        means, ends = {}, {}
-        for each in check.sessions:
-            means[each.sessions] = change_of(subject, each.mean)
-            ends[each.sessions] = [change_of(subject, end) for end in each.interval or (each.mean, each.mean)]
-        bars = {
-            "type": "data",
-            "symmetric": False,
-            "array": [rounded(max(ends[number]) - mean) for number, mean in means.items()],
-            "arrayminus": [rounded(mean - min(ends[number])) for number, mean in means.items()],
-        }
+        subject, last = CATALOGUE[check.metric], check.sessions[-1]
         singles = {each.sessions: change_of(subject, each.last) for each in check.sessions}
+        means = {each.sessions: change_of(subject, each.mean) for each in check.sessions}
+        ends = {last.sessions: [change_of(subject, end) for end in last.interval or ()]}
         lines = [
             line("single session", singles, STANDARD, mode="markers"),
-            line("mean so far, interval", means, NOW, mode="lines+markers", error_y=bars),
+            line("mean so far", means, NOW, mode="lines+markers", ends=ends),
         ]
-        limit = mark(LIMIT, y=change_of(subject, check.sessions[0].tolerance))
-        title, x = f"Change of {check.metric} by session", {"title": {"text": "sessions"}, "tickformat": "d"}
-        charts.append(line_chart(title, lines, Unit.RATIO, x=x, note="dashed: the threshold", shapes=[limit]))
+        limit = mark(LIMIT, y=change_of(subject, last.tolerance))
+        x = {"title": {"text": "sessions"}, "tickformat": "d"}
+        note = "dashed: the threshold; bar: the interval at the end"
+        title = f"Change of {check.metric} by session"
+        charts.append(line_chart(title, lines, Unit.RATIO, x=x, note=note, shapes=[limit]))
     return charts
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.reports.html.charts import SERIES, STANDARD, Chart, line, line_chart, literal, rounded, shortened
+from pytest_kafkaperf.reports.html.charts import SERIES, STANDARD, Chart, line, line_chart, literal, shortened
 from pytest_kafkaperf.reports.html.results import medians, standard_rounds
 from pytest_kafkaperf.runner.result import standard_of
 
@@ -46,14 +46,8 @@ def _chart(name: str, sweep: Sweep, results: Mapping[str, Result]) -> Chart | No
             lines.append(line(standard_of(next(iter(tests.values()))), before, STANDARD, mode="lines+markers"))
         values = {place: found for place, one in tests.items() if (found := one.values().get(name))}
         middles = {place: statistics.median(found) for place, found in values.items()}
-        bars = {
-            "type": "data",
-            "symmetric": False,
-            "array": [rounded(max(found) - middles[place]) for place, found in values.items()],
-            "arrayminus": [rounded(middles[place] - min(found)) for place, found in values.items()],
-        }
         legend = "this run" if sweep.line_field is None else f"{sweep.line_field} {shortened(label)}"
-        lines.append(line(legend, middles, colour, mode="lines+markers", error_y=bars))
+        lines.append(line(legend, middles, colour, mode="lines+markers", ends=values))
     labels = [literal(shortened(label)) for label in sweep.labels]
     x = {"title": {"text": literal(sweep.field)}, "tickvals": list(range(len(labels))), "ticktext": labels}
     return line_chart(name, lines, CATALOGUE[name].unit, x=x, note="bars: lowest and highest round")

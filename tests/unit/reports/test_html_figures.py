@@ -101,7 +101,7 @@ def test_a_reference_takes_the_place_of_the_baseline() -> None:
         "Change of produce.throughput by session",
         "Change of produce.latency.p99 by session",
     ]
-    mean = _named(throughput, "mean so far, interval")
+    mean = _named(throughput, "mean so far")
     last = result.checks[0].sessions[-1]
     assert last.interval is not None
     assert (mean["x"][-1], len(mean["x"])) == (last.sessions, len(result.checks[0].sessions))
