@@ -301,11 +301,7 @@ def _fingerprint(result: Result, run: RunFacts) -> list[tuple[str, str, str]]:
 
 
 def _sweeps(results: Sequence[Result]) -> list[dict[str, Any]]:
-    by_nodeid = {result.nodeid: result for result in results if result.rounds}
-    found = find_sweeps(
-        {nodeid: result.scenario for nodeid, result in by_nodeid.items()},
-        {nodeid: result.parameters for nodeid, result in by_nodeid.items()},
-    )
+    found = find_sweeps(result for result in results if result.rounds)
     return [
         {
             "id": f"sweep-{number}",
@@ -315,5 +311,5 @@ def _sweeps(results: Sequence[Result]) -> list[dict[str, Any]]:
             "json": [chart.figure for chart in charts],
         }
         for number, sweep in enumerate(found, 1)
-        if (charts := sweep_charts(sweep, by_nodeid))
+        if (charts := sweep_charts(sweep))
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
@@ -14,7 +13,6 @@ from pytest_kafkaperf.runner.result import standard_of
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.reports.sweeps import Sweep
-    from pytest_kafkaperf.runner.result import Result
 
 _METRICS = (
     "capacity",
@@ -27,16 +25,16 @@ _METRICS = (
 )
 
 
-def sweep_charts(sweep: Sweep, results: Mapping[str, Result]) -> list[Chart]:
-    """Return a chart of each metric over the sweep's field, in equal steps; `results` is by nodeid."""
-    charts = (_chart(name, sweep, results) for name in _METRICS)
+def sweep_charts(sweep: Sweep) -> list[Chart]:
+    """Return a chart of each metric over the sweep's field, in equal steps."""
+    charts = (_chart(name, sweep) for name in _METRICS)
     return [chart for chart in charts if chart is not None]
 
 
-def _chart(name: str, sweep: Sweep, results: Mapping[str, Result]) -> Chart | None:
+def _chart(name: str, sweep: Sweep) -> Chart | None:
     lines = []
-    for (label, nodeids), colour in zip(sweep.lines.items(), itertools.cycle(SERIES), strict=False):
-        tests = {sweep.labels.index(value): results[nodeid] for value, nodeid in nodeids.items()}
+    for (label, line_tests), colour in zip(sweep.lines.items(), itertools.cycle(SERIES), strict=False):
+        tests = {place: line_tests[value] for place, value in enumerate(sweep.labels) if value in line_tests}
         if sweep.line_field is None:
             before = {
                 place: found[name]

@@ -199,9 +199,8 @@ def test_brokers_have_a_line_each() -> None:
 
 def test_a_sweep_shows_throughput_and_latency_against_its_field() -> None:
     """The picture that every write-up of a benchmark shows; the baseline is in it where it is one line."""
-    found = {result.nodeid: result for result in results.sizes()}
-    (sweep,) = find_sweeps({nodeid: result.scenario for nodeid, result in found.items()})
-    charts = {chart.title: chart for chart in sweep_charts(sweep, found)}
+    (sweep,) = find_sweeps(results.sizes())
+    charts = {chart.title: chart for chart in sweep_charts(sweep)}
     assert list(charts) == ["produce.throughput", "produce.bandwidth", "produce.latency.p99", "broker.cpu"]
     throughput = charts["produce.throughput"]
     assert throughput.figure["layout"]["xaxis"]["ticktext"] == ["100 B", "1 KiB", "10 KiB", "100 KiB"]
@@ -213,9 +212,8 @@ def test_a_sweep_shows_throughput_and_latency_against_its_field() -> None:
 
 def test_a_second_field_is_the_colour_of_a_line() -> None:
     """Names stand on the axis in the order in which they ran."""
-    found = {result.nodeid: result for result in results.codecs()}
-    (sweep,) = find_sweeps({nodeid: result.scenario for nodeid, result in found.items()})
-    throughput = {chart.title: chart for chart in sweep_charts(sweep, found)}["produce.throughput"]
+    (sweep,) = find_sweeps(results.codecs())
+    throughput = {chart.title: chart for chart in sweep_charts(sweep)}["produce.throughput"]
     assert throughput.figure["layout"]["xaxis"]["ticktext"] == ["none", "lz4", "zstd", "gzip"]
     assert [trace["name"] for trace in _traces(throughput)] == ["producers 1", "producers 4"]
     assert len({trace["line"]["color"] for trace in _traces(throughput)}) == 2
@@ -223,12 +221,13 @@ def test_a_second_field_is_the_colour_of_a_line() -> None:
 
 def test_the_bars_of_a_sweep_are_the_lowest_and_the_highest_round() -> None:
     """A round far from the median is what the bars are there to show."""
-    found = {}
+    found = []
     for size, most in ((100, 0.6), (200, 3.0)):
         rounds = (Round(metrics={"broker.cpu": cores}) for cores in (0.4, 0.5, most))
-        found[f"t.py::t[{size}]"] = dataclasses.replace(_result(*rounds), scenario=Scenario(record_size=size))
-    (sweep,) = find_sweeps({nodeid: result.scenario for nodeid, result in found.items()})
-    (chart,) = sweep_charts(sweep, found)
+        sized = {"nodeid": f"t.py::t[{size}]", "scenario": Scenario(record_size=size)}
+        found.append(dataclasses.replace(_result(*rounds), **sized))
+    (sweep,) = find_sweeps(found)
+    (chart,) = sweep_charts(sweep)
     bars = _named(chart, "this run")["error_y"]
     assert (bars["array"], bars["arrayminus"]) == ([pytest.approx(0.1), 2.5], [pytest.approx(0.1)] * 2)
 

@@ -9,20 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.reports.sweeps import Sweep, find_sweeps, function_of
+from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.results import bare_result
 
 TEST = "tests/perf/test_x.py::test_y"
 
 
+def _test(name: object, scenario: Scenario, **parameters: Any) -> Result:
+    return bare_result(nodeid=f"{TEST}[{name}]", scenario=scenario, parameters=parameters)
+
+
 def _found(*fields: dict[str, Any]) -> Sweep | None:
-    scenarios = {f"{TEST}[{number}]": Scenario.of(each) for number, each in enumerate(fields)}
-    return next(iter(find_sweeps(scenarios)), None)
+    return next(iter(find_sweeps(_test(number, Scenario.of(each)) for number, each in enumerate(fields))), None)
 
 
 def _shape(sweep: Sweep | None) -> Any:
     if sweep is None:
         return None
-    lines = {label: list(line) for label, line in sweep.lines.items()}
+    lines = {name: [label for label in sweep.labels if label in line] for name, line in sweep.lines.items()}
     return sweep.field, sweep.line_field, lines
 
 
@@ -98,8 +103,10 @@ def test_functions_do_not_mix() -> None:
     """Two tests may go over the same field."""
     one, other = Scenario(acks=1), Scenario(acks="all")
     nodeids = ("a.py::test_a[1]", "a.py::test_b[1]", "a.py::test_a[2]", "a.py::test_b[2]", "a.py::test_c")
-    sweeps = find_sweeps(dict(zip(nodeids, (one, one, other, other, other), strict=True)))
-    assert [(sweep.function, list(sweep.lines[""].values())) for sweep in sweeps] == [
+    scenarios = (one, one, other, other, other)
+    tests = [bare_result(nodeid=nodeid, scenario=each) for nodeid, each in zip(nodeids, scenarios, strict=True)]
+    sweeps = find_sweeps(tests)
+    assert [(sweep.function, [test.nodeid for test in sweep.lines[""].values()]) for sweep in sweeps] == [
         ("a.py::test_a", ["a.py::test_a[1]", "a.py::test_a[2]"]),
         ("a.py::test_b", ["a.py::test_b[1]", "a.py::test_b[2]"]),
     ]
@@ -117,29 +124,25 @@ def test_parameters_that_are_no_field_of_the_scenario_make_a_sweep(
     name: str, values: list[Any], labels: tuple[str, ...]
 ) -> None:
     """A field of the cluster, or what a fixture of the tests is told."""
-    nodeids = [f"{TEST}[{number}]" for number in range(len(values))]
-    parameters = {nodeid: {name: value} for nodeid, value in zip(nodeids, values, strict=True)}
-    (sweep,) = find_sweeps(dict.fromkeys(nodeids, Scenario()), parameters)
+    (sweep,) = find_sweeps(_test(value, Scenario(), **{name: value}) for value in values)
     assert (sweep.field, sweep.labels) == (name, labels)
 
 
 def test_a_parameter_that_names_what_two_fields_say_does_not_hide_their_sweep() -> None:
     """`parametrize("case", ...)` and a call that turns it into fields."""
     fields = [{"record_size": 10, "rate": 5}, {"record_size": 20, "rate": 3}]
-    scenarios = {f"{TEST}[{number}]": Scenario.of(each) for number, each in enumerate(fields)}
-    (sweep,) = find_sweeps(scenarios, {nodeid: {"case": nodeid} for nodeid in scenarios})
+    (sweep,) = find_sweeps(_test(number, Scenario.of(each), case=number) for number, each in enumerate(fields))
     assert _shape(sweep) == _shape(_found(*fields))
 
 
 @given(st.sets(st.tuples(st.sampled_from([1, 2, 5, 50]), st.sampled_from([None, "lz4", "zstd", "gzip"])), max_size=16))
 def test_every_test_of_a_sweep_stands_in_it_once(pairs: set[tuple[int, str | None]]) -> None:
-    """None is left out, none is shown twice, and each line goes from left to right."""
+    """None is left out, and none is shown twice."""
     given_ = sorted(pairs, key=str)
     sweep = _found(*({"producers": producers, "compression": codec} for producers, codec in given_))
     assert (sweep is None) == (len(pairs) < 2)
     if sweep is None:
         return
-    shown = [nodeid for line in sweep.lines.values() for nodeid in line.values()]
+    shown = [test.nodeid for line in sweep.lines.values() for test in line.values()]
     assert sorted(shown) == sorted(f"{TEST}[{number}]" for number in range(len(pairs)))
-    for line in sweep.lines.values():
-        assert [label for label in sweep.labels if label in line] == list(line)
+    assert set(sweep.labels) == {label for line in sweep.lines.values() for label in line}
