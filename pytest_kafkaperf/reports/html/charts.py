@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.core.units import Unit
+from pytest_kafkaperf.core.units import Unit, format_quantity
 
 Figure = dict[str, Any]
 """The arguments `data` and `layout` of `Plotly.newPlot`."""
@@ -39,6 +39,8 @@ _AXIS = {
     "gridcolor": "var(--line)",
     "linecolor": "var(--line)",
     "zeroline": False,
+    "ticks": "outside",
+    "tickcolor": "rgba(0,0,0,0)",
     "tickfont": {"size": 11},
     "title": {"font": {"size": 12}, "standoff": 8},
 }
@@ -46,7 +48,7 @@ TEMPLATE: Figure = {
     "layout": {
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 8, "r": 10, "t": 8, "b": 8},
+        "margin": {"l": 8, "r": 24, "t": 8, "b": 8},
         "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", "size": 12, "color": "var(--dim)"},
         "hovermode": "closest",
         "showlegend": True,
@@ -103,7 +105,7 @@ def line(
 
 def thin_lines(rounds: Sequence[Mapping[Any, float]], colour: str) -> list[dict[str, Any]]:
     """Return a trace for each round; the legend leaves them out."""
-    style = {"line": {"color": colour, "width": 1}, "opacity": 0.5, "showlegend": False}
+    style: dict[str, Any] = {"line": {"color": colour, "width": 1}, "opacity": 0.5, "showlegend": False}
     return [line(f"round {number}", one, colour, **style) for number, one in enumerate(rounds, 1)]
 
 
@@ -122,14 +124,24 @@ def line_chart(
 def value_axis(values: Sequence[float], unit: Unit) -> dict[str, Any]:
     """Return the layout of a vertical axis for values in a base unit: from 0, or logarithmic if they span `SPAN`."""
     tick_format, suffix = _TICKS.get(unit, ("~r", f" {unit}"))
-    is_log = min(values) > 0 and max(values) >= SPAN * min(values)
+    low, high = min(values), max(values)
+    is_log = low > 0 and high >= SPAN * low
     return {
         "type": "log" if is_log else "linear",
+        **(_log_ticks(low, high, unit) if is_log else {}),
         "rangemode": "tozero",
         "tickformat": tick_format,
         "hoverformat": f".3{tick_format}",
         "ticksuffix": suffix,
     }
+
+
+def _log_ticks(low: float, high: float, unit: Unit) -> dict[str, Any]:
+    """Return ticks at 1, 2 and 5 of each decade, or at 1 of many; Plotly's own have no unit at 2 and 5."""
+    leads = (1, 2, 5) if high < SPAN**2 * low else (1,)
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    values = [lead * 10.0**exponent for exponent in exponents for lead in leads]
+    return {"tickvals": values, "ticktext": [format_quantity(value, unit) for value in values]}
 
 
 def mark(colour: str, *, dash: str = "dash", **place: Any) -> dict[str, Any]:

@@ -63,7 +63,9 @@ def charts_of(result: Result) -> list[Chart]:
 
 def standard_rounds(result: Result) -> list[Rounds]:
     """Return the rounds of each session that a test is compared with: of the reference, or else of the baseline."""
-    references = [[one.metrics for one in session.reference] for session in result.sessions if session.reference]
+    references: list[Rounds] = [
+        [one.metrics for one in session.reference] for session in result.sessions if session.reference
+    ]
     return references or [session for session in result.baseline.sessions if session]
 
 
@@ -105,8 +107,9 @@ def rounds_chart(result: Result) -> Chart | None:
             "marker": {"symbol": "line-ns", "size": 30, "line": {"width": 2, "color": LIMIT}},
         }
     )
+    title = {"text": f"median of {against} = 1"}
     layout = {
-        "xaxis": {"type": "log", "tickformat": "~r", "ticksuffix": "x", "title": {"text": f"median of {against} = 1"}},
+        "xaxis": {"type": "log", "tickformat": "~r", "ticksuffix": "x", "tickangle": 0, "nticks": 6, "title": title},
         "yaxis": {"type": "category", "autorange": "reversed"},
         "boxmode": "group",
     }
@@ -170,14 +173,14 @@ def capacity_chart(result: Result) -> Chart | None:
     if curve is None:
         return None
     held = [point.outcome is StepOutcome.HELD for point in curve.points]
-    marker = {"symbol": ["circle" if each else "x" for each in held], "size": 8, "color": NOW}
+    symbols = ["circle" if each else "x" for each in held]
     lines = [
         line(
             name,
             {point.rate: value for point, value in zip(curve.points, values, strict=True) if value is not None},
             colour,
             mode="lines+markers",
-            marker=marker,
+            marker={"symbol": symbols, "size": 8, "color": colour},
         )
         for name, colour, values in (
             (curve.names[0], STANDARD, [point.low for point in curve.points]),

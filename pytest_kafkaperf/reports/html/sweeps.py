@@ -36,16 +36,15 @@ def _chart(name: str, sweep: Sweep) -> Chart | None:
     for (label, line_tests), colour in zip(sweep.lines.items(), itertools.cycle(SERIES), strict=False):
         tests = {place: line_tests[value] for place, value in enumerate(sweep.labels) if value in line_tests}
         if sweep.line_field is None:
-            before = {
-                place: found[name]
-                for place, one in tests.items()
-                if (found := medians(list(itertools.chain.from_iterable(standard_rounds(one))), [name]))
-            }
+            rounds = {place: itertools.chain.from_iterable(standard_rounds(one)) for place, one in tests.items()}
+            earlier = {place: medians([*found], [name]) for place, found in rounds.items()}
+            before = {place: found[name] for place, found in earlier.items() if found}
             lines.append(line(standard_of(next(iter(tests.values()))), before, STANDARD, mode="lines+markers"))
         values = {place: found for place, one in tests.items() if (found := one.values().get(name))}
         middles = {place: statistics.median(found) for place, found in values.items()}
         legend = "this run" if sweep.line_field is None else f"{sweep.line_field} {shortened(label)}"
         lines.append(line(legend, middles, colour, mode="lines+markers", ends=values))
     labels = [literal(shortened(label)) for label in sweep.labels]
-    x = {"title": {"text": literal(sweep.field)}, "tickvals": list(range(len(labels))), "ticktext": labels}
+    ticks = {"tickvals": list(range(len(labels))), "ticktext": labels, "range": [-0.3, len(labels) - 0.7]}
+    x = {"title": {"text": literal(sweep.field)}, **ticks}
     return line_chart(name, lines, CATALOGUE[name].unit, x=x, note="bars: lowest and highest round")

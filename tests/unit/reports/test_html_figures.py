@@ -224,8 +224,8 @@ def test_the_bars_of_a_sweep_are_the_lowest_and_the_highest_round() -> None:
     found = []
     for size, most in ((100, 0.6), (200, 3.0)):
         rounds = (Round(metrics={"broker.cpu": cores}) for cores in (0.4, 0.5, most))
-        sized = {"nodeid": f"t.py::t[{size}]", "scenario": Scenario(record_size=size)}
-        found.append(dataclasses.replace(_result(*rounds), **sized))
+        scenario = Scenario(record_size=size)
+        found.append(dataclasses.replace(_result(*rounds), nodeid=f"t.py::t[{size}]", scenario=scenario))
     (sweep,) = find_sweeps(found)
     (chart,) = sweep_charts(sweep)
     bars = _named(chart, "this run")["error_y"]
@@ -248,6 +248,13 @@ def test_all_of_it_is_json() -> None:
 def test_an_axis_is_logarithmic_where_values_span_much(values: list[float], kind: str) -> None:
     """2 ms and a stall of a second do not fit on one line otherwise; 0 has no logarithm."""
     assert value_axis(values, Unit.SECONDS)["type"] == kind
+
+
+def test_a_logarithmic_axis_has_ticks_with_units() -> None:
+    """Plotly would write 2 ms as `2m`."""
+    axis = value_axis([0.001, 0.05], Unit.SECONDS)
+    assert axis["ticktext"][:6] == ["1 ms", "2 ms", "5 ms", "10 ms", "20 ms", "50 ms"]
+    assert value_axis([0.001, 5.0], Unit.SECONDS)["ticktext"] == ["1 ms", "10 ms", "100 ms", "1 s", "10 s"]
 
 
 @pytest.mark.parametrize(
