@@ -94,8 +94,7 @@ def _pipe(_pid: int) -> IO[bytes]:
             start_new_session=True,
         )
     assert process.stdin is not None  # noqa: S101 - for the type checker
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=process.stdin.close)  # a forked process may live on
+    os.register_at_fork(after_in_child=process.stdin.close)  # a forked process may live on
     atexit.register(_end, process, process.stdin)
     return process.stdin
 

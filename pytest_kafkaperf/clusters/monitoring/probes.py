@@ -1,7 +1,4 @@
-"""Probes, which read measurements of brokers while load runs.
-
-The names of the measurements are in `samples.FIGURES`.
-"""
+"""Probes, which read measurements of brokers while load runs; `samples.Sample` explains them."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ class ProcessProbe:
     pid: int
 
     def read(self) -> Mapping[str, float]:
-        """Read the process without its children; disk use only on Linux and Windows."""
+        """Read the process without its children; disk use only on Linux."""
         try:
             process = psutil.Process(self.pid)
             with process.oneshot():

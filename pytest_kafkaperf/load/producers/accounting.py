@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from aiokafka import errors as kafka_errors
 
 from pytest_kafkaperf.load.messages import Produced
+from pytest_kafkaperf.load.payload import Int64s
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.timeseries import Series
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.load.payload import Int64s
 
 LATE_NS = 100_000_000
 """A record sent this much later than possible is a failure of the generator, not latency of Kafka."""
