@@ -107,9 +107,9 @@ def rounds_chart(result: Result) -> Chart | None:
             "marker": {"symbol": "line-ns", "size": 30, "line": {"width": 2, "color": LIMIT}},
         }
     )
-    title = {"text": f"median of {against} = 1"}
+    title = {"text": f"ratio to the median ({against})"}
     layout = {
-        "xaxis": {"type": "log", "tickformat": "~r", "ticksuffix": "x", "tickangle": 0, "nticks": 6, "title": title},
+        "xaxis": {"type": "log", "tickformat": "~r", "tickangle": 0, "nticks": 6, "title": title},
         "yaxis": {"type": "category", "autorange": "reversed"},
         "boxmode": "group",
     }
