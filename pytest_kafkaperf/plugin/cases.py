@@ -34,9 +34,10 @@ def read_cases(items: Iterable[pytest.Item], settings: Settings) -> tuple[list[p
     cases: dict[str, Case] = {}
     problems: dict[str, list[str]] = {}
     for item in items:
-        for text in _misspelt(item):
-            problems.setdefault(file_of(item.nodeid), []).append(f"{item.nodeid}: {text}")
-        if takes_perf(item):
+        misspelt = [f"{item.nodeid}: {text}" for text in _misspelt(item)]
+        if misspelt:
+            problems.setdefault(file_of(item.nodeid), []).extend(misspelt)
+        elif takes_perf(item):
             item.add_marker("kafka_perf")
             _join_benchmarks(item)
             try:

@@ -40,6 +40,11 @@ def remedy_of(result: Result) -> tuple[str, str]:
     return "measure the baseline on another date", "--kafka-update-baselines=append"
 
 
+def brief_command(result: Result, *options: str) -> str:
+    """Return a shell command that runs a test with these options, without those that the run had."""
+    return shlex.join(["pytest", result.nodeid, *options])
+
+
 _OPTIONS = """
     client-config brokers low-noise rounds duration warmup
     baselines environment strict no-confirm calibrate reference reference-config

@@ -110,7 +110,7 @@ def _drowned(name: str, found: Calibrated, result: Result) -> str:
     *first, last = cures
     tries = f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
     detects = _change(name, found.detectable)
-    return f"detects {detects}: a tolerance of {_percent(tolerance)} gates nothing here; try {tries}"
+    return f"detects {detects}, so a tolerance of {_percent(tolerance)} finds no smaller change here; try {tries}"
 
 
 def remaining_s(case: Case, later: Sequence[Case], finished: int, sessions: int, *, took_s: float) -> float:

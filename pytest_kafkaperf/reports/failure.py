@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.reports.layout import PLAIN, Columns, Paper, Row, text_of
-from pytest_kafkaperf.reports.table import describe_advice, describe_changes, row_of, without_repeats
+from pytest_kafkaperf.reports.table import describe_changes, row_of, without_repeats
 from pytest_kafkaperf.runner.result import Result, standard_of
+from pytest_kafkaperf.verdict.baselines.record import HOW_TO_MAKE
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
@@ -24,8 +25,7 @@ def failure_of(result: Result, paper: Paper = PLAIN, *, strict: bool) -> str | N
     elif result.verdict is Verdict.REGRESSED:
         rounds = [one for session in result.sessions for one in session.all_rounds]
         busy = without_repeats(one.busy_warning for one in rounds if one.busy_warning is not None)
-        advice = [f"{describe_advice(one)} (advice, no threshold)" for one in result.advice if not one.better]
-        changed, after = describe_changes(result), [*(f"warning: {text}" for text in busy), *advice]
+        changed, after = describe_changes(result), [f"warning: {text}" for text in busy]
     text = failure_text(
         [(check, row_of(check, result)) for check in result.checks],
         result.problems,
@@ -52,7 +52,7 @@ def failure_text(
     With `strict`, an INCONCLUSIVE threshold counts as not met.
     """
     broken = [
-        (check, dataclasses.replace(row, detects=""))
+        (check, dataclasses.replace(row, detects="", why=row.why.partition(f"; {HOW_TO_MAKE}")[0]))
         for check, row in checked
         if check.outcome.fails or (strict and check.outcome is Verdict.INCONCLUSIVE)
     ]

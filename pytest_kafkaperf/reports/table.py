@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
-from pytest_kafkaperf.reports.again import is_compared, remedy_of
+from pytest_kafkaperf.reports.again import brief_command, is_compared, remedy_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.layout import Row
 from pytest_kafkaperf.runner.judging import baseline_doubts
@@ -107,7 +107,7 @@ def row_of(check: Check, result: Result | None = None) -> Row:
         rounds="" if metric(check.metric).over_rounds == "sum" else _spread(measured, check.spread, unit),
         baseline="" if check.baseline is None else short(check.baseline, unit),
         change="" if check.change is None else short_change(check.change),
-        interval="" if check.interval is None else f"({'…'.join(map(_end, check.interval))})",
+        interval="" if check.interval is None else _interval(check.interval),
         detects=_detects(check, unit),
         outcome=check.outcome,
         why="; ".join(filter(None, (_allowed(check), check.reason))),
@@ -203,7 +203,8 @@ def changes_of(result: Result) -> list[str]:
 
 def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
     """Yield for each threshold why it did not pass, and what to do; what all of them share only once."""
-    changed, remedy = describe_changes(result), ": pytest ".join(remedy_of(result))
+    label, option = remedy_of(result)
+    changed, remedy = describe_changes(result), f"{label}: {brief_command(result, option)}"
     for check in result.checks:
         if check.outcome.fails and check.is_relative:
             yield "; ".join(filter(None, (_allowed(check), check.reason if verbose else "", changed)))
@@ -272,10 +273,13 @@ def _spread(median: str, ends: tuple[float, float] | None, unit: Unit) -> str:
     return f"{least}–{most}" if least != most else ""  # noqa: RUF001 - a dash between two figures
 
 
-def _end(change: float) -> str:
-    """Format one end of a confidence interval in whole per cent; it is not more exact."""
-    text = f"{change * 100:+.0f}"
-    return short_change(change) if change >= 9 else "0" if text in ("+0", "-0") else text  # noqa: PLR2004 - ten times
+def _interval(ends: tuple[float, float]) -> str:
+    """Format a confidence interval in whole per cent, because it is not more exact; from ten times on, as factors."""
+    if max(ends) >= 9:  # noqa: PLR2004 - ten times
+        factors = (short_change(end) if end >= 9 else f"×{1 + end:.2g}" for end in ends)  # noqa: PLR2004, RUF001
+        return f"({'…'.join(factors)})"
+    texts = (f"{change * 100:+.0f}" for change in ends)
+    return f"({'…'.join('0' if text in ('+0', '-0') else text for text in texts)})"
 
 
 _MOST_NAMED = 5
@@ -332,13 +336,14 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
     if result.changed and shown and not told:
         yield describe_changes(result)
     if result.verdict is Verdict.REGRESSED and result.reference is None:
-        yield "accept it, if it is intended: pytest --kafka-update-baselines"
+        calibrate = f"--kafka-calibrate={max(2, result.baseline_sessions or 2)}"  # to make no weaker baseline
+        yield f"accept it, if it is intended: {brief_command(result, calibrate, '--kafka-update-baselines')}"
     yield from (f"warning: {text}" for text in warnings_of(result))
     yield from result.notes
     yield from (f"advice (no threshold): {describe_advice(one)}" for one in result.advice)
     if verbose:
         yield f"scenario: {_scenario(result)}"
-    if (verbose or result.allocation.is_measured) and result.rounds and result.rounds[0].shares:
+    if verbose and result.rounds and result.rounds[0].shares:
         yield described(result.allocation, result.rounds[0].shares)
 
 

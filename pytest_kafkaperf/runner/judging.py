@@ -133,9 +133,10 @@ class CaseJudge:
         return dataclasses.replace(judgement, verdict=Verdict.REGRESSED, checks=checks, unsettled=False)
 
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
-        """Return the significant changes of metrics without a threshold."""
+        """Return the significant changes of metrics without a threshold, by the sessions that decided on the others."""
         gated = {threshold.metric.name for threshold in self._case.thresholds if threshold.needs_baseline}
-        return advice([one.measured for one in judged(sessions)], self.baseline, gated=gated)
+        measured = [one.measured for one in judged(sessions)]
+        return advice(measured[1:] if self.rebuilt and measured[1:] else measured, self.baseline, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""

@@ -142,7 +142,7 @@ def warnings_of(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
     """Return the warnings of all sessions, each once, and the reasons why sessions were repeated."""
     seconds = uncertainty_s(one for session in sessions for one in session.all_rounds)
     warnings = [] if seconds is None else [describe_uncertainty(seconds)]
-    rounds = [one for session in sessions for one in session.all_rounds]
+    rounds = [one for session in sessions for one in session.rounds]  # a limit of the other side hides nothing
     if limited := sum(one.limited_by_generator for one in rounds):
         warnings.append(generator_warning(limited, len(rounds)))
     warnings += [text for session in sessions for text in session.warnings]

@@ -208,8 +208,8 @@ class Session:
         changes = common_changes(baseline, reference, self.commit)
         judge.rebuilt = Rebuilt(common_changes=changes, slower_machine=self._shift.slower_machine)
         judge.way = (
-            f"this test ran again beside the baseline's brokers, started anew (Kafka {reference.version}); "
-            "`baseline` shows what they reached today"
+            f"this test ran again beside the baseline's brokers, started anew (Kafka {reference.version}): "
+            "`baseline` is what they reached there, on shared cores"
         )
         if self._shift.is_common:
             judge.way += f" ({self._shift})"

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, Metric
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, value_of
+from pytest_kafkaperf.verdict.comparison import Measured, centre_of, change_of, exceeds, value_of
 from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.sequential import differences_of, look
 
@@ -30,9 +29,9 @@ class Advice:
 
     metric: str
     observed: float
-    """Median over the rounds."""
+    """The value that lies `change` above `baseline`."""
     baseline: float
-    """Level of the baseline, or median over the rounds of the reference."""
+    """Level of the baseline or of the reference."""
     change: float
     """As a ratio: +0.3 if the value rose by 30 %."""
     better: bool
@@ -78,8 +77,8 @@ def _beside(subject: Metric, sessions: Sequence[Measured], alpha: float) -> _Cha
     evidence = look(differences, tolerance=math.log1p(LEAST_CHANGE), alpha=alpha)
     if evidence.decision not in ("regressed", "improved"):
         return None
-    before = statistics.median(one[subject.name] for session in sessions for one in session.reference or ())
-    return _found(subject, sessions, before, evidence.mean)
+    centre = centre_of(subject, [session.reference or () for session in sessions])
+    return None if centre is None else _found(subject, centre, evidence.mean)
 
 
 def _change(subject: Metric, session: Measured, baseline: BaselineRounds, alpha: float) -> _Change | None:
@@ -89,14 +88,14 @@ def _change(subject: Metric, session: Measured, baseline: BaselineRounds, alpha:
         return None
     if abs(comparison.shift) <= comparison.most_by_noise(alpha):
         return None
-    return _found(subject, [session], value_of(subject, comparison.known.level), comparison.shift)
+    return _found(subject, comparison.known.level, comparison.shift)
 
 
-def _found(subject: Metric, sessions: Sequence[Measured], before: float, shift: float) -> _Change:
+def _found(subject: Metric, level: float, shift: float) -> _Change:
     found = Advice(
         metric=subject.name,
-        observed=statistics.median(one[subject.name] for session in sessions for one in session.rounds),
-        baseline=before,
+        observed=value_of(subject, level + shift),
+        baseline=value_of(subject, level),
         change=change_of(subject, shift),
         better=shift < 0,
     )

@@ -95,6 +95,13 @@ def no_ratio(subject: Metric, sessions: Sequence[Rounds]) -> str | None:
     return None
 
 
+def centre_of(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
+    """Return the mean of the sessions' medians, on the log scale; None if there are no ratios."""
+    if not sessions or no_ratio(subject, sessions):
+        return None
+    return statistics.fmean(statistics.median(logs(subject, rounds)) for rounds in sessions)
+
+
 def flaw_of(subject: Metric, rounds: Rounds, *, ratio: bool = False, of: str = "") -> str | None:
     """Explain why a metric of these rounds cannot be used: missing or invalid values; return None if it can.
 

@@ -49,7 +49,7 @@ def judge_suspect(
         machine: change of the rebuilt brokers against the stored figures, if it is beyond the tolerance; else None.
 
     """
-    stored_change = "" if stored is None else f"{format_ratio(stored)} against the stored baseline"
+    stored_change = "" if stored is None else f"first session: {format_ratio(stored)} against the stored baseline"
     if early:
         reason = f"one equal session is enough, because {rebuilt.slower_machine} has shown a slower machine"
         finding = Finding(outcome=Verdict.PASSED, reason=reason)

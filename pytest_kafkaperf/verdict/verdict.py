@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ from pytest_kafkaperf.scenarios.threshold import (
     limit_value,
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, flaw_of, logs, no_ratio, value_of
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, centre_of, change_of, flaw_of, value_of
 from pytest_kafkaperf.verdict.dates import Comparison, compare, level_of
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
@@ -77,8 +76,9 @@ def judge(
         ]
     else:
         stage: Stage = "first" if confirm else "alone"
+        shown = sessions if ungated is Verdict.NOT_JUDGED else sessions[:1]
         found = [
-            _evaluate(threshold, sessions[:1], baseline, ungated=ungated, stage=stage, gated=number, beside=beside)
+            _evaluate(threshold, shown, baseline, ungated=ungated, stage=stage, gated=number, beside=beside)
             for threshold in thresholds
         ]
         if confirm and len(sessions) > 1 and not problems:
@@ -246,7 +246,7 @@ def _evaluate_pairs(
         look=known,
     )
     references = [session.reference or () for session in sessions]
-    centre = _centre(subject, references)
+    centre = centre_of(subject, references)
     level = level_of(subject, BaselineRounds(sessions=tuple(map(tuple, references))))
     least = None
     if relative is not None and isinstance(known, Look) and known.deviation is not None:
@@ -299,13 +299,6 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
         return None
     lower, higher = sorted(change_of(subject, end) for end in ends)
     return lower, higher
-
-
-def _centre(subject: Metric, sessions: Sequence[Rounds]) -> float | None:
-    """Return the mean of the sessions' medians, on the log scale; None if there are no ratios."""
-    if not sessions or no_ratio(subject, sessions):
-        return None
-    return statistics.fmean(statistics.median(logs(subject, rounds)) for rounds in sessions)
 
 
 def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:

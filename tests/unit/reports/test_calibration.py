@@ -104,18 +104,19 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
         (
             calibrated(-math.log(0.52), -math.log(0.67)),
             {},
-            "detects -48 %: a tolerance of 10 % gates nothing here; try paced load, a baseline of 5 dates (at best "
-            "-33 %), or 30 %",
+            "detects -48 %, so a tolerance of 10 % finds no smaller change here; try paced load, a "
+            "baseline of 5 dates (at best -33 %), or 30 %",
         ),
         (
             calibrated(-math.log(0.52), -math.log(0.8)),
             {"rate": 5000.0},
-            "detects -48 %: a tolerance of 10 % gates nothing here; try a baseline of 5 dates (at best -20 %)",
+            "detects -48 %, so a tolerance of 10 % finds no smaller change here; try a baseline of 5 "
+            "dates (at best -20 %)",
         ),
         (
             calibrated(-math.log(0.66), -math.log(0.68)),
             {"rate": 5000.0},
-            "detects -34 %: a tolerance of 10 % gates nothing here; try a quieter machine or 30 %",
+            "detects -34 %, so a tolerance of 10 % finds no smaller change here; try a quieter machine or 30 %",
         ),
         (calibrated(-math.log(0.75), -math.log(0.8)), {}, ""),
     ],
@@ -129,7 +130,7 @@ def test_a_tolerance_above_50_percent_is_no_cure() -> None:
     """It would not notice that a throughput has halved."""
     found = calibrated(math.log(2.1), math.log(1.66), tolerance=math.log(1.1))
     assert remarks(found, "produce.latency.p99", rate=5000.0) == [
-        "detects +110 %: a tolerance of 10 % gates nothing here; try a quieter machine"
+        "detects +110 %, so a tolerance of 10 % finds no smaller change here; try a quieter machine"
     ]
 
 
@@ -166,6 +167,6 @@ def test_the_noise_fits_into_80_columns() -> None:
     assert render_calibration(whole, Paper(ascii_only=True)).splitlines() == [
         "metric               within  between  tolerance  suspect  detects",
         "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 5  +3030 %",
-        "produce.latency.p99: detects +3030 %: a tolerance of 20 % gates nothing here;",
-        "    try paced load or a quieter machine",
+        "produce.latency.p99: detects +3030 %, so a tolerance of 20 % finds no smaller",
+        "    change here; try paced load or a quieter machine",
     ]

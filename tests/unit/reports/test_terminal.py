@@ -30,7 +30,8 @@ EXPECTED_80 = """\
   ✓ e2e.latency.p99 <= max(baseline + 20%, 5 ms)
                                              18.9 ms   17.2 ms   +10 % (+1…+20)
   ✓ produce.throughput >= baseline - 10%     52.3k/s   52.3k/s     0 % (-8…+9)
-  accept it, if it is intended: pytest --kafka-update-baselines
+  accept it, if it is intended: pytest 'tests/perf/test_orders.py::test_slow[1
+    KiB-acks=all]' --kafka-calibrate=2 --kafka-update-baselines
   advice (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
 ✗ VIOLATED      test_sla
   ✗ produce.latency.p99 <= 10 ms             12.1 ms
@@ -38,7 +39,8 @@ EXPECTED_80 = """\
   ✓ produce.throughput >= 50k records/s      52.3k/s
 ? INCONCLUSIVE  test_new                    no baseline for this test
   ? produce.throughput >= baseline - 10%     52.3k/s
-      make one: pytest --kafka-update-baselines
+      make one: pytest tests/perf/test_orders.py::test_new
+      --kafka-update-baselines
 ✗ INVALID       test_lost_broker
   round 1: no record was acknowledged for 15 s while 300 were outstanding: the
     cluster is down
@@ -68,7 +70,7 @@ EXPECTED_140 = """\
       kafka 4.0.0 → 4.1.1, config.num.io.threads not set → 16
   ✓ e2e.latency.p99 <= max(baseline + 20%, 5 ms)   18.9 ms  18.5–19.3   17.2 ms   +10 % (+1…+20)     +24 %
   ✓ produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3   52.3k/s     0 % (-8…+9)      -13 %
-  accept it, if it is intended: pytest --kafka-update-baselines
+  accept it, if it is intended: pytest 'tests/perf/test_orders.py::test_slow[1 KiB-acks=all]' --kafka-calibrate=2 --kafka-update-baselines
   advice (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
   scenario: defaults
 ✗ VIOLATED      test_sla
@@ -78,7 +80,7 @@ EXPECTED_140 = """\
   scenario: defaults
 ? INCONCLUSIVE  test_new                          no baseline for this test
   ? produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3
-      make one: pytest --kafka-update-baselines
+      make one: pytest tests/perf/test_orders.py::test_new --kafka-update-baselines
   scenario: defaults
 ✗ INVALID       test_lost_broker
   round 1: no record was acknowledged for 15 s while 300 were outstanding: the cluster is down
@@ -162,7 +164,8 @@ def test_a_baseline_of_another_environment_is_not_printed() -> None:
   no baseline for environment 'laptop' (there is one for 'ci')
   threshold                               measured     rounds
   ? produce.throughput >= baseline - 10%   52.3k/s  51.3–53.3
-      make one: pytest --kafka-update-baselines"""
+      make one: pytest tests/perf/test_orders.py::test_x
+      --kafka-update-baselines"""
     )
 
 
@@ -230,7 +233,7 @@ def test_a_test_that_failed_for_another_reason_says_so_beside_its_verdict() -> N
         strict.nodeid: ending(strict.nodeid, "failed", "INCONCLUSIVE: produce.throughput 1k/s"),
     }
     lines = table([passed, strict], ends).splitlines()
-    assert [" ".join(line.split()) for line in lines if "test_" in line] == [
+    assert [" ".join(line.split()) for line in lines if "test_" in line and "pytest " not in line] == [
         "✓ PASSED test_ok error",
         "? INCONCLUSIVE test_new failed, no baseline for this test",
     ]

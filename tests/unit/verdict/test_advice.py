@@ -146,7 +146,7 @@ def test_with_a_reference_its_rounds_are_taken_pair_by_pair() -> None:
     (found,) = advice([Measured(rounds=slower, reference=reference)] * 4, BASELINE, gated=())
     assert (found.metric, found.better) == (THROUGHPUT, False)
     assert found.change == pytest.approx(-0.5)
-    assert (found.observed, found.baseline) == pytest.approx((1050.0, 2100.0))
+    assert found.observed / found.baseline - 1 == pytest.approx(found.change)
     assert advice([Measured(rounds=slower, reference=reference)] * 3, BASELINE, gated=()) == ()
     assert advice([Measured(rounds=reference, reference=reference)] * 4, BaselineRounds(), gated=()) == ()
 

@@ -641,7 +641,7 @@ def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
 INCONCLUSIVE: produce.latency.p99 10 ms
   threshold                          measured    rounds
   ? produce.latency.p99 <= baseline     10 ms  9.8–10.2
-      no baseline for this test; make one with --kafka-update-baselines"""
+      no baseline for this test"""
     )
 
 

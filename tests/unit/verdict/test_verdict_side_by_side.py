@@ -52,7 +52,7 @@ def test_worse_than_the_rebuilt_brokers_is_a_regression() -> None:
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, judgement.warnings) == (Verdict.REGRESSED, False, ())
     assert check.change == approx(-0.3, abs=0.01)
-    assert check.reason == "-30.0 % against the stored baseline; confirmed by 4 sessions side by side"
+    assert check.reason == "first session: -30.0 % against the stored baseline; confirmed by 4 sessions side by side"
     assert (check.rerun, len(check.sessions)) == (True, 4)
 
 
@@ -64,7 +64,8 @@ def test_a_machine_that_is_slower_for_both_passes_with_a_warning() -> None:
         "unchanged",
     )
     assert judgement.checks[0].reason == (
-        "-30.0 % against the stored baseline; not confirmed: 4 sessions side by side exclude a change of -16.5 %"
+        "first session: -30.0 % against the stored baseline; not confirmed: 4 sessions side by side exclude a change "
+        "of -16.5 %"
     )
 
 
