@@ -19,7 +19,7 @@ from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.plugin import ARGUMENTS, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
-from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
+from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
@@ -74,10 +74,8 @@ class PerfPlugin:
 
     def session_or_fail(self) -> Session:
         """Return the session of this run; fail the test if it cannot be opened."""
-        try:
+        with failing():
             return self.open_session()
-        except KafkaPerfError as error:
-            raise failure(error) from None
 
     def case(self, item: pytest.Item) -> Case:
         """Return the case of a perf test."""
@@ -90,19 +88,15 @@ class PerfPlugin:
 
     def cluster(self, item: pytest.Item) -> Cluster:
         """Return the cluster of a test's marker; fail the test if it cannot be started."""
-        try:
+        with failing():
             # A test that uses only the cluster was not read at collection.
             case = self._collection.cases.get(item.nodeid) or read_item(item, self._settings)
             return self._provided(case.spec)
-        except KafkaPerfError as error:
-            raise failure(error) from None
 
     def lasting_cluster(self, **fields: object) -> Cluster:
         """Return the cluster with these fields of the `kafka_cluster` marker; it keeps its addresses in this run."""
-        try:
+        with failing():
             return self._provided(read_spec([fields], self._settings, "kafka_cluster_factory: "), lasting=True)
-        except KafkaPerfError as error:
-            raise failure(error) from None
 
     def _provided(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         settings = self._settings
@@ -162,10 +156,8 @@ class PerfPlugin:
             if result is not None:
                 conclude(result, session, item)
         if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
-            try:
+            with failing():
                 self._session.clusters.restore()
-            except KafkaPerfError as error:
-                raise failure(error) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
