@@ -142,9 +142,11 @@ def baselines(size: int, repeats: int) -> dict[str, Any]:
 
 def tests(size: int, repeats: int) -> dict[str, Any]:
     """Plan each of `size` perf tests with the time budget, and write the reports at the end."""
-    from pytest_kafkaperf.reports.html import write_html  # noqa: PLC0415 - the other parts need no plotly
-    from pytest_kafkaperf.reports.json import write_json  # noqa: PLC0415
-    from pytest_kafkaperf.reports.markdown import write_markdown  # noqa: PLC0415
+    from pytest_kafkaperf.core.files import write_report  # noqa: PLC0415
+    from pytest_kafkaperf.reports.html import html_page  # noqa: PLC0415 - the other parts need no plotly
+    from pytest_kafkaperf.reports.json import json_text  # noqa: PLC0415
+    from pytest_kafkaperf.reports.layout import Paper  # noqa: PLC0415
+    from pytest_kafkaperf.reports.markdown import markdown as summary  # noqa: PLC0415
     from pytest_kafkaperf.reports.terminal import summary_lines  # noqa: PLC0415
     from tests.support import results as simulated  # noqa: PLC0415
 
@@ -162,14 +164,13 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
                 CaseBudget(case, cases[number:], left_s=1e6)
 
         def table() -> None:
-            summary_lines(session, {}, width=120, colour=True, ascii_only=False, verbose=False)
+            summary_lines(session, {}, Paper(width=120, colour=True), verbose=False)
 
         def markdown() -> None:
-            write_markdown(folder / "report.md", found, {})
+            write_report(folder / "report.md", summary(found, {}), kind="markdown")
 
         def document() -> None:
-            write_json(
-                folder / "report.json",
+            text = json_text(
                 found,
                 {},
                 created=simulated.CREATED,
@@ -178,9 +179,10 @@ def tests(size: int, repeats: int) -> dict[str, Any]:
                 exit_status=0,
                 errors=[],
             )
+            write_report(folder / "report.json", text, kind="json")
 
         def page() -> None:
-            write_html(folder / "report.html", **simulated.report(found))
+            write_report(folder / "report.html", html_page(**simulated.report(found)), kind="html")
 
         page()  # loads the modules that draw
         works = {"terminal": table, "Markdown": markdown, "JSON": document, "HTML": page, "plan all": plan}

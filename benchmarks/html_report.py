@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pytest_kafkaperf.reports.html import write_html
+from pytest_kafkaperf.core.files import write_report
+from pytest_kafkaperf.reports.html import html_page
 from tests.support import results
 from tests.support.browser import Browser, chromium
 
@@ -31,7 +32,7 @@ def main(tests: int) -> None:
         written_s = []
         for _ in range(_TIMES):
             began_s = time.monotonic()
-            write_html(path, **results.report(simulated))
+            write_report(path, html_page(**results.report(simulated)), kind="html")
             written_s.append(time.monotonic() - began_s)
         opened_s, drawn = [], 0
         for _ in range(_TIMES):

@@ -62,7 +62,7 @@ def replace_file(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_report(path: Path, content: bytes, *, kind: str, what: str = "report") -> None:
+def write_report(path: Path, text: str, *, kind: str) -> None:
     """Write a report to the path that `--kafka-report=KIND:PATH` gives.
 
     The target of a symbolic link, a pipe, a device and the standard output are written, and not replaced.
@@ -71,6 +71,7 @@ def write_report(path: Path, content: bytes, *, kind: str, what: str = "report")
         UsageError: the file cannot be written; the message names the option, the file and the reason.
 
     """
+    content = text.encode("utf-8", "backslashreplace")  # a nodeid may contain a lone surrogate
     try:
         stream = _standard_stream(path)
         if stream is None and (path.is_file() or not path.exists()):
@@ -81,7 +82,7 @@ def write_report(path: Path, content: bytes, *, kind: str, what: str = "report")
                 write_whole(file, content)
     except OSError as error:
         reason = "no process reads from this pipe" if error.errno == errno.ENXIO else error.strerror or error
-        raise UsageError(f"--kafka-report={kind}:{path}: cannot write the {what}: {reason}") from None
+        raise UsageError(f"--kafka-report={kind}:{path}: cannot write the report: {reason}") from None
 
 
 def write_whole(file: RawIOBase, content: bytes) -> None:

@@ -22,11 +22,18 @@ from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
-from pytest_kafkaperf.plugin.option_values import DEFAULT_BASELINES
+from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.compare import ReportComparison, compare_reports
 from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.json_reader import read_report
-from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
+from pytest_kafkaperf.reports.layout import Paper
+from pytest_kafkaperf.reports.listing import (
+    render_baseline,
+    render_compared,
+    render_metrics,
+    render_note,
+    standard_output,
+)
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
 
@@ -49,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     try:
         given = make_parser().parse_args(arguments)
-        output: _Output = given.run(given, Paper.here())
+        output: _Output = given.run(given, standard_output())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
         return _FAILED
@@ -93,9 +100,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool, or - for standard input")
     command.add_argument("--baseline", required=True, metavar="TEST", help=f"test of the baseline, such as {_EXAMPLE}")
-    command.add_argument(
-        "--baselines", type=Path, default=Path(DEFAULT_BASELINES), metavar="DIR", help=f"default: {DEFAULT_BASELINES}"
-    )
+    folder = OPTIONS["baselines"].default
+    command.add_argument("--baselines", type=Path, default=Path(folder), metavar="DIR", help=f"default: {folder}")
     command.add_argument(
         "--environment",
         metavar="NAME",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from pytest_kafkaperf.core.text import ascii_of
+from pytest_kafkaperf.reports.layout import Paper, is_ascii_only
 from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
 from pytest_kafkaperf.reports.table import shown_metrics
 from pytest_kafkaperf.reports.terminal import summary_lines
@@ -75,14 +75,9 @@ def print_table(
     """Print the results of all tests, as wide as the terminal."""
     writer = terminalreporter._tw  # noqa: SLF001 - has the width, colour and encoding; there is no public way
     terminalreporter.write_sep("=", "kafka performance")
-    for line in summary_lines(
-        perf,
-        endings,
-        width=writer.fullwidth,
-        colour=writer.hasmarkup,
-        ascii_only=is_ascii_only(writer._file),  # noqa: SLF001
-        verbose=config.get_verbosity() > 0,
-    ):
+    ascii_only = is_ascii_only(writer._file)  # noqa: SLF001
+    paper = Paper(width=writer.fullwidth, colour=writer.hasmarkup, ascii_only=ascii_only)
+    for line in summary_lines(perf, endings, paper, verbose=config.get_verbosity() > 0):
         terminalreporter.write_line(line)
 
 
@@ -106,12 +101,7 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
     return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
 
 
-def plain_text(config: pytest.Config) -> Callable[[str], str]:
-    """Return the function that converts the text of a failure for the terminal: to ASCII where it needs that."""
+def paper_of(config: pytest.Config) -> Paper:
+    """Return the properties of the text of a failure, which pytest shows in the terminal."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    return ascii_of if is_ascii_only(getattr(getattr(reporter, "_tw", None), "_file", None)) else str
-
-
-def is_ascii_only(file: object) -> bool:
-    """Return True if `NO_COLOR` is set, or if a file has no Unicode, such as a terminal with a Windows code page."""
-    return bool(os.environ.get("NO_COLOR")) or "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()
+    return Paper(ascii_only=is_ascii_only(getattr(getattr(reporter, "_tw", None), "_file", None)))

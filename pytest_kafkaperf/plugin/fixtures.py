@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,7 @@ from pytest_kafkaperf.clusters.spec import as_cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.metrics import Better, declare
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.plugin.console import plain_text, progress
+from pytest_kafkaperf.plugin.console import paper_of, progress
 from pytest_kafkaperf.reports.again import undecided
 from pytest_kafkaperf.reports.calibration import describe_session, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
@@ -115,12 +116,10 @@ class KafkaPerf:
         is called with `arguments` at the end of each round, when the application is done with the load. A number is the
         value of each round.
         """
-        try:
+        with failing():
             if self._called or name in self._recorded:
                 raise UsageError(f"kafka_perf.record({name!r}, ...): {_ONE_FUNCTION}")
             declare(name, unit=unit, better=better)
-        except KafkaPerfError as error:
-            raise failure(error) from None
         function = functools.partial(value, *arguments) if callable(value) else lambda: value
         self._recorded[name] = Action(math.inf, function, metric=name)
 
@@ -176,7 +175,7 @@ class KafkaPerf:
         self._called = True
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
-        try:
+        with failing():
             case = configure(self._case).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
@@ -195,8 +194,6 @@ class KafkaPerf:
                 result = session.run(case, cluster, on_progress, actions, later=self._later, on_session=on_session)
             if not case.is_smoke_test:
                 add_to_history(session, result)
-        except KafkaPerfError as error:
-            raise failure(error) from None
         self._finished = True
         if self._benchmark is not None:
             record_rounds(result, *self._benchmark)
@@ -217,20 +214,24 @@ class KafkaPerf:
 
 def conclude(result: Result, session: Session, item: pytest.Item) -> None:
     """Fail or skip a test according to its verdict; warn if it could not be decided."""
-    settings, plain = session.settings, plain_text(item.config)
-    text = failure_of(result, strict=settings.strict, plain=plain)
+    settings, paper = session.settings, paper_of(item.config)
+    text = failure_of(result, paper, strict=settings.strict)
     why = undecided(result, settings.command_line) if result.verdict is Verdict.INCONCLUSIVE else ""
     if text is not None:
-        raise FailedByVerdict("\n".join(filter(None, (text, plain(why.rpartition("; ")[2])))), pytrace=False)
+        raise FailedByVerdict("\n".join(filter(None, (text, paper.plain(why.rpartition("; ")[2])))), pytrace=False)
     if why:
         item.warn(InconclusiveWarning(printable(why)))
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(result.notes))
 
 
-def failure(error: KafkaPerfError) -> BaseException:
-    """Return the exception that fails a test with the text of an error; raise it `from None`."""
-    return pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False)
+@contextlib.contextmanager
+def failing() -> Iterator[None]:
+    """Fail the test with the text of an error of the plugin."""
+    try:
+        yield
+    except KafkaPerfError as error:
+        raise pytest.fail.Exception(printable(str(error), keep="\t\n"), pytrace=False) from None
 
 
 def _overriding(overrides: dict[str, object]) -> Callable[[Case], Case]:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pytest_kafkaperf.clusters.client.run_names import LEGAL_PREFIX, PREFIX
-from pytest_kafkaperf.clusters.target import CONNECT_TIMEOUT_S, External, Target, parse_target
+from pytest_kafkaperf.clusters.client.run_names import LEGAL_PREFIX
+from pytest_kafkaperf.clusters.target import External, Target, parse_target
 from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, nearest
 from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.plugin.options import REPORTS, shown
+from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, shown
 from pytest_kafkaperf.reports.html import check_installed
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import parse_declared
@@ -28,16 +28,8 @@ UPDATE_MODES = {
 }
 """Valid values of `--kafka-update-baselines`, and what each does."""
 
-DEFAULT_BASELINES = "kafka-baselines"
-"""Default folder of baselines, relative to the root folder."""
-
-_PREHEAT = "5 s"
-"""Default maximum of the broker warm-up, which ends earlier when brokers get no faster."""
-
 _MOST_GAP_S = 3600
 """Longest pause before a fresh session."""
-
-_CONNECT_TIMEOUT = f"{CONNECT_TIMEOUT_S} s"
 
 _EXCLUSIVE = (
     ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
@@ -83,26 +75,26 @@ def read_settings(
         command_line=given,
         ini=written,
         root=root,
-        cluster=parse_target(values.get("cluster", "auto")),
+        cluster=parse_target(values.get("cluster", OPTIONS["cluster"].default)),
         workers=_workers(values.get("workers")),
         client_config=path("client-config"),
         metrics_urls=_urls(_listed(values, "metrics-url")),
-        connect_timeout_s=_seconds("connect-timeout", values.get("connect-timeout", _CONNECT_TIMEOUT), minimum=1),
+        connect_timeout_s=_seconds(values, "connect-timeout", minimum=1),
         allow_unlimited="allow-unlimited" in values,
-        topic_prefix=_prefix(values.get("topic-prefix", PREFIX)),
+        topic_prefix=_prefix(values.get("topic-prefix", OPTIONS["topic-prefix"].default)),
         log_dirs=_folders(_listed(values, "log-dirs"), root),
-        baselines=path("baselines") or root / DEFAULT_BASELINES,
+        baselines=path("baselines") or root / OPTIONS["baselines"].default,
         update=_update_mode(values.get("update-baselines")),
         environment=environment_key(values["environment"]) if "environment" in values else None,
         strict="strict" in values,
-        preheat_s=_seconds("preheat", values.get("preheat", _PREHEAT), minimum=0),
-        session_gap_s=_seconds("session-gap", values.get("session-gap", "0 s"), minimum=0, maximum=_MOST_GAP_S),
+        preheat_s=_seconds(values, "preheat", minimum=0),
+        session_gap_s=_seconds(values, "session-gap", minimum=0, maximum=_MOST_GAP_S),
         confirm="no-confirm" not in values,
         reference=reference,
         reference_config=_properties(values.get("reference-config")),
         reference_client_config=path("reference-client-config"),
         calibrate=_whole_number(values, "calibrate", minimum=2),
-        time_budget_s=_seconds("time-budget", values["time-budget"], minimum=1) if "time-budget" in values else None,
+        time_budget_s=_seconds(values, "time-budget", minimum=1) if "time-budget" in values else None,
         prune="prune-baselines" in values,
         reports=reports,
         thresholds=tuple(parse_declared(text) for text in values.get("thresholds", "").splitlines()),
@@ -215,7 +207,8 @@ def _whole_number(values: Mapping[str, str], name: str, *, minimum: int) -> int 
     return int(text)
 
 
-def _seconds(name: str, text: str, *, minimum: int, maximum: float = math.inf) -> float:
+def _seconds(values: Mapping[str, str], name: str, *, minimum: int, maximum: float = math.inf) -> float:
+    text = values.get(name, OPTIONS[name].default)
     try:
         seconds = parse_time(text)
     except UnitError as error:

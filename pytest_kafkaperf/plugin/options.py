@@ -22,6 +22,7 @@ class Option(NamedTuple):
     """Form of the value; empty for a switch."""
     text: str
     default: str
+    """Value where the user sets none, or a description of it."""
     kind: Literal["string", "int", "bool", "linelist"] = "string"
     """Type of the ini key. An option of the kind `linelist` is repeatable."""
     place: Literal["both", "command line", "ini"] = "both"

@@ -20,7 +20,7 @@ from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.plugin import ARGUMENTS, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
-from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failure
+from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
@@ -75,10 +75,8 @@ class PerfPlugin:
 
     def session_or_fail(self) -> Session:
         """Return the session of this run; fail the test if it cannot be opened."""
-        try:
+        with failing():
             return self.open_session()
-        except KafkaPerfError as error:
-            raise failure(error) from None
 
     def case(self, item: pytest.Item) -> Case:
         """Return the case of a perf test."""
@@ -91,19 +89,15 @@ class PerfPlugin:
 
     def cluster(self, item: pytest.Item) -> Cluster:
         """Return the cluster of a test's marker; fail the test if it cannot be started."""
-        try:
+        with failing():
             # A test that uses only the cluster was not read at collection.
             case = self._collection.cases.get(item.nodeid) or read_item(item, self._settings)
             return self._provided(case.spec)
-        except KafkaPerfError as error:
-            raise failure(error) from None
 
     def lasting_cluster(self, **fields: object) -> Cluster:
         """Return the cluster with these fields of the `kafka_cluster` marker; it keeps its addresses in this run."""
-        try:
+        with failing():
             return self._provided(read_spec([fields], self._settings, "kafka_cluster_factory: "), lasting=True)
-        except KafkaPerfError as error:
-            raise failure(error) from None
 
     def _provided(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         settings = self._settings
@@ -125,14 +119,12 @@ class PerfPlugin:
         with ExitStack() as stack:
 
             def launch(command: object, *, cluster: object = own, **fields: object) -> Application:
-                try:
+                with failing():
                     if cluster is None:
                         raise UsageError("kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()")
                     fields |= {"command": command, "cwd": self._config.rootpath / str(fields.get("cwd", ""))}
                     application = Application(Recipe.of(fields, where="kafka_app: "), as_cluster(cluster))
                     stack.callback(self.session_or_fail().opened(application).close)
-                except KafkaPerfError as error:
-                    raise failure(error) from None
                 if node is not None:
                     stack.callback(lambda: node.add_report_section("teardown", str(application), application.output))
                 return application
@@ -183,10 +175,8 @@ class PerfPlugin:
             if result is not None:
                 conclude(result, session, item)
         if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
-            try:
+            with failing():
                 self._session.clusters.restore()
-            except KafkaPerfError as error:
-                raise failure(error) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
-from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES, Metric
 from pytest_kafkaperf.core.text import UNSEEN, printable, without_folders
 from pytest_kafkaperf.core.units import Unit
@@ -152,16 +151,6 @@ _QUOTED = re.compile(f"[%#]|{UNSEEN.pattern}")
 
 _DIGITS = 4
 """Significant digits of a value; GitLab compares and shows values as text, and further digits are noise."""
-
-
-def write_metrics(path: Path, results: Sequence[Result]) -> None:
-    """Write the metrics for GitLab; on an error, no partial file is left.
-
-    Raises:
-        UsageError: The file cannot be written; the text names it and the reason.
-
-    """
-    write_report(path, metrics_text(results).encode(), kind="gitlab", what="metrics")
 
 
 def metrics_text(results: Sequence[Result]) -> str:

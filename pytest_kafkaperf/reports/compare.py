@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.reports.json_reader import Report, ReportedRound, ReportedTest
-from pytest_kafkaperf.scenarios.threshold import Relative, Threshold, parse_threshold
+from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds, scenario_changes
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
@@ -117,17 +117,9 @@ def _headlines(before: ReportedTest, after: ReportedTest, tolerance_ratio: float
     def measures(test: ReportedTest, name: str) -> bool:
         return any(name in one.metrics for one in test.rounds)
 
-    return [_threshold(name, tolerance_ratio) for name in HEADLINES if measures(before, name) and measures(after, name)]
-
-
-def _threshold(name: str, tolerance_ratio: float) -> Threshold:
-    """Return `NAME <= baseline + 10%`, or `>= baseline - 10%` if higher values are better."""
-    subject = metric(name)
-    lower = subject.better == "lower"
-    percent = f"{tolerance_ratio * 100:g}"
-    return Threshold(
-        expression=f"{name} {'<= baseline +' if lower else '>= baseline -'} {percent}%",
-        metric=subject,
-        operator="<=" if lower else ">=",
-        limit=Relative(factor=1 + tolerance_ratio if lower else 1 - tolerance_ratio),
-    )
+    worse = {"lower": "<= baseline +", "higher": ">= baseline -"}
+    return [
+        parse_threshold(f"{name} {worse[metric(name).better]} {tolerance_ratio * 100:g}%")
+        for name in HEADLINES
+        if measures(before, name) and measures(after, name)
+    ]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pytest_kafkaperf.core.problems import Problem
-from pytest_kafkaperf.reports.layout import Columns, Row, text_of, wrap_text
+from pytest_kafkaperf.reports.layout import PLAIN, Columns, Paper, Row, text_of
 from pytest_kafkaperf.reports.table import describe_changes, row_of, without_repeats
 from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.result import Result, standard_of
@@ -15,11 +15,8 @@ from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
 
-def failure_of(result: Result, *, strict: bool, plain: Callable[[str], str] = str) -> str | None:
-    """Return the message with which a test fails, or None if it passes. With `strict`, INCONCLUSIVE fails, too.
-
-    `plain` converts texts for the terminal.
-    """
+def failure_of(result: Result, paper: Paper = PLAIN, *, strict: bool) -> str | None:
+    """Return the message with which a test fails, or None if it passes. With `strict`, INCONCLUSIVE fails, too."""
     undecided = strict and result.verdict is Verdict.INCONCLUSIVE
     if not result.verdict.fails and not undecided:
         return None
@@ -33,23 +30,23 @@ def failure_of(result: Result, *, strict: bool, plain: Callable[[str], str] = st
     text = failure_text(
         [(check, row_of(check, result)) for check in result.checks],
         result.problems,
+        paper,
         strict=undecided,
         changed=changed,
         standard=standard_of(result),
-        plain=plain,
     )
-    notes = [line for note in after for line in wrap_text(plain(note), indent="  ", hanging="  ")]
+    notes = [line for note in after for line in paper.wrap(note, indent="  ", hanging="  ")]
     return "\n".join([text or f"{result.verdict} (--kafka-strict)", *notes])
 
 
 def failure_text(
     checked: Sequence[tuple[Check, Row]],
     problems: Sequence[Problem] = (),
+    paper: Paper = PLAIN,
     *,
     strict: bool = False,
     changed: str = "",
     standard: str = "baseline",
-    plain: Callable[[str], str] = str,
 ) -> str:
     """Return the problems of a run, what changed, and each threshold that is not met, with the reason below it.
 
@@ -64,14 +61,14 @@ def failure_text(
     if problems:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
         texts = [text for problem in problems for text in problem.text.split("\n")]  # the lines of a log stay lines
-        lines += [line for text in texts for line in wrap_text(plain(text), indent="  ")]
+        lines += [line for text in texts for line in paper.wrap(text, indent="  ")]
     if broken:
         verdict = worst([check.outcome for check, _ in broken])
         first, row = next(each for each in broken if each[0].outcome is verdict)
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         figure = (row.change if first.is_relative else "") or row.measured
         lines.append(f"{'not met in this run' if problems else verdict}: {first.metric} {figure}{more}")
-        lines += wrap_text(plain(changed), indent="  ", hanging="  ")
-        columns = Columns([row for _, row in broken], width=80, plain=plain, standard=standard)
+        lines += paper.wrap(changed, indent="  ", hanging="  ")
+        columns = Columns([row for _, row in broken], paper, standard=standard)
         lines += [text_of(columns.header), *(text_of(line) for _, row in broken for line in columns.lines(row))]
     return "\n".join(lines)

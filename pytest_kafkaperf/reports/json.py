@@ -6,11 +6,9 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.reports.calibration import calibration_remarks
@@ -25,8 +23,7 @@ SCHEMA = 1
 """Version of the report's format."""
 
 
-def write_json(
-    path: Path,
+def json_text(
     results: Sequence[Result],
     endings: Mapping[str, Ending],
     *,
@@ -35,15 +32,11 @@ def write_json(
     environment: Mapping[str, Any],
     exit_status: int,
     errors: Sequence[str],
-) -> None:
-    """Write the report; on an error, no partial file is left.
+) -> str:
+    """Return the report.
 
     `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are those of the run, including other
     reports that could not be written.
-
-    Raises:
-        UsageError: The file cannot be written; the text names it and the reason.
-
     """
     measured = {result.nodeid for result in results}
     document = {
@@ -60,8 +53,7 @@ def write_json(
             if each.nodeid not in measured
         ],
     }
-    content = f"{json.dumps(document, indent=2, allow_nan=False)}\n"
-    write_report(path, content.encode(), kind="json")
+    return f"{json.dumps(document, indent=2, allow_nan=False)}\n"
 
 
 def _test(result: Result, ending: Ending | None) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.core.text import ascii_of, printable
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 STYLES = {
@@ -22,6 +23,41 @@ STYLES = {
 }
 """Styles of rich by outcome."""
 _MARKS = {"green": "✓", "bold green": "✓", "cyan": "·", "yellow": "?", "bold red": "✗", "bold magenta": "✗"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """The properties of the terminal or file that the output is printed to."""
+
+    width: int = 80
+    """Columns."""
+    colour: bool = False
+    ascii_only: bool = False
+
+    def plain(self, text: str) -> str:
+        """Replace signs that the terminal may not have."""
+        return ascii_of(text) if self.ascii_only else text
+
+    def wrap(self, text: str, *, indent: str = "", hanging: str = "") -> list[str]:
+        """Wrap a text at the width; `hanging` is the further indent of continuation lines."""
+        return textwrap.wrap(
+            printable(self.plain(text), keep="\t\n"),
+            self.width,
+            initial_indent=indent,
+            subsequent_indent=indent + hanging,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+PLAIN = Paper()
+"""80 columns without colour, in Unicode."""
+
+
+def is_ascii_only(file: object) -> bool:
+    """Return True if `NO_COLOR` is set, or if a file has no Unicode, such as a terminal with a Windows code page."""
+    return bool(os.environ.get("NO_COLOR")) or "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()
+
 
 Line = list[tuple[str, str]]
 """Texts of one line, each with its style."""
@@ -54,18 +90,6 @@ def mark_of(outcome: Verdict | None) -> str:
     return " " if outcome is None else _MARKS[STYLES[outcome]]
 
 
-def wrap_text(text: str, width: int = 80, *, indent: str = "", hanging: str = "") -> list[str]:
-    """Wrap a text at `width` columns; `hanging` is the further indent of continuation lines."""
-    return textwrap.wrap(
-        printable(text, keep="\t\n"),
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 _COLUMNS = {
     "measured": "measured",
     "rounds": "rounds",
@@ -85,29 +109,27 @@ _ENOUGH = 39
 
 
 class Columns:
-    """The columns of the table that are not empty and fit into `width`; `plain` converts texts for the terminal."""
+    """The columns of the table that are not empty and fit on the paper."""
 
-    def __init__(
-        self, rows: Sequence[Row], *, width: int, plain: Callable[[str], str] = str, standard: str = "baseline"
-    ) -> None:
+    def __init__(self, rows: Sequence[Row], paper: Paper, *, standard: str = "baseline") -> None:
         """`standard` is the title of the column of the baseline."""
-        self._width, self._plain = width, plain
+        self._paper = paper
         self._titles = {title: standard if title == "baseline" else title for title in _COLUMNS}
         self._widths: dict[str, int] = {}
         for title, field in _COLUMNS.items():
-            if cells := [len(text) for row in rows if (text := plain(getattr(row, field)))]:
+            if cells := [len(text) for row in rows if (text := paper.plain(getattr(row, field)))]:
                 self._widths[title] = max(len(self._titles[title]), *cells)
-        longest = 2 + max((len(plain(row.threshold)) for row in rows), default=0)
+        longest = 2 + max((len(paper.plain(row.threshold)) for row in rows), default=0)
         for title in _DROPPED_WHEN_NARROW:
             if self._room < min(longest, _ENOUGH):
                 self._widths.pop(title, None)
-        self.start = _INDENT + max(len("threshold"), min(longest, max(self._room, min(_ENOUGH, width // 2))))
+        self.start = _INDENT + max(len("threshold"), min(longest, max(self._room, min(_ENOUGH, paper.width // 2))))
         """Column from which on the figures stand."""
 
     @property
     def _room(self) -> int:
         """Columns that the figures leave for the thresholds."""
-        return self._width - _INDENT - sum(_gap(title) + width for title, width in self._widths.items())
+        return self._paper.width - _INDENT - sum(_gap(title) + width for title, width in self._widths.items())
 
     @property
     def header(self) -> Line:
@@ -117,15 +139,15 @@ class Columns:
     def lines(self, row: Row) -> Iterator[Line]:
         """Yield the lines of a row: the threshold with its figures, then the reason."""
         style = "" if row.outcome is None else STYLES[row.outcome]
-        threshold = self._plain(printable(row.threshold))
-        head: Line = [(f"{' ' * _INDENT}{self._plain(mark_of(row.outcome))} ", style)]
+        threshold = self._paper.plain(printable(row.threshold))
+        head: Line = [(f"{' ' * _INDENT}{self._paper.plain(mark_of(row.outcome))} ", style)]
         head.append((threshold.ljust(self.start - _INDENT - 2), ""))
         if _INDENT + 2 + len(threshold) > self.start:
             yield head
             head = [(" " * self.start, "")]
-        cells = {title: self._plain(getattr(row, field)) for title, field in _COLUMNS.items()}
+        cells = {title: self._paper.plain(getattr(row, field)) for title, field in _COLUMNS.items()}
         yield head + self._cells(cells, [style if row.outcome is not None and row.outcome.fails else "", ""])
-        for part in wrap_text(self._plain(row.why), self._width, indent=" " * (_INDENT + 4)):
+        for part in self._paper.wrap(row.why, indent=" " * (_INDENT + 4)):
             yield [(part, style)]
 
     def _cells(self, texts: Mapping[str, str], styles: Sequence[str]) -> Line:

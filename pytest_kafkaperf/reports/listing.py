@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +14,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.reports.compare import Compared
-from pytest_kafkaperf.reports.layout import wrap_text
+from pytest_kafkaperf.reports.layout import Paper, is_ascii_only
 from pytest_kafkaperf.reports.table import Block, row_of
 from pytest_kafkaperf.reports.terminal import new_table, render, render_table
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
@@ -24,25 +23,14 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 _INDENT = "  "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paper:
-    """The properties of the terminal or file that the output is printed to."""
+def standard_output() -> Paper:
+    """Describe standard output.
 
-    width: int
-    """Columns."""
-    colour: bool
-    ascii_only: bool
-
-    @classmethod
-    def here(cls) -> Paper:
-        """Describe standard output.
-
-        Without a terminal it has 80 columns and no colour. `NO_COLOR` turns off colour and signs beyond ASCII.
-        """
-        console = Console()
-        colour = console.is_terminal and not console.no_color
-        ascii_only = console.no_color or "utf" not in console.encoding.lower()
-        return cls(width=console.width, colour=colour, ascii_only=ascii_only)
+    Without a terminal it has 80 columns and no colour. `NO_COLOR` turns off colour and signs beyond ASCII.
+    """
+    console = Console()
+    colour = console.is_terminal and not console.no_color
+    return Paper(width=console.width, colour=colour, ascii_only=is_ascii_only(console.file))
 
 
 def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names: Iterable[str]) -> list[str]:
@@ -94,17 +82,17 @@ def render_compared(test: Compared, paper: Paper) -> list[str]:
         rows=tuple(dataclasses.replace(row_of(check), why="", rounds="", detects="") for check in test.checks),
         lines=(*test.notes, *(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())),
     )
-    width = max(paper.width, len(block.name) + 16)
-    return render_table([block], width=width, colour=paper.colour, ascii_only=paper.ascii_only).splitlines()
+    wide = dataclasses.replace(paper, width=max(paper.width, len(block.name) + 16))
+    return render_table([block], wide).splitlines()
 
 
 def render_note(text: str, paper: Paper) -> list[str]:
     """Return a sentence as wrapped, indented lines."""
-    return wrap_text(text, paper.width, indent=_INDENT, hanging=_INDENT)
+    return paper.wrap(text, indent=_INDENT, hanging=_INDENT)
 
 
 def _lines(table: Table, paper: Paper) -> list[str]:
-    text = render(table, width=paper.width - len(_INDENT), colour=paper.colour, ascii_only=paper.ascii_only)
+    text = render(table, dataclasses.replace(paper, width=paper.width - len(_INDENT)))
     return [f"{_INDENT}{line}" for line in text.splitlines()]
 
 

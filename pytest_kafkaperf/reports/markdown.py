@@ -6,9 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import counted
@@ -44,16 +42,6 @@ _ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
 """Characters that start a nested list or a horizontal rule at the beginning of an item."""
 _HEAD = ("", "threshold", "measured", "rounds", "baseline", "change (95 % CI)")
 _NO_CELLS = [""] * (len(_HEAD) - 2)
-
-
-def write_markdown(path: Path, results: Sequence[Result], endings: Mapping[str, Ending]) -> None:
-    """Write the summary; on an error, no partial file is left.
-
-    Raises:
-        UsageError: The file cannot be written; the text names it and the reason.
-
-    """
-    write_report(path, markdown(results, endings).encode(), kind="markdown", what="summary")
 
 
 def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_bytes: int = LIMIT_BYTES) -> str:

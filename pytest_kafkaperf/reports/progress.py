@@ -63,18 +63,7 @@ class ProgressLine:
         if seen.acknowledged >= acknowledged:
             self._rates.append((seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9))
         self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
-        width = shutil.get_terminal_size().columns - 1
-        line = progress_text(
-            self._name,
-            self._scenario,
-            session=session,
-            number=number,
-            seen=seen,
-            rates=self._rates,
-            metrics=self._metrics,
-            width=width,
-            ascii_only=self._ascii_only,
-        )
+        line = self.text(session, number, seen, self._rates, width=shutil.get_terminal_size().columns - 1)
         self._write(f"\r\x1b[K{line}")
 
     def close(self) -> None:
@@ -82,42 +71,33 @@ class ProgressLine:
         if self._shown_s:
             self._write("\r\x1b[K")
 
+    def text(self, session: str, number: int, seen: Progress, rates: Sequence[float], *, width: int) -> str:
+        """Return the progress of round `number`; the least important parts are left out first.
 
-def progress_text(
-    name: str,
-    scenario: Scenario,
-    *,
-    session: str,
-    number: int,
-    seen: Progress,
-    rates: Sequence[float],
-    metrics: Sequence[str],
-    width: int,
-    ascii_only: bool,
-) -> str:
-    """Return the progress of round `number` in at most `width` columns; the least important parts are left out first.
-
-    `rates` are the last rates in records per second, the current one at the end.
-    """
-    size_bytes = _record_bytes(scenario)
-    parts = {"name": name, "session": session, "round": f"round {number}/{scenario.rounds}", "step": seen.step}
-    running = {
-        "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
-        "left": _left(scenario, number, seen),
-        "rate": _rate(rates[-1]),
-        "bandwidth": "" if size_bytes is None else format_quantity(rates[-1] * size_bytes, Unit.BYTE_RATE),
-        "p99": _p99(seen),
-        "bars": sparkline(rates, ascii_only=ascii_only),
-        "lag": _lag(seen),
-    }
-    parts |= _figures(seen, metrics) if seen.metrics else running
-    for omitted in (*reversed(metrics), "bars", "bandwidth", "left", "lag", "p99", ""):
-        line = "  ".join(filter(None, parts.values()))
-        if len(line) <= width:
-            break
-        parts.pop(omitted, None)
-    line = line[:width]
-    return ascii_of(line) if ascii_only else line
+        `rates` are the last rates in records per second, the current one at the end.
+        """
+        scenario, rate = self._scenario, format_quantity(rates[-1], Unit.RECORD_RATE)
+        # The size is unknown where samples decide.
+        size_bytes = None if scenario.record_size is None else scenario.mean_record_size
+        number_of = f"round {number}/{scenario.rounds}"
+        parts = {"name": self._name, "session": session, "round": number_of, "step": seen.step}
+        running = {
+            "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
+            "left": _left(scenario, number, seen),
+            "rate": rate,
+            "bandwidth": "" if size_bytes is None else format_quantity(rates[-1] * size_bytes, Unit.BYTE_RATE),
+            "p99": "" if seen.p99_s is None else f"p99 {format_quantity(seen.p99_s, Unit.SECONDS)}",
+            "bars": sparkline(rates, ascii_only=self._ascii_only),
+            "lag": "" if seen.lag is None else f"lag {format_quantity(seen.lag, Unit.COUNT)}",
+        }
+        parts |= _figures(seen, self._metrics) if seen.metrics else running
+        for omitted in (*reversed(self._metrics), "bars", "bandwidth", "left", "lag", "p99", ""):
+            line = "  ".join(filter(None, parts.values()))
+            if len(line) <= width:
+                break
+            parts.pop(omitted, None)
+        line = line[:width]
+        return ascii_of(line) if self._ascii_only else line
 
 
 class RoundLines:
@@ -162,20 +142,3 @@ def _left(scenario: Scenario, number: int, seen: Progress) -> str:
     current_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0
     left_s = max(0.0, current_s) + (scenario.rounds - number) * (scenario.warmup + scenario.duration)
     return f"{left_s:.0f} s left" if left_s >= 1 else ""
-
-
-def _rate(rate: float) -> str:
-    return format_quantity(rate, Unit.RECORD_RATE)
-
-
-def _p99(seen: Progress) -> str:
-    return "" if seen.p99_s is None else f"p99 {format_quantity(seen.p99_s, Unit.SECONDS)}"
-
-
-def _lag(seen: Progress) -> str:
-    return "" if seen.lag is None else f"lag {format_quantity(seen.lag, Unit.COUNT)}"
-
-
-def _record_bytes(scenario: Scenario) -> float | None:
-    """Mean bytes of a value; None where samples decide."""
-    return None if scenario.record_size is None else scenario.mean_record_size

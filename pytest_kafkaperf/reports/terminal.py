@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pytest_kafkaperf.core.text import ascii_of, printable
+from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
-from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, mark_of, wrap_text
+from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, Paper, mark_of
 from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, took
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
@@ -37,51 +36,50 @@ _STEP_STYLES = {
 _BAR_WIDTH = 24
 
 
-def render_table(blocks: Sequence[Block], *, width: int, colour: bool, ascii_only: bool) -> str:
+def render_table(blocks: Sequence[Block], paper: Paper) -> str:
     """Render one block for each test: its verdict and name, one row for each threshold, and the texts below."""
-    plain = functools.partial(_plain, ascii_only=ascii_only)
     standards = {block.standard for block in blocks}
     rows = [row for block in blocks for row in block.rows]
     standard = standards.pop() if len(standards) == 1 else "baseline"
-    columns = Columns(rows, width=width, plain=plain, standard=standard)
+    columns = Columns(rows, paper, standard=standard)
     verdict_width = max((len(block.verdict) for block in blocks), default=0)
     lines, header = [], [_text(columns.header)] if rows else []
     for block in blocks:
-        head = Text(f"{plain(mark_of(block.verdict))} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict])
-        lines.append(head.append(plain(block.name), style="bold"))
+        head = Text(
+            f"{paper.plain(mark_of(block.verdict))} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict]
+        )
+        lines.append(head.append(paper.plain(block.name), style="bold"))
         if block.remark:
             gap = max(2, columns.start + 2 - head.cell_len)
-            remark = plain(printable(block.remark))
-            if head.cell_len + gap + len(remark) <= width:
+            remark = paper.plain(printable(block.remark))
+            if head.cell_len + gap + len(remark) <= paper.width:
                 head.append(f"{' ' * gap}{remark}", style="dim")
             else:
-                lines += _below([remark], width=width, plain=plain)
-        lines += _below(block.problems, width=width, plain=plain)
+                lines += _below([remark], paper)
+        lines += _below(block.problems, paper)
         if block.rows:
             lines += header
             header = []
         lines += [_text(line) for row in block.rows for line in columns.lines(row)]
-        lines += _below(block.lines, width=width, plain=plain)
-    return render(Group(*lines), width=width, colour=colour, ascii_only=ascii_only)
+        lines += _below(block.lines, paper)
+    return render(Group(*lines), paper)
 
 
 def _text(line: Line) -> Text:
     return Text.assemble(*line, no_wrap=True, overflow="ignore")
 
 
-def _below(texts: Sequence[str], *, width: int, plain: Callable[[str], str]) -> list[Text]:
+def _below(texts: Sequence[str], paper: Paper) -> list[Text]:
     """Wrap texts below the rows of a test."""
-    indent = "  "
-    return [Text(line) for text in texts for line in wrap_text(plain(text), width, indent=indent, hanging=indent)]
+    return [Text(line) for text in texts for line in paper.wrap(text, indent="  ", hanging="  ")]
 
 
-def wrapped(lines: Sequence[str], *, width: int, ascii_only: bool) -> list[str]:
-    """Wrap lines at `width` columns; continuation lines are indented."""
-    hanging = "    "
-    return [part for line in lines for part in wrap_text(_plain(line, ascii_only=ascii_only), width, hanging=hanging)]
+def wrapped(lines: Sequence[str], paper: Paper) -> list[str]:
+    """Wrap lines; continuation lines are indented."""
+    return [part for line in lines for part in paper.wrap(line, hanging="    ")]
 
 
-def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: bool) -> str:
+def render_calibration(result: Result, paper: Paper) -> str:
     """Render one row for each calibrated metric, then the remarks; the result must have at least one."""
     rows = {name: calibration_cells(name, found) for name, found in result.calibration.items()}
     table = new_table("metric", right=list(next(iter(rows.values()))))
@@ -93,11 +91,11 @@ def render_calibration(result: Result, *, width: int, colour: bool, ascii_only: 
         for name, found in result.calibration.items()
         for text in calibration_remarks(name, found, result)
     ]
-    lines = [Text(line, style="yellow") for line in wrapped(remarks, width=width, ascii_only=ascii_only)]
-    return render(Group(table, *lines), width=width, colour=colour, ascii_only=ascii_only)
+    lines = [Text(line, style="yellow") for line in wrapped(remarks, paper)]
+    return render(Group(table, *lines), paper)
 
 
-def render_latency_curve(curve: LatencyCurve, *, width: int, colour: bool, ascii_only: bool) -> str:
+def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
     """Render one row for each rate; a bar shows the higher quantile on a logarithmic scale."""
     table = new_table(right=["rate", *(name.split(".", 2)[2] for name in curve.names)])
     table.add_column("", no_wrap=True)
@@ -109,7 +107,7 @@ def render_latency_curve(curve: LatencyCurve, *, width: int, colour: bool, ascii
         table.add_row(
             format_quantity(point.rate, Unit.RECORD_RATE),
             *("-" if value is None else format_quantity(value, Unit.SECONDS) for value in (point.low, point.high)),
-            Text(_bar(point.high, known, ascii_only=ascii_only), style=style),
+            Text(_bar(point.high, known, paper), style=style),
             Text(f"{point.outcome}{attempts}", style=style),
         )
     reasons = [
@@ -117,20 +115,16 @@ def render_latency_curve(curve: LatencyCurve, *, width: int, colour: bool, ascii
         for point in curve.points
         if point.outcome is not StepOutcome.HELD
     ]
-    return render(Group(table, *reasons[:1]), width=width, colour=colour, ascii_only=ascii_only)
+    return render(Group(table, *reasons[:1]), paper)
 
 
-def _bar(value: float | None, all_values: Sequence[float], *, ascii_only: bool) -> str:
+def _bar(value: float | None, all_values: Sequence[float], paper: Paper) -> str:
     """Return a bar of 1 to `_BAR_WIDTH` columns, or an empty text without a value."""
     if not value:
         return ""
     low, high = min(all_values), max(all_values)
     share = math.log(value / low) / math.log(high / low) if high > low else 0.0
-    return ("#" if ascii_only else "█") * (1 + round(share * (_BAR_WIDTH - 1)))
-
-
-def _plain(text: str, *, ascii_only: bool) -> str:
-    return ascii_of(text) if ascii_only else text
+    return ("#" if paper.ascii_only else "█") * (1 + round(share * (_BAR_WIDTH - 1)))
 
 
 def new_table(*left: str, right: Sequence[str]) -> Table:
@@ -143,14 +137,14 @@ def new_table(*left: str, right: Sequence[str]) -> Table:
     return table
 
 
-def render(content: RenderableType, *, width: int, colour: bool, ascii_only: bool) -> str:
+def render(content: RenderableType, paper: Paper) -> str:
     """Return the text that rich prints for its objects, with escape sequences if it is in colour."""
     console = Console(
         file=io.StringIO(),
-        width=width,
-        force_terminal=colour,
-        no_color=not colour,
-        color_system="standard" if colour else None,
+        width=paper.width,
+        force_terminal=paper.colour,
+        no_color=not paper.colour,
+        color_system="standard" if paper.colour else None,
         legacy_windows=False,
         highlight=False,
         markup=False,
@@ -158,32 +152,28 @@ def render(content: RenderableType, *, width: int, colour: bool, ascii_only: boo
     )
     with console.capture() as capture:
         console.print(content, crop=False)
-    return _plain("\n".join(line.rstrip() for line in capture.get().splitlines()), ascii_only=ascii_only)
+    return paper.plain("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
-def summary_lines(
-    perf: Session, endings: Mapping[str, Ending], *, width: int, colour: bool, ascii_only: bool, verbose: bool
-) -> list[str]:
-    """Return the whole summary as lines of at most `width` columns.
+def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *, verbose: bool) -> list[str]:
+    """Return the whole summary as lines.
 
     The lines of `--kafka-report=perftest` may be longer, because programs read them.
     """
     names = names_of(perf.results)
     results = perf.results
     blocks = [block_of(each, names[each.nodeid], endings.get(each.nodeid), verbose=verbose) for each in results]
-    lines = [*wrapped_overview(overview(perf), width=width, ascii_only=ascii_only), ""] if results else []
-    lines += render_table(blocks, width=width, colour=colour, ascii_only=ascii_only).splitlines()
+    lines = [*wrapped_overview(overview(perf), paper), ""] if results else []
+    lines += render_table(blocks, paper).splitlines()
     for result in perf.results:
         if result.calibration:
-            table = render_calibration(result, width=width, colour=colour, ascii_only=ascii_only)
-            lines += ["", names[result.nodeid], *table.splitlines()]
+            lines += ["", names[result.nodeid], *render_calibration(result, paper).splitlines()]
     for result in perf.results:
         curve = latency_curve(result, result.rounds[:1])  # later searches try only rates close to what it found
         if curve is not None:
-            table = render_latency_curve(curve, width=width, colour=colour, ascii_only=ascii_only)
             which = f", the first of {len(result.rounds)} searches" if len(result.rounds) > 1 else ""
-            lines += ["", f"{names[result.nodeid]}{which}", *table.splitlines()]
-    notes = wrapped(render_notes(perf), width=width, ascii_only=ascii_only)
+            lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
+    notes = wrapped(render_notes(perf), paper)
     lines += ["", *notes] if notes and lines else notes
     if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:
         for result in perf.results:
@@ -212,15 +202,15 @@ def overview(perf: Session) -> str:
     return printable(" | ".join(filter(None, parts))).replace("Kafka unknown", "Kafka")
 
 
-def wrapped_overview(text: str, *, width: int, ascii_only: bool) -> list[str]:
+def wrapped_overview(text: str, paper: Paper) -> list[str]:
     """Wrap the line above the table between its parts, such as `baseline: 5 sessions`, not within them."""
     lines: list[str] = []
-    for part in _plain(text, ascii_only=ascii_only).split(" | "):
-        if lines and len(f"{lines[-1]} | {part}") <= width:
+    for part in paper.plain(text).split(" | "):
+        if lines and len(f"{lines[-1]} | {part}") <= paper.width:
             lines[-1] += f" | {part}"
         else:
             lines.append(f"    {part}" if lines else part)
-    return wrapped(lines, width=width, ascii_only=ascii_only)
+    return wrapped(lines, paper)
 
 
 def compat_lines(result: Result) -> Iterator[str]:

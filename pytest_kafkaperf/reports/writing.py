@@ -13,10 +13,10 @@ from filelock import FileLock, Timeout
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.files import write_report, write_whole
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.reports.ci import annotate, append_summary, commands, write_metrics
-from pytest_kafkaperf.reports.html import RunFacts, write_html
-from pytest_kafkaperf.reports.json import write_json
-from pytest_kafkaperf.reports.markdown import write_markdown
+from pytest_kafkaperf.reports.ci import annotate, append_summary, commands, metrics_text
+from pytest_kafkaperf.reports.html import RunFacts, html_page
+from pytest_kafkaperf.reports.json import json_text
+from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import compat_lines
 from pytest_kafkaperf.runner.result import judged, summary
 
@@ -56,9 +56,8 @@ def write_reports(
     )
     found: list[str] = []
 
-    def write_all(path: Path) -> None:
-        write_json(
-            path,
+    def document() -> str:
+        return json_text(
             results,
             endings,
             created=facts.created,
@@ -69,20 +68,18 @@ def write_reports(
         )
 
     # The JSON report is the last one, because it lists the errors of the others.
-    writers: dict[str, Callable[[Path], None]] = {
-        "markdown": lambda path: write_markdown(path, results, endings),
-        "gitlab": lambda path: write_metrics(path, results),
-        "html": lambda path: write_html(path, results, facts),
-        "perftest": lambda path: write_report(
-            path, "".join(f"{line}\n" for each in results for line in compat_lines(each)).encode(), kind="perftest"
-        ),
-        "json": write_all,
+    texts: dict[str, Callable[[], str]] = {
+        "markdown": lambda: markdown(results, endings),
+        "gitlab": lambda: metrics_text(results),
+        "html": lambda: html_page(results, facts),
+        "perftest": lambda: "".join(f"{line}\n" for each in results for line in compat_lines(each)),
+        "json": document,
     }
-    for name, write in writers.items():
+    for kind, text in texts.items():
+        path = settings.reports.get(kind)
         try:
-            path = settings.reports.get(name)
             if path is not None:
-                write(path)
+                write_report(path, text(), kind=kind)
         except KafkaPerfError as error:
             found.append(str(error))
     return found

@@ -24,7 +24,8 @@ from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_exac
 from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.json_reader import Report, read_report
-from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared, render_metrics, render_note
+from pytest_kafkaperf.reports.layout import Paper
+from pytest_kafkaperf.reports.listing import render_baseline, render_compared, render_metrics, render_note
 from pytest_kafkaperf.scenarios.rate import dump_rate, format_rate, parse_rate, peak_rate
 from pytest_kafkaperf.scenarios.records import dump_sizes, format_sizes, parse_keys, parse_sizes
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -42,7 +43,7 @@ NODEID = "tests/perf/test_orders.py::test_ingest"
 _TESTS = Path(__file__).parents[1]
 _HERE = _TESTS / "nightly" / "fuzz"
 _OUTPUTS = _TESTS / "data" / "kafka-tools"
-_PAPER = Paper(width=80, colour=False, ascii_only=False)
+_PAPER = Paper()
 _MOST_TOLD = 10_000
 """Characters of an error."""
 _INTERNAL = ("Traceback", " object at 0x", "pydantic", "maximum recursion depth", "set_int_max_str_digits")

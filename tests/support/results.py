@@ -22,6 +22,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.reports.html import RunFacts
+from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.table import block_of, names_of
 from pytest_kafkaperf.reports.terminal import render_table
 from pytest_kafkaperf.runner.capacity import SearchPlan, find_capacity
@@ -163,7 +164,7 @@ def table(
     """The table of the terminal."""
     names = names_of(results)
     blocks = [block_of(each, names[each.nodeid], ends.get(each.nodeid), verbose=verbose) for each in results]
-    return render_table(blocks, width=width, colour=colour, ascii_only=ascii_only)
+    return render_table(blocks, Paper(width=width, colour=colour, ascii_only=ascii_only))
 
 
 def session() -> list[Result]:
@@ -467,7 +468,7 @@ def fingerprint(cluster: Cluster) -> dict[str, str]:
 
 
 def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
-    """The arguments of `write_html` but for the path."""
+    """The arguments of `html_page`."""
     facts: dict[str, Any] = {
         "created": CREATED,
         "plugin": "0.1.0",

@@ -5,11 +5,9 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.core.files import write_report
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.spec import Cluster
@@ -48,15 +46,14 @@ def check_installed() -> None:
         raise UsageError(f"--kafka-report=html needs {' and '.join(missing)}: pip install 'pytest-kafkaperf[html]'")
 
 
-def write_html(path: Path, results: Sequence[Result], facts: RunFacts) -> None:
-    """Write the report of all tests, given in the order in which they ran; on an error, no partial file is left.
+def html_page(results: Sequence[Result], facts: RunFacts) -> str:
+    """Return the report of all tests, given in the order in which they ran.
 
     Raises:
-        UsageError: A package is missing, or the file cannot be written; the text names it and the reason.
+        UsageError: A package is missing; the text says how to install it.
 
     """
     check_installed()
     from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs packages of an extra
 
-    content = render(results, facts).encode("utf-8", "backslashreplace")  # a nodeid may contain a lone surrogate
-    write_report(path, content, kind="html")
+    return render(results, facts)

@@ -22,11 +22,9 @@ from pytest_kafkaperf.core.units import Unit, counted
 from pytest_kafkaperf.reports.again import command_for, is_compared
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
-from pytest_kafkaperf.reports.html.charts import FAMILIES, TEMPLATE, Chart, standard
-from pytest_kafkaperf.reports.html.load_charts import capacity_chart, percentiles_chart, rounds_chart
-from pytest_kafkaperf.reports.html.session_chart import session_charts
+from pytest_kafkaperf.reports.html.charts import TEMPLATE
+from pytest_kafkaperf.reports.html.results import broker_charts, charts_of, standard_rounds
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
-from pytest_kafkaperf.reports.html.timeline import broker_charts, latency_chart, throughput_chart
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
 from pytest_kafkaperf.reports.table import (
@@ -260,14 +258,14 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
 def _totals(result: Result) -> str:
     """Return a text such as `5 rounds, 3 fresh sessions, baseline of 5 sessions`."""
     further = len(result.sessions) - 1
-    side = next(iter(standard(result)), None)
+    before = standard_rounds(result)
     rounds = counted(len(result.rounds), "round")
-    if side and result.reference is not None:
+    if before and result.reference is not None:
         return f"{counted(len(result.sessions), 'session')} of {rounds}, side by side with a reference"
     parts = [
         rounds,
         counted(further, "fresh session") if further else "",
-        f"{side.name} of {counted(len(side.sessions), 'session')}" if side else "",
+        f"{standard_of(result)} of {counted(len(before), 'session')}" if before else "",
     ]
     return ", ".join(filter(None, parts))
 
@@ -303,11 +301,7 @@ def _fingerprint(result: Result, run: RunFacts) -> list[tuple[str, str, str]]:
 
 
 def _sweeps(results: Sequence[Result]) -> list[dict[str, Any]]:
-    by_nodeid = {result.nodeid: result for result in results if result.rounds}
-    found = find_sweeps(
-        {nodeid: result.scenario for nodeid, result in by_nodeid.items()},
-        {nodeid: result.parameters for nodeid, result in by_nodeid.items()},
-    )
+    found = find_sweeps(result for result in results if result.rounds)
     return [
         {
             "id": f"sweep-{number}",
@@ -317,19 +311,5 @@ def _sweeps(results: Sequence[Result]) -> list[dict[str, Any]]:
             "json": [chart.figure for chart in charts],
         }
         for number, sweep in enumerate(found, 1)
-        if (charts := sweep_charts(sweep, by_nodeid))
+        if (charts := sweep_charts(sweep))
     ]
-
-
-def charts_of(result: Result) -> tuple[Chart, ...]:
-    """Return the charts of the load; charts without data are left out."""
-    families = [family for family in FAMILIES if f"{family}.p50" in result.metrics]
-    charts = [
-        *session_charts(result),
-        capacity_chart(result),
-        rounds_chart(result),
-        *(percentiles_chart(result, family) for family in families),
-        *(latency_chart(result, family) for family in families),
-        throughput_chart(result),
-    ]
-    return tuple(chart for chart in charts if chart is not None)

@@ -11,10 +11,8 @@ The tool reads records that are already in the log; compare it with `consume="ba
 from __future__ import annotations
 
 import datetime
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from pytest_kafkaperf.core.errors import UsageError
@@ -36,8 +34,6 @@ _NEEDED = {"MB.sec", "nMsg.sec", "data.consumed.in.MB", "data.consumed.in.nMsg"}
 
 _FETCHED = {"fetch.time.ms", "fetch.MB.sec", "fetch.nMsg.sec"}
 
-_TOTALS = ("data.consumed.in.nMsg", "data.consumed.in.MB")
-
 _TIMEOUT = re.compile(r"timeout \((\d{1,12}) ms\) exceeded", re.ASCII)
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\b", re.ASCII)
@@ -45,70 +41,28 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\b", re.ASCII)
 _SINGLE_CONSUMER = "for share consumer"
 """Text in rows of one share consumer, whose records the row of the whole group contains."""
 
-_JOINING = "nMsg.sec and MB.sec, which include the time to join the group"
-
-_NO_OTHER = "the output has no other figures"
-
-_WAITED = "the tool waited {} ms for records that never came, which lowers its figures"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    """One row, with its cells by the header's names."""
-
-    line: int
-    cells: Mapping[str, str]
-    timeout_ms: int | None
-    """Timeout that the tool reported before this row."""
-
-    def figure(self, name: str) -> Fraction:
-        return number(self.cells[name], line=self.line, name=name)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Table:
-    """A header and its rows."""
-
-    names: tuple[str, ...]
-    line: int
-    rows: list[_Row] = field(default_factory=list)
-    timeout_ms: int | None = None
-    """Reported timeout that no row has followed yet."""
-
-    @property
-    def tool(self) -> str:
-        """The tool that printed the header; only the share consumer has no column for the time to join a group."""
-        return SHARE_TOOL if "fetch.time.ms" in self.names and "rebalance.time.ms" not in self.names else TOOL
-
-    def add(self, line: int, text: str) -> None:
-        if found := _TIMEOUT.search(text):
-            self.timeout_ms = int(found[1])
-        elif cells := _cells(text, self.names, line):
-            self.rows.append(_Row(line=line, cells=cells, timeout_ms=self.timeout_ms))
-            self.timeout_ms = None
-
 
 def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
-    """Yield the runs: one for each row, or with `--show-detailed-stats` one for all rows until the totals restart.
+    """Yield the runs, one for each row.
 
     Raises:
-        UsageError: A row does not match its header, or a number cannot be read.
+        UsageError: A row does not match its header or describes only an interval, or a number cannot be read.
 
     """
-    tables: list[_Table] = []
-    for place, text in enumerate(lines, 1):
-        names = tuple(name.strip() for name in text.split(","))
-        if _NEEDED.issubset(names):
-            tables.append(_Table(names=names, line=place))
-        elif tables:
-            tables[-1].add(place, text)
-    for table in tables:
-        if not table.rows:
-            yield Unfinished(tool=table.tool, line=table.line, what="a header and no row")
-        elif "threadId" in table.names:
-            yield from (_detailed(rows, table) for rows in _split_runs(table.rows))
-        else:
-            yield from (_single(row, table.tool) for row in table.rows)
+    names: tuple[str, ...] = ()
+    header, rows = 0, 0
+    timeout_ms: int | None = None
+    for place, text in enumerate([*lines, ",".join(_NEEDED)], 1):  # the last line ends the last table
+        found = tuple(name.strip() for name in text.split(","))
+        if _NEEDED.issubset(found):
+            if names and not rows:
+                yield Unfinished(tool=_tool(names), line=header, what="a header and no row")
+            names, header, rows, timeout_ms = found, place, 0, None
+        elif waited := _TIMEOUT.search(text):
+            timeout_ms = int(waited[1])
+        elif names and (cells := _cells(text, names, place)):
+            yield _run(cells, place, timeout_ms)
+            rows, timeout_ms = rows + 1, None
 
 
 def format_row(metrics: Mapping[str, float], scenario: Scenario, *, began: datetime.datetime) -> str | None:
@@ -153,94 +107,36 @@ def _cells(text: str, names: Sequence[str], line: int) -> dict[str, str] | None:
     return None
 
 
-def _single(row: _Row, tool: str) -> ToolRun:
-    """Return the run of a row that describes a whole run."""
-    fetched, defect = _FETCHED.issubset(row.cells), _defect([row])
-    prefix = "fetch." if fetched and defect is None else ""
-    figures = {
-        "consume.throughput": row.figure(f"{prefix}nMsg.sec"),
-        "consume.bandwidth": row.figure(f"{prefix}MB.sec") * MB,
-    }
-    notes = []
-    if defect is not None or not fetched:
-        notes.append(f"{_JOINING}: {defect or _NO_OTHER}")
-    if row.timeout_ms is not None:
-        notes.append(_WAITED.format(row.timeout_ms))
-    metrics, zeros = _record_metrics(row.figure("data.consumed.in.nMsg"), figures)
-    return ToolRun(tool=tool, line=row.line, metrics=metrics, notes=(*notes, *zeros))
+def _tool(names: Collection[str]) -> str:
+    """Return the tool of a header; only that of the share consumer has no column for the time to join a group."""
+    return SHARE_TOOL if "fetch.time.ms" in names and "rebalance.time.ms" not in names else TOOL
 
 
-def _defect(rows: Sequence[_Row]) -> str | None:
-    """Return a description of a negative fetch time, which old versions print because they count joining from 1970."""
-    times = (row.cells.get("fetch.time.ms", "") for row in rows)
-    return next((f"fetch.time.ms is {time}, a bug of that version" for time in times if time.startswith("-")), None)
-
-
-def _record_metrics(records: Fraction, figures: Mapping[str, Fraction]) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the figures and notes on them; if no record was read, a figure of 0 is exact and is kept."""
-    if records:
-        return without_zeros(figures)
-    return {name: float(value) for name, value in figures.items()}, (
-        "the tool read no records, so no ratio to its figures exists",
-    )
-
-
-def _split_runs(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-    """Yield the rows of each run; a total that falls starts a new run."""
-    run: list[_Row] = []
-    for row in rows:
-        if run and row.figure("data.consumed.in.nMsg") < run[-1].figure("data.consumed.in.nMsg"):
-            yield run
-            run = []
-        run.append(row)
-    yield run
-
-
-def _detailed(rows: Sequence[_Row], table: _Table) -> ToolRun:
-    """Return the run of rows that describe one interval each: the totals of the last row divided by the time of all.
-
-    That time is the sum of `fetch.time.ms`. If the output lacks this column, or a bug of the tool spoils it, the time
-    is computed from the other columns.
-    """
-    last = rows[-1]
-    if len({row.cells["threadId"] for row in rows}) > 1:
-        raise UsageError(f"line {last.line}: rows of several threads are not supported; run the tool with one thread")
-    records, mb = (last.figure(name) for name in _TOTALS)
-    defect = _defect(rows)
-    if "fetch.time.ms" in table.names and defect is None:
-        elapsed_s = sum((row.figure("fetch.time.ms") for row in rows), Fraction()) / 1000
-        note = (
-            f"totals of the last row divided by the sum of fetch.time.ms, {float(elapsed_s):g} s; later records have "
-            "no row"
-        )
-    else:
-        elapsed_s = _interval_s(rows)
-        note = f"totals of the last row divided by the time of all rows; {_JOINING}: {defect or _NO_OTHER}"
-    if not elapsed_s:
+def _run(cells: Mapping[str, str], line: int, timeout_ms: int | None) -> ToolRun:
+    if "threadId" in cells:
         raise UsageError(
-            f"line {last.line}: the rows of the run that ends here cover 0 s, so nothing was measured; remove these "
-            "rows from the output"
+            f"line {line}: this row of --show-detailed-stats describes only an interval; run the tool without that "
+            "option"
         )
-    metrics, zeros = _record_metrics(
-        records, {"consume.throughput": records / elapsed_s, "consume.bandwidth": mb * MB / elapsed_s}
+    notes, prefix, time = [], "fetch.", cells.get("fetch.time.ms", "")
+    if not _FETCHED.issubset(cells) or time.startswith("-"):  # old versions count joining from 1970
+        prefix = ""
+        why = (
+            f"fetch.time.ms is {time}, a bug of that version" if time[:1] == "-" else "the output has no other figures"
+        )
+        notes.append(f"nMsg.sec and MB.sec, which include the time to join the group: {why}")
+    if timeout_ms is not None:
+        notes.append(f"the tool waited {timeout_ms} ms for records that never came, which lowers its figures")
+    records, rate, mb_rate = (
+        number(cells[name], line=line, name=name)
+        for name in ("data.consumed.in.nMsg", f"{prefix}nMsg.sec", f"{prefix}MB.sec")
     )
-    # The tool reports a timeout after the rows, which include those of the time that it waited.
-    waited = last is table.rows[-1] and table.timeout_ms is not None
-    notes = (note, *([_WAITED.format(table.timeout_ms)] if waited else ()), *zeros)
-    return ToolRun(tool=table.tool, line=last.line, metrics=metrics, notes=notes)
-
-
-def _interval_s(rows: Sequence[_Row]) -> Fraction:
-    """Return the sum of the intervals in seconds.
-
-    The summands are floating-point numbers, because the denominator of an exact sum would grow with every row.
-    """
-    seconds, before = [], Fraction()
-    for row in rows:
-        total, rate = row.figure("data.consumed.in.nMsg"), row.figure("nMsg.sec")
-        seconds.append(float((total - before) / rate) if rate else 0.0)
-        before = total
-    return Fraction(math.fsum(seconds))
+    figures = {"consume.throughput": rate, "consume.bandwidth": mb_rate * MB}
+    metrics, zeros = without_zeros(figures)
+    if not records:  # then a figure of 0 is exact
+        metrics = {name: float(value) for name, value in figures.items()}
+        zeros = ("the tool read no records, so no ratio to its figures exists",)
+    return ToolRun(tool=_tool(cells), line=line, metrics=metrics, notes=(*notes, *zeros))
 
 
 LATENCY_TOOL = "kafka-e2e-latency"

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pytest_kafkaperf.reports.latency_curve import latency_curve
+from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import render_latency_curve
 from tests.support.browser import Browser
@@ -51,7 +52,7 @@ def test_the_terminal(browser: Browser, picture: Callable[[str], Path], tmp_path
     shown = table(results, endings(results), width, colour=True)
     curve = latency_curve(capacity())
     assert curve is not None
-    shown += f"\n\n{render_latency_curve(curve, width=width, colour=True, ascii_only=False)}"
+    shown += f"\n\n{render_latency_curve(curve, Paper(width=width, colour=True))}"
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(Text.from_ansi(shown))
     page = tmp_path / "terminal.html"

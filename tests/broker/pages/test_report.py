@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.reports.html import write_html
+from pytest_kafkaperf.reports.html import html_page
 from pytest_kafkaperf.runner.result import Result
 from tests.support import results
 from tests.support.browser import Browser
@@ -44,14 +44,15 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _written(folder: Path, tests: Sequence[Result], **changes: Any) -> Path:
-    write_html(folder / "report.html", **results.report(tests, **changes))
-    return folder / "report.html"
+    path = folder / "report.html"
+    path.write_text(html_page(**results.report(tests, **changes)), encoding="utf-8")
+    return path
 
 
 _DRAWN = """[...document.querySelectorAll('.chart')].map((chart) => ({
   title: chart.parentElement.querySelector('strong').innerText,
   wanted: chart.data.length,
-  drawn: chart.querySelectorAll('.scatterlayer > .trace, .barlayer > .trace').length,
+  drawn: chart.querySelectorAll('.scatterlayer > .trace, .boxlayer > .trace').length,
   marks: chart.querySelectorAll('.trace path').length,
   width: chart.querySelector('svg.main-svg').getBoundingClientRect().width - chart.clientWidth,
 }))"""
@@ -94,9 +95,9 @@ def test_what_users_write_is_shown_and_never_run(browser: Browser, hostile: Path
     assert browser.ask("window.hacked") is None
     assert browser.ask("document.querySelectorAll('main img, .chart a').length") == 0
     texts = browser.ask("document.querySelector('main').innerText")
-    assert texts.count(printable(MARKUP)) > 20
+    assert texts.count(printable(MARKUP)) > 15
     labels = browser.ask("[...document.querySelectorAll('.chart text')].map((text) => text.textContent)")
-    assert {"file:<b>&lt;</b></scr...", "<b>&lt;</b></script><..., sent"} <= set(labels)
+    assert {"file:<b>&lt;</b></scr...", "<b>&lt;</b></script><..."} <= set(labels)
     events = browser.ask(
         "[...document.querySelectorAll('.chart')].flatMap((each) => each.data).map((each) => each.name)"
     )

@@ -56,7 +56,7 @@ def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path, target:
     (tmp_path / "shown" / "there.json").write_bytes(b"old")
     link = tmp_path / "latest.json"
     link.symlink_to(tmp_path / "shown" / target)
-    write_report(link, b"new", kind="json", what="report")
+    write_report(link, "new", kind="json")
     assert (link.is_symlink(), (tmp_path / "shown" / target).read_bytes()) == (True, b"new")
 
 
@@ -70,7 +70,7 @@ def test_a_report_goes_through_a_fifo(tmp_path: Path) -> None:
         reading = threading.Thread(target=lambda: received.append(reader.communicate()[0]))
         reading.start()
         with os.fdopen(_opened(fifo), "wb"):  # without a writer, the reader would end before the report comes
-            write_report(fifo, content, kind="json", what="report")
+            write_report(fifo, content.decode(), kind="json")
         reading.join(10)
     assert (received, fifo.is_fifo()) == ([content], True)
 
@@ -80,7 +80,7 @@ def test_a_fifo_that_nobody_reads_is_told(tmp_path: Path) -> None:
     fifo = tmp_path / "report.json"
     os.mkfifo(fifo)
     with pytest.raises(UsageError) as raised:
-        write_report(fifo, b"{}", kind="json", what="report")
+        write_report(fifo, "{}", kind="json")
     assert str(raised.value) == f"--kafka-report=json:{fifo}: cannot write the report: no process reads from this pipe"
     assert fifo.is_fifo()
 
@@ -92,7 +92,7 @@ def test_a_reader_that_stops_is_waited_for_in_bounds(tmp_path: Path, monkeypatch
     monkeypatch.setattr(files, "_READER_TIMEOUT_S", 0)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     with pytest.raises(UsageError, match=r"the process that reads from this pipe did not read all of it in 0 s$"):
-        write_report(fifo, b"x" * 300_000, kind="json", what="report")
+        write_report(fifo, "x" * 300_000, kind="json")
     os.close(reader)
 
 
@@ -108,7 +108,7 @@ def test_a_report_goes_to_the_standard_output(tmp_path: Path, stream: str, numbe
     code = (
         "import sys; from pathlib import Path; from pytest_kafkaperf.core.files import write_report\n"
         f"print('before', file=sys.{stream})\n"
-        f"write_report(Path({str(link)!r}), b'report\\n', kind='markdown', what='summary')\n"
+        f"write_report(Path({str(link)!r}), 'report\\n', kind='markdown')\n"
         f"print('after', file=sys.{stream})"
     )
     log = tmp_path / "log"

@@ -18,7 +18,7 @@ from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.plugin.options import OPTIONS
-from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.advice import Advice
@@ -106,9 +106,8 @@ def test_links_out_of_the_guide_lead_to_its_copies() -> None:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def report() -> dict[str, Any]:
     """A report that has something in every part."""
-    path = tmp_path_factory.mktemp("report") / "report.json"
     moved = Advice(metric="client.cost", observed=1.5, baseline=1.0, change=0.5, better=False)
     tests = [
         dataclasses.replace(results.regression(), advice=(moved,)),
@@ -118,8 +117,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         results.external(),
         results.capacity(),
     ]
-    write_json(
-        path,
+    text = json_text(
         tests,
         {"a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready")},
         created=results.CREATED,
@@ -128,7 +126,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         exit_status=1,
         errors=[],
     )
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads(text)
     return document
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_kafkaperf.plugin.console import is_ascii_only
 from pytest_kafkaperf.reports.again import undecided
+from pytest_kafkaperf.reports.layout import is_ascii_only
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.project import RunPytest
 from tests.support.results import Behaviour, drawn_result, result

@@ -32,10 +32,11 @@ from pytest_kafkaperf.reports import pytest_benchmark
 from pytest_kafkaperf.reports.ci import annotate, commands, junit_properties, metrics_text
 from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.failure import failure_of
-from pytest_kafkaperf.reports.html import write_html
-from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.reports.html import html_page
+from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import read_report
-from pytest_kafkaperf.reports.listing import Paper, render_baseline, render_compared
+from pytest_kafkaperf.reports.layout import Paper
+from pytest_kafkaperf.reports.listing import render_baseline, render_compared
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.progress import RoundLines
 from pytest_kafkaperf.reports.terminal import summary_lines
@@ -51,7 +52,7 @@ from tests.support.results import ending, result, rounds
 
 ROOT = Path(pytest_kafkaperf.__file__).parents[1]
 EACH = pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-PAPER = Paper(width=80, colour=False, ascii_only=False)
+PAPER = Paper()
 
 
 def ends(one: Result, name: str) -> dict[str, Ending]:
@@ -73,8 +74,7 @@ def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
         took_s=161.0,
         environment_key=lambda _: "ci",
     )
-    style: dict[str, Any] = {"width": 80, "colour": colour, "ascii_only": False, "verbose": True}
-    return "\n".join(summary_lines(session, ends(one, name), **style))
+    return "\n".join(summary_lines(session, ends(one, name), Paper(colour=colour), verbose=True))
 
 
 def progress(_: Result, name: str, __: Path) -> str:
@@ -96,10 +96,8 @@ def page(_: Result, name: str, __: Path) -> str:
 @functools.cache
 def page_of(name: str) -> str:
     given = name or "x"  # what is not known is left out
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "report.html"
-        write_html(path, **results.report([hostile(name)], commit=given, environment={"key": given}, plugin=given))
-        return re.sub("<script>.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)  # ours
+    page = html_page(**results.report([hostile(name)], commit=given, environment={"key": given}, plugin=given))
+    return re.sub("<script>.*?</script>", "", page, flags=re.DOTALL)  # ours
 
 
 def summary(one: Result, name: str, _: Path) -> str:
@@ -115,11 +113,9 @@ def gitlab(one: Result, _: str, __: Path) -> str:
     return metrics_text([one])
 
 
-def report(one: Result, name: str, folder: Path) -> str:
-    path = folder / "report.json"
+def report(one: Result, name: str, _: Path) -> str:
     given: dict[str, Any] = {"created": "now", "plugin": name, "environment": {"key": name, "kafka": name}}
-    write_json(path, [one], ends(one, name), **given, exit_status=1, errors=[name])
-    return path.read_text(encoding="ascii")
+    return json_text([one], ends(one, name), **given, exit_status=1, errors=[name])
 
 
 def history(one: Result, name: str, folder: Path) -> str:
@@ -146,8 +142,9 @@ def shown(one: Result, name: str, folder: Path) -> str:
 
 
 def compared(one: Result, name: str, folder: Path) -> str:
-    report(one, name, folder)
-    again = read_report(folder / "report.json")
+    path = folder / "report.json"
+    path.write_text(report(one, name, folder), encoding="ascii")
+    again = read_report(path)
     (test,) = compare_reports(again, again, tolerance_ratio=0.1).tests
     return "\n".join(render_compared(test, PAPER))
 

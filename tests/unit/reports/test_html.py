@@ -8,13 +8,12 @@ import hashlib
 import importlib.resources
 import importlib.util
 import re
-from pathlib import Path
 
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.again import command_for
-from pytest_kafkaperf.reports.html import check_installed, write_html
+from pytest_kafkaperf.reports.html import check_installed, html_page
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results
 
@@ -22,12 +21,10 @@ MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u2028'\
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+def page() -> str:
     """A report in which everything that a user can write has markup in it."""
-    path = tmp_path_factory.mktemp("report") / "new" / "report.html"
     hostile = results.hostile(MARKUP)
-    write_html(path, **results.report(hostile, commit=MARKUP, environment={"key": MARKUP}, plugin=MARKUP))
-    return path.read_text(encoding="utf-8")
+    return html_page(**results.report(hostile, commit=MARKUP, environment={"key": MARKUP}, plugin=MARKUP))
 
 
 def test_only_our_own_scripts_are_in_the_page_and_may_run(page: str) -> None:
@@ -52,24 +49,21 @@ def test_markup_of_users_is_text(page: str) -> None:
     }
 
 
-def test_a_run_without_a_test_makes_a_page(tmp_path: Path) -> None:
+def test_a_run_without_a_test_makes_a_page() -> None:
     """CI keeps the file that it was told of."""
-    write_html(tmp_path / "report.html", **results.report([]))
-    assert "No perf test ran." in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "No perf test ran." in html_page(**results.report([]))
 
 
-def test_a_test_that_could_not_run_says_why(tmp_path: Path) -> None:
+def test_a_test_that_could_not_run_says_why() -> None:
     """It has no round, no figure and no chart."""
-    write_html(tmp_path / "report.html", **results.report([results.nothing("the cluster is gone")]))
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = html_page(**results.report([results.nothing("the cluster is gone")]))
     assert "the cluster is gone" in page
     assert 'class="chart"' not in page
 
 
-def test_a_calibration_is_told_instead_of_limits(tmp_path: Path) -> None:
+def test_a_calibration_is_told_instead_of_limits() -> None:
     """The figures of the terminal's table."""
-    write_html(tmp_path / "report.html", **results.report([results.calibration()]))
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = html_page(**results.report([results.calibration()]))
     cells = re.findall(r'data-label="(.*?)">(.*?)</td>', page[page.index("Noise between sessions") :])
     assert cells[:6] == [
         ("within", "3.2 %"),
@@ -80,30 +74,20 @@ def test_a_calibration_is_told_instead_of_limits(tmp_path: Path) -> None:
     ]
 
 
-def test_what_fails_stands_first(tmp_path: Path) -> None:
+def test_what_fails_stands_first() -> None:
     """In a report of 200 tests nobody looks for it."""
     tests = [results.failover(), results.regression(), results.side_by_side()]
-    write_html(tmp_path / "report.html", **results.report(tests))
-    page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("<wbr>", "")
+    page = html_page(**results.report(tests)).replace("<wbr>", "")
     names = re.findall(r'<a href="#test-\d">.*?::(\w+)</a>|<a href="#test-\d">(\w+)</a>', page)
     assert ["".join(name) for name in names] == ["test_orders_ingest", "test_failover", "test_upgrade"]
     assert re.findall(r'id="(test-\d)" open', page) == ["test-1"]
 
 
-def test_the_overview_shows_what_the_thresholds_judged(tmp_path: Path) -> None:
+def test_the_overview_shows_what_the_thresholds_judged() -> None:
     """The first session's figures are others than those of the fresh sessions, which decided."""
-    write_html(tmp_path / "report.html", **results.report([results.regression()]))
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = html_page(**results.report([results.regression()]))
     shown, judged = (re.findall(rf'data-label="{name}">(.*?)</td>', page) for name in ("p99", "measured"))
     assert shown[0] in judged
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """What was there stays as it was."""
-    with pytest.raises(UsageError) as caught:
-        write_html(tmp_path, **results.report([]))
-    assert str(caught.value) == f"--kafka-report=html:{tmp_path}: cannot write the report: Is a directory"
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("missing", "named"), [(["plotly"], "plotly"), (["jinja2", "plotly"], "jinja2 and plotly")])
@@ -117,10 +101,10 @@ def test_what_is_not_installed_is_said_before_any_load(
     assert str(caught.value) == f"--kafka-report=html needs {named}: pip install 'pytest-kafkaperf[html]'"
 
 
-def test_the_report_says_what_was_found(tmp_path: Path) -> None:
+def test_the_report_says_what_was_found() -> None:
     """The figures stand in the page itself: they are read without a chart, too."""
-    write_html(tmp_path / "report.html", **results.report([results.regression(), results.side_by_side()]))
-    text = re.sub(r"<wbr>|<script.*?</script>", "", (tmp_path / "report.html").read_text(encoding="utf-8"))
+    page = html_page(**results.report([results.regression(), results.side_by_side()]))
+    text = re.sub(r"<wbr>|<script.*?</script>", "", page)
     for expected in (
         "<title>Kafka performance: 1 REGRESSED, 1 PASSED</title>",
         "2026-08-15 09:41 UTC",
@@ -172,13 +156,12 @@ def test_a_verdict_has_its_colour() -> None:
     assert [verdict for verdict in Verdict if f".v-{verdict.replace(' ', '-')}" not in style] == []
 
 
-def test_each_test_has_its_duration_its_way_to_the_verdict_and_the_rate_of_what_came_out(tmp_path: Path) -> None:
+def test_each_test_has_its_duration_its_way_to_the_verdict_and_the_rate_of_what_came_out() -> None:
     """An application that writes 38 of 200 records a second must not look as if it kept up."""
     slow = dataclasses.replace(results.regression(), took_s=161.0)
     metrics = {"produce.throughput": 200.0, "consume.throughput": 38.0}
     behind = results.result("test_app", "errors == 0", measured=[{**metrics, "errors": 0.0}])
-    write_html(tmp_path / "report.html", **results.report([slow, behind]))
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = html_page(**results.report([slow, behind]))
     assert 'REGRESSED</span> <small class="dim">confirmed in 3 fresh sessions</small></td>' in page
     assert 'data-label="duration">2m41s</td>' in page
     assert '<p class="dim">2m41s: 5 rounds, 3 fresh sessions' in page

@@ -21,8 +21,6 @@ PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"
 SHARE, E2E = "kafka-share-consumer-perf-test", "kafka-e2e-latency"
 MIB = 1024 * 1024
 
-DETAILED = HEADER.replace("start.time, end.time", "time, threadId")
-
 
 def produced(line: int, rate: float, mb: float, *seconds: float, notes: tuple[str, ...] = ()) -> ToolRun:
     """Mean, max, then the four percentiles, in seconds."""
@@ -121,15 +119,6 @@ WAITED = "the tool waited {} ms for records that never came, which lowers its fi
         ("consumer-4.3.txt", [consumed(2, 2073431.2370, 197.7378)]),
         ("consumer-4.1-timeout.txt", [consumed(3, 1192799.8265, 304.8614, WAITED.format(2000))]),
         (
-            "consumer-4.3-detailed.txt",
-            [
-                consumed(
-                    *(3, 2446472.222222222, 233.31375),
-                    "totals of the last row divided by the sum of fetch.time.ms, 0.72 s; later records have no row",
-                )
-            ],
-        ),
-        (
             "share-consumer-4.3.txt",
             [
                 consumed(
@@ -168,7 +157,7 @@ def test_every_sample_gives_the_figures_that_stand_in_it(file: str, runs: list[T
 
 def test_no_sample_is_left_out() -> None:
     """A sample that nobody reads proves nothing."""
-    assert len(list(SAMPLES.iterdir())) == 13
+    assert len(list(SAMPLES.iterdir())) == 12
 
 
 # The producer
@@ -300,61 +289,6 @@ def test_a_negative_fetch_time_is_a_defect_of_some_versions() -> None:
     )
 
 
-def test_detailed_rows_of_a_version_without_fetch_times_are_timed_by_their_rates() -> None:
-    """An interval of 100 records at 50 a second took two seconds."""
-    header = ", ".join(DETAILED.split(", ")[:6])
-    rows = ["2017-01-01 00:00:00:000, 0, 1.0, 0.5, 100, 50.0", "2017-01-01 00:00:00:001, 0, 4.0, 3.0, 400, 300.0"]
-    assert read_output("\n".join([header, *rows])) == (
-        consumed(
-            *(3, 400 / 3, 4.0 / 3),
-            "totals of the last row divided by the time of all rows; nMsg.sec and MB.sec, which include the time to "
-            "join the group: the output has no other figures",
-        ),
-    )
-
-
-def test_a_timeout_behind_detailed_rows_is_told_of_the_last_run() -> None:
-    """The time that it waited has rows of its own, and they count."""
-    row = "2026-11-21 05:15:48:160, 0, {0}.0, 1.0, {0}, 1.0, 0, 1000, 1.0, 1.0"
-    warning = "WARNING: Exiting before consuming the expected number of messages: timeout (2000 ms) exceeded."
-    first, last = read_output("\n".join([DETAILED, *(row.format(total) for total in (3, 2, 2)), warning]))
-    assert [WAITED.format(2000) in run.notes for run in (first, last)] == [False, True]
-
-
-def test_detailed_rows_with_the_defect_of_old_versions_are_timed_by_their_rates() -> None:
-    """Joining counts from 1970 on in the first row, and fetching took less than nothing."""
-    rows = [
-        "2020-06-25 18:22:06:098, 0, 1.0, 0.5, 100, 50.0, 1593109326098, -1593109324098, 0.0, 0.0",
-        "2020-06-25 18:22:07:098, 0, 4.0, 3.0, 400, 300.0, 0, 1000, 3.0, 300.0",
-    ]
-    assert read_output("\n".join([DETAILED, *rows])) == (
-        consumed(
-            *(3, 400 / 3, 4.0 / 3),
-            "totals of the last row divided by the time of all rows; nMsg.sec and MB.sec, which include the time to "
-            "join the group: fetch.time.ms is -1593109324098, a bug of that version",
-        ),
-    )
-
-
-def test_detailed_rows_without_a_record_give_an_exact_zero() -> None:
-    """A baseline of a run without any figure would say nothing, and why less."""
-    row = "2026-11-21 05:15:48:160, 0, 0.0, 0.0, 0, 0.0, 281, 219, 0.0, 0.0"
-    assert read_output(f"{DETAILED}\n{row}") == (
-        consumed(
-            *(2, 0.0, 0.0),
-            "totals of the last row divided by the sum of fetch.time.ms, 0.219 s; later records have no row",
-            "the tool read no records, so no ratio to its figures exists",
-        ),
-    )
-
-
-def test_totals_that_begin_anew_are_another_run() -> None:
-    """Detailed rows of two runs under one header."""
-    row = "2026-11-21 05:15:48:160, 0, {0}.0, 1.0, {0}, 1.0, 0, 1000, 1.0, 1.0"
-    runs = read_output("\n".join([DETAILED, *(row.format(total) for total in (1, 3, 2))]))
-    assert [(run.line, run.metrics["consume.throughput"]) for run in runs] == [(3, 1.5), (4, 2.0)]
-
-
 def test_rows_of_single_share_consumers_are_parts_of_the_groups_row() -> None:
     """They would be counted twice."""
     header = "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.sec, data.consumed.in.nMsg, fetch.time.ms"
@@ -386,13 +320,9 @@ def test_columns_that_are_gone_are_not_asked_for() -> None:
             "line 2: fetch.nMsg.sec is 'NaN', so nothing was measured; remove this run",
         ),
         (
-            f"{DETAILED}\n2026-11-21 05:15:48:160, 0, 1.0, 1.0, 1, 1.0, 0, 0, 0.0, 0.0",
-            "line 2: the rows of the run that ends here cover 0 s, so nothing was measured; remove these rows from "
-            "the output",
-        ),
-        (
-            "\n".join([DETAILED, *(f"2026-11-21 05:15:48:160, {n}, 1.0, 1.0, 1, 1.0, 0, 1, 0.0, 0.0" for n in (0, 1))]),
-            "line 3: rows of several threads are not supported; run the tool with one thread",
+            f"{HEADER.replace('start.time, end.time', 'time, threadId')}\n"
+            "2026-11-21 05:15:48:160, 0, 12.1751, 24.3502, 127665, 255330.0000, 281, 219, 55.5940, 582945.2055",
+            "line 2: this row of --show-detailed-stats describes only an interval; run the tool without that option",
         ),
     ],
 )
@@ -401,18 +331,6 @@ def test_a_consumers_output_that_cannot_be_is_refused(text: str, problem: str) -
     with pytest.raises(UsageError) as caught:
         read_output(text)
     assert str(caught.value) == problem
-
-
-@pytest.mark.timeout(20)
-def test_thousands_of_rows_take_no_longer_than_their_number() -> None:
-    """An hour of detailed rows; a sum of exact fractions would take the square of it."""
-    header = ", ".join(DETAILED.split(", ")[:6])
-    rates = [50 + number % 97 + number % 9973 / 10_000 for number in range(1, 5001)]
-    rows = (
-        f"2017-01-01 00:00:00:000, 0, {total}.0, 0.5, {100 * total}, {rate:.4f}" for total, rate in enumerate(rates, 1)
-    )
-    (run,) = read_output("\n".join([header, *rows]))
-    assert run.metrics["consume.throughput"] == pytest.approx(5000 / math.fsum(1 / rate for rate in rates))
 
 
 # End to end, and anything else

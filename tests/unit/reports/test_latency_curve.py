@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_kafkaperf.reports.html.load_charts import capacity_chart
+from pytest_kafkaperf.reports.html.results import capacity_chart
 from pytest_kafkaperf.reports.latency_curve import describe_search, latency_curve
+from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.terminal import render_latency_curve
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.result import Result
@@ -66,7 +67,7 @@ def test_a_test_without_a_search_has_none() -> None:
 def test_the_terminal_has_a_row_a_rate_and_says_what_broke() -> None:
     curve = latency_curve(SEARCHED)
     assert curve is not None
-    assert render_latency_curve(curve, width=80, colour=False, ascii_only=True).splitlines() == [
+    assert render_latency_curve(curve, Paper(ascii_only=True)).splitlines() == [
         "        rate      p50     p99",
         "1k records/s   500 us    2 ms  #                         held",
         "2k records/s  1.75 ms    7 ms  #######                   held (2 attempts)",
@@ -80,7 +81,7 @@ def test_a_step_that_measured_nothing_has_no_bar() -> None:
         searched(step(1000, 0.002), step(2000, None, StepOutcome.UNREACHED, "generator too slow: 5 late"))
     )
     assert curve is not None
-    *_, row, why = render_latency_curve(curve, width=80, colour=False, ascii_only=True).splitlines()
+    *_, row, why = render_latency_curve(curve, Paper(ascii_only=True)).splitlines()
     assert row.split() == ["2k", "records/s", "-", "-", "unreached"]
     assert why == "2k records/s: generator too slow: 5 late"
 
@@ -91,15 +92,14 @@ def test_the_chart_marks_the_capacity_the_limit_and_what_did_not_hold() -> None:
     low, high = chart.figure["data"]
     assert (low["name"], high["name"]) == ("produce.latency.p50", "produce.latency.p99")
     assert high["marker"]["symbol"] == ["circle", "circle", "x"]
-    assert high["x"] == [1, 2, 4]
-    vertical, horizontal = chart.figure["layout"]["shapes"]
-    assert (vertical["x0"], horizontal["y0"]) == (2, 20)
+    assert high["x"] == [1000, 2000, 4000]
+    horizontal, vertical = chart.figure["layout"]["shapes"]
+    assert (vertical["x0"], horizontal["y0"]) == (2000, 0.02)
     assert chart.note == "vertical line: capacity, 2k records/s; cross: the rate was not sustained"
-    assert "300 ms (limit &lt;= 20 ms)" in high["hovertext"][2]
 
 
 def test_a_lower_bound_is_called_so() -> None:
-    chart = capacity_chart(searched(step(1000, 0.002), at_least=True))
+    chart = capacity_chart(searched(step(1000, 0.002), step(2000, 0.003), at_least=True))
     assert chart is not None
     assert chart.note.startswith("vertical line: capacity, at least 2k records/s")
 

@@ -3,13 +3,10 @@
 # ruff: noqa: E501, RUF001 - lines as they are shown
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from markdown_it import MarkdownIt
 
-from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown, write_markdown
+from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from tests.support.results import ending, endings, result, rounds, session
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -155,12 +152,3 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
     text = markdown([slow], {slow.nodeid: ending(slow.nodeid, "xfailed", "known")})
     assert text.startswith("### ⚠️ Kafka performance: 1 REGRESSED\n")
     assert "| ⚠️ REGRESSED (xfailed) |" in text
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """The folder may be read-only in CI."""
-    write_markdown(tmp_path / "new" / "summary.md", [], {})
-    assert (tmp_path / "new" / "summary.md").read_text(encoding="utf-8").startswith("### ✅")
-    with pytest.raises(UsageError) as caught:
-        write_markdown(tmp_path, [], {})
-    assert str(caught.value) == f"--kafka-report=markdown:{tmp_path}: cannot write the summary: Is a directory"

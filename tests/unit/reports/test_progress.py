@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.load.controller import Progress
-from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines, progress_text, sparkline
+from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines, sparkline
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 SCENARIO = Scenario.of({"duration": "10 s", "warmup": "2 s", "rounds": 5, "record_size": "1 KiB"})
@@ -20,9 +20,9 @@ def seen(phase: str = "measuring", elapsed_s: float = 3.1, acknowledged: int = 0
 
 
 def text(width: int, *, scenario: Scenario = SCENARIO, ascii_only: bool = False, **more: Any) -> str:
-    told = more.pop("seen", seen(p99_s=0.0031, lag=1200))
-    given = {"session": "", "number": 2, "seen": told, "rates": RATES, "metrics": METRICS, **more}
-    return progress_text("test_orders_ingest", scenario, width=width, ascii_only=ascii_only, **given)
+    given = {"session": "", "number": 2, "seen": seen(p99_s=0.0031, lag=1200), "rates": RATES, **more}
+    line = ProgressLine("test_orders_ingest", scenario, print, metrics=METRICS, ascii_only=ascii_only)
+    return line.text(**given, width=width)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 
 from pytest_kafkaperf.plugin.options import REPORTS
 from pytest_kafkaperf.reports.ci import junit_properties
-from pytest_kafkaperf.reports.html import write_html
-from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.reports.html import html_page
+from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.writing import write_reports
 from pytest_kafkaperf.runner.result import Ending, Result
@@ -24,15 +24,15 @@ from tests.support import results
 from tests.support.results import CREATED, calibration, ending, endings, result, rounds, session, sizes
 
 
-def report(folder: Path, results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
+def report(results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
     given = {"exit_status": 1, "errors": [], **given}
-    path = folder / "report.json"
-    write_json(path, results, ends, created="now", plugin="0.1.0", environment={}, **given)
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads(
+        json_text(results, ends, created="now", plugin="0.1.0", environment={}, **given)
+    )
     return document
 
 
-def test_a_check_has_its_figures_and_what_they_lie_between(tmp_path: Path) -> None:
+def test_a_check_has_its_figures_and_what_they_lie_between() -> None:
     """Base units and ratios; the keys are a contract."""
     slow = result(
         "test_slow",
@@ -40,7 +40,7 @@ def test_a_check_has_its_figures_and_what_they_lie_between(tmp_path: Path) -> No
         baseline=rounds(),
         measured=rounds(produce__latency__p99=1.5),
     )
-    (check,) = report(tmp_path, [slow], endings([slow]))["tests"][0]["checks"]
+    (check,) = report([slow], endings([slow]))["tests"][0]["checks"]
     assert check == {
         "expression": "produce.latency.p99 <= baseline + 20%",
         "metric": "produce.latency.p99",
@@ -60,27 +60,27 @@ def test_a_check_has_its_figures_and_what_they_lie_between(tmp_path: Path) -> No
     }
 
 
-def test_a_change_that_no_session_finds_is_null_whichever_way_is_better(tmp_path: Path) -> None:
+def test_a_change_that_no_session_finds_is_null_whichever_way_is_better() -> None:
     """Infinitely far down is -100 % for a throughput, and would read as a change that is found."""
     (found,) = calibration().calibration.values()
     blind = dataclasses.replace(found, detectable=math.inf)
     calibrated = dict.fromkeys(("produce.throughput", "produce.latency.p99"), blind)
     whole = dataclasses.replace(calibration(), calibration=calibrated)
-    told = report(tmp_path, [whole], endings([whole]))["tests"][0]["calibration"]
+    told = report([whole], endings([whole]))["tests"][0]["calibration"]
     assert [(one["detectable"], one["tolerance"]) for one in told.values()] == [
         (None, pytest.approx(1 / 1.1 - 1)),
         (None, pytest.approx(0.1)),
     ]
 
 
-def test_the_report_says_how_tests_ended_and_what_the_exit_status_is(tmp_path: Path) -> None:
+def test_the_report_says_how_tests_ended_and_what_the_exit_status_is() -> None:
     """A test may fail after a good verdict, or before any: whoever reads the report must not think it green."""
     good = result("test_ok", "errors == 0")
     ends = {
         good.nodeid: ending(good.nodeid, "error", "teardown"),
         "a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready"),
     }
-    document = report(tmp_path, [good], ends, errors=["--kafka-report=markdown:x: cannot write"])
+    document = report([good], ends, errors=["--kafka-report=markdown:x: cannot write"])
     assert [(test["verdict"], test["outcome"]) for test in document["tests"]] == [("PASSED", "error")]
     assert document["unmeasured"] == [
         {"nodeid": "a.py::test_down", "outcome": "error", "reason": "127.0.0.1:1 is not ready"}
@@ -89,26 +89,25 @@ def test_the_report_says_how_tests_ended_and_what_the_exit_status_is(tmp_path: P
 
 
 @pytest.mark.parametrize("ungated", [Verdict.NOT_JUDGED, Verdict.ACCEPTED])
-def test_a_threshold_that_was_not_judged_has_passed_in_no_report(tmp_path: Path, ungated: Verdict) -> None:
+def test_a_threshold_that_was_not_judged_has_passed_in_no_report(ungated: Verdict) -> None:
     """A calibration proves nothing about a threshold, and neither does the run that makes its baseline."""
     limits = "produce.throughput >= baseline - 10%", "errors == 0"
     one = result("test_new", *limits, baseline=rounds(produce__throughput=3), ungated=ungated)
     assert (one.verdict, [check.outcome for check in one.checks]) == ("MEASURED", [ungated, "PASSED"])
-    test = report(tmp_path, [one], endings([one]))["tests"][0]
+    test = report([one], endings([one]))["tests"][0]
     assert (test["verdict"], test["checks"][0]["outcome"]) == ("MEASURED", ungated)
     properties = dict(junit_properties(one))
     assert (properties["kafka_verdict"], properties["kafka_check_1_outcome"]) == ("MEASURED", ungated)
     assert f"      {ungated}: " in results.table([one], {})
     assert f"baseline - 10%</code> {ungated} |" in markdown([one], endings([one]))
-    write_html(tmp_path / "report.html", **results.report([one]))
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = html_page(**results.report([one]))
     assert re.findall(r'<span class="verdict[^>]*>(.*?)</span></td>', page)[-2:] == [ungated, "PASSED"]
 
 
-def test_an_end_that_was_not_seen_is_null(tmp_path: Path) -> None:
+def test_an_end_that_was_not_seen_is_null() -> None:
     """Ctrl-C between the measurement and the end of its test."""
     good = result("test_ok", "errors == 0")
-    assert report(tmp_path, [good], {}, exit_status=2)["tests"][0]["outcome"] is None
+    assert report([good], {}, exit_status=2)["tests"][0]["outcome"] is None
 
 
 def test_properties_hold_the_verdict_the_metrics_and_each_limit() -> None:
@@ -153,13 +152,9 @@ def test_properties_of_an_invalid_test_say_why() -> None:
     ]
 
 
-def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
-    """A kind without a writer would be accepted and write nothing."""
-    kinds = REPORTS.keys() - {"history"}  # its lines are appended after each test
-    settings = SimpleNamespace(
-        cluster="auto", reference=None, command_line={}, reports={kind: tmp_path / kind for kind in kinds}
-    )
-    perf: Any = SimpleNamespace(
+def _session(paths: dict[str, Path]) -> Any:
+    settings = SimpleNamespace(cluster="auto", reference=None, command_line={}, reports=paths)
+    return SimpleNamespace(
         results=sizes(),
         settings=settings,
         seed=0,
@@ -168,5 +163,22 @@ def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
         environment=lambda: {"key": "ci"},
         commit=None,
     )
+
+
+KINDS = sorted(REPORTS.keys() - {"history"})  # its lines are appended after each test
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> None:
+    """The folder may be read-only in CI; what was there stays as it was."""
+    assert write_reports(_session({kind: tmp_path}), {}, exit_status=0, errors=[]) == [
+        f"--kafka-report={kind}:{tmp_path}: cannot write the report: Is a directory"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
+    """A kind without a writer would be accepted and write nothing."""
+    perf = _session({kind: tmp_path / kind for kind in KINDS})
     assert write_reports(perf, {}, exit_status=0, errors=[]) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kinds)
+    assert sorted(path.name for path in tmp_path.iterdir()) == KINDS

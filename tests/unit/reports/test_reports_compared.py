@@ -11,7 +11,7 @@ import pytest
 
 from pytest_kafkaperf.core.errors import ScenarioError, UsageError
 from pytest_kafkaperf.reports.compare import Compared, ReportComparison, compare_reports
-from pytest_kafkaperf.reports.json import write_json
+from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, case, report, rounds
@@ -168,8 +168,7 @@ def written(folder: Path, content: Any) -> Path:
 def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     """Both sides of the file are ours."""
     path = tmp_path / "report.json"
-    write_json(
-        path,
+    text = json_text(
         [bare_result(session_at(12, {"errors": 0.0, RATE: 5.5}), session_at(13, {"errors": 1.0}))],
         {},
         created="2025-01-31T12:00:00+00:00",
@@ -178,6 +177,7 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
         exit_status=0,
         errors=[],
     )
+    path.write_text(text)
     found = read_report(path)
     (test,) = found.tests
     assert (found.created, found.key, found.fingerprint) == ("2025-01-31T12:00:00+00:00", "ci", {"kafka": "4.1.1"})

@@ -9,20 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.reports.sweeps import Sweep, find_sweeps, function_of
+from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.results import bare_result
 
 TEST = "tests/perf/test_x.py::test_y"
 
 
+def _test(name: object, scenario: Scenario, **parameters: Any) -> Result:
+    return bare_result(nodeid=f"{TEST}[{name}]", scenario=scenario, parameters=parameters)
+
+
 def _found(*fields: dict[str, Any]) -> Sweep | None:
-    scenarios = {f"{TEST}[{number}]": Scenario.of(each) for number, each in enumerate(fields)}
-    return next(iter(find_sweeps(scenarios)), None)
+    return next(iter(find_sweeps(_test(number, Scenario.of(each)) for number, each in enumerate(fields))), None)
 
 
 def _shape(sweep: Sweep | None) -> Any:
     if sweep is None:
         return None
-    lines = {label: [point.value for point in line] for label, line in sweep.lines.items()}
+    lines = {name: [label for label in sweep.labels if label in line] for name, line in sweep.lines.items()}
     return sweep.field, sweep.line_field, lines
 
 
@@ -43,7 +48,7 @@ def test_the_function_is_what_stands_before_the_parameters(nodeid: str, function
 @pytest.mark.parametrize(
     ("fields", "shape"),
     [
-        ([{"record_size": 10_240}, {"record_size": 100}], ("record_size", None, {"": [100.0, 10_240.0]})),
+        ([{"record_size": 10_240}, {"record_size": 100}], ("record_size", None, {"": ["100 B", "10 KiB"]})),
         ([{"compression": "zstd"}, {"compression": None}], ("compression", None, {"": ["zstd", "none"]})),
         (
             [{"topic_config": {}}, {"topic_config": {"flush.messages": 1}}],
@@ -53,16 +58,16 @@ def test_the_function_is_what_stands_before_the_parameters(nodeid: str, function
         ([{"idempotence": True}, {"idempotence": False}], ("idempotence", None, {"": ["True", "False"]})),
         (
             [{"rate": 1000, "producers": 1}, {"rate": 1000, "producers": 2}, {"rate": 2000, "producers": 1}],
-            ("rate", "producers", {"1": [1000.0, 2000.0], "2": [1000.0]}),
+            ("rate", "producers", {"1": ["1k records/s", "2k records/s"], "2": ["1k records/s"]}),
         ),
         (
             [{"acks": acks, "partitions": count} for acks in (1, "all") for count in (1, 6)],
-            ("partitions", "acks", {"1": [1.0, 6.0], "all": [1.0, 6.0]}),
+            ("partitions", "acks", {"1": ["1", "6"], "all": ["1", "6"]}),
         ),
         # Each rate has its own number of producers: one line.
         (
             [{"rate": 1000, "producers": 1}, {"rate": 2000, "producers": 2}, {"rate": 3000, "producers": 2}],
-            ("rate", None, {"": [1000.0, 2000.0, 3000.0]}),
+            ("rate", None, {"": ["1k records/s", "2k records/s", "3k records/s"]}),
         ),
         # Idempotence follows from it, and `rounds` says nothing of the load.
         (
@@ -98,8 +103,10 @@ def test_functions_do_not_mix() -> None:
     """Two tests may go over the same field."""
     one, other = Scenario(acks=1), Scenario(acks="all")
     nodeids = ("a.py::test_a[1]", "a.py::test_b[1]", "a.py::test_a[2]", "a.py::test_b[2]", "a.py::test_c")
-    sweeps = find_sweeps(dict(zip(nodeids, (one, one, other, other, other), strict=True)))
-    assert [(sweep.function, [point.nodeid for point in sweep.lines[""]]) for sweep in sweeps] == [
+    scenarios = (one, one, other, other, other)
+    tests = [bare_result(nodeid=nodeid, scenario=each) for nodeid, each in zip(nodeids, scenarios, strict=True)]
+    sweeps = find_sweeps(tests)
+    assert [(sweep.function, [test.nodeid for test in sweep.lines[""].values()]) for sweep in sweeps] == [
         ("a.py::test_a", ["a.py::test_a[1]", "a.py::test_a[2]"]),
         ("a.py::test_b", ["a.py::test_b[1]", "a.py::test_b[2]"]),
     ]
@@ -117,39 +124,25 @@ def test_parameters_that_are_no_field_of_the_scenario_make_a_sweep(
     name: str, values: list[Any], labels: tuple[str, ...]
 ) -> None:
     """A field of the cluster, or what a fixture of the tests is told."""
-    nodeids = [f"{TEST}[{number}]" for number in range(len(values))]
-    parameters = {nodeid: {name: value} for nodeid, value in zip(nodeids, values, strict=True)}
-    (sweep,) = find_sweeps(dict.fromkeys(nodeids, Scenario()), parameters)
+    (sweep,) = find_sweeps(_test(value, Scenario(), **{name: value}) for value in values)
     assert (sweep.field, sweep.labels) == (name, labels)
 
 
 def test_a_parameter_that_names_what_two_fields_say_does_not_hide_their_sweep() -> None:
     """`parametrize("case", ...)` and a call that turns it into fields."""
     fields = [{"record_size": 10, "rate": 5}, {"record_size": 20, "rate": 3}]
-    scenarios = {f"{TEST}[{number}]": Scenario.of(each) for number, each in enumerate(fields)}
-    (sweep,) = find_sweeps(scenarios, {nodeid: {"case": nodeid} for nodeid in scenarios})
+    (sweep,) = find_sweeps(_test(number, Scenario.of(each), case=number) for number, each in enumerate(fields))
     assert _shape(sweep) == _shape(_found(*fields))
-
-
-@pytest.mark.parametrize(("values", "is_log"), [((1, 9), False), ((1, 10), True), ((0, 10), False)])
-def test_an_axis_that_spans_a_decade_is_logarithmic(values: tuple[int, ...], is_log: bool) -> None:  # noqa: FBT001
-    """Of 100 B, 1 KiB and 10 KiB the first two would lie on each other; 0 has no logarithm."""
-    sweep = _found(*({"linger": f"{value} s"} for value in values))
-    assert sweep is not None
-    assert (sweep.is_log, sweep.is_text) == (is_log, False)
 
 
 @given(st.sets(st.tuples(st.sampled_from([1, 2, 5, 50]), st.sampled_from([None, "lz4", "zstd", "gzip"])), max_size=16))
 def test_every_test_of_a_sweep_stands_in_it_once(pairs: set[tuple[int, str | None]]) -> None:
-    """None is left out, none is shown twice, and each line goes from left to right."""
+    """None is left out, and none is shown twice."""
     given_ = sorted(pairs, key=str)
     sweep = _found(*({"producers": producers, "compression": codec} for producers, codec in given_))
     assert (sweep is None) == (len(pairs) < 2)
     if sweep is None:
         return
-    shown = [point.nodeid for line in sweep.lines.values() for point in line]
+    shown = [test.nodeid for line in sweep.lines.values() for test in line.values()]
     assert sorted(shown) == sorted(f"{TEST}[{number}]" for number in range(len(pairs)))
-    order = {label: place for place, label in enumerate(sweep.labels)}
-    for line in sweep.lines.values():
-        places = [order[point.label] for point in line]
-        assert places == sorted(set(places))
+    assert set(sweep.labels) == {label for line in sweep.lines.values() for label in line}

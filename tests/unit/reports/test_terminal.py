@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.reports.failure import failure_of
+from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.table import count_verdicts, failure_beside, rows_of
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
@@ -210,11 +211,11 @@ def test_a_failure_names_what_disturbed_it_once() -> None:
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:
     """`baseline: 3` at the end of a line, and `sessions` below it, are read twice."""
     text = "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local | baseline: 3 sessions | 2 tests, 6m35s"
-    assert wrapped_overview(text, width=80, ascii_only=False) == [
+    assert wrapped_overview(text, Paper(width=80)) == [
         "Kafka 4.3.1 local | env linux-x86_64-intel-xeon-6-167-1-2c-local",
         "    baseline: 3 sessions | 2 tests, 6m35s",
     ]
-    assert wrapped_overview(text, width=140, ascii_only=False) == [text]
+    assert wrapped_overview(text, Paper(width=140)) == [text]
 
 
 def test_tests_are_counted_by_verdict_below_the_table() -> None:
@@ -286,7 +287,7 @@ def test_counts_alone_leave_room_for_the_headlines() -> None:
 def test_long_notes_are_wrapped_with_an_indent() -> None:
     """A line that the terminal breaks in a word is hard to read."""
     note = "test_slow: changed against the baseline: kafka: 4.0.0 -> 4.1.1, config.num.io.threads: not set -> 16, µ"
-    assert wrapped([note, "short"], width=60, ascii_only=True) == [
+    assert wrapped([note, "short"], Paper(width=60, ascii_only=True)) == [
         "test_slow: changed against the baseline: kafka: 4.0.0 ->",
         "    4.1.1, config.num.io.threads: not set -> 16, u",
         "short",
