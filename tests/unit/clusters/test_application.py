@@ -67,9 +67,11 @@ def test_it_gets_the_servers_the_side_and_what_is_given(
         "print(sys.argv[1], os.getcwd()); print('ready')"
     )
     program += "; import time; time.sleep(60)"
-    application = run(program, "--at={bootstrap_servers}", env={"SHOP": 7})
+    own = {"SHOP": 7, "SHOP_DATA": "{side}.db", "SHOP_KAFKA": "{bootstrap_servers}"}
+    application = run(program, "--at={bootstrap_servers}", env=own)
     assert application.output.splitlines()[:2] == [
-        "KAFKAPERF_SIDE=test KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:1 KAFKA_SECURITY_PROTOCOL=PLAINTEXT SHOP=7",
+        "KAFKAPERF_SIDE=test KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:1 KAFKA_SECURITY_PROTOCOL=PLAINTEXT SHOP=7 "
+        "SHOP_DATA=test.db SHOP_KAFKA=127.0.0.1:1",
         f"--at=127.0.0.1:1 {tmp_path}",
     ]
 
