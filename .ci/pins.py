@@ -19,8 +19,10 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 def main() -> None:
     """Write the file, and tell how many jars it has."""
     with tempfile.TemporaryDirectory(prefix="kafkaperf-pins-") as scratch:
-        kafka = maven.resolve(DEFAULT_VERSION, scratch=Path(scratch) / "kafka")
-        agent = maven.fetch_one(jmx_exporter.COORDINATE, scratch=Path(scratch) / "agent")
+        folder = Path(scratch)
+        kafka = maven.resolve(DEFAULT_VERSION, scratch=folder / "kafka", target=FILE)
+        name = jmx_exporter.COORDINATE
+        agent = maven.fetch_one(name, name, scratch=folder / "agent", target=FILE)
         pins = {
             maven.coordinate(DEFAULT_VERSION): {name: sha256(jar) for name, jar in kafka.items()},
             jmx_exporter.COORDINATE: {jmx_exporter.COORDINATE: sha256(agent)},

@@ -132,9 +132,9 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def inside(markdown: str, uri: str) -> str:
-    """Return a page whose links out of the guide's folder point to the same path inside the site: one `../` less.
+    """Return a page whose links out of and into the guide's folder point to the same path inside the site.
 
-    `uri` is the page's path below the guide's folder.
+    They have one `../` or `docs/` less. `uri` is the page's path below the guide's folder.
     """
     depth = uri.count("/")
 
@@ -142,7 +142,7 @@ def inside(markdown: str, uri: str) -> str:
         up = found["up"] if found["up"].count("/") <= depth else found["up"][3:]
         return f"{found['before']}{up}{found['path']}"
 
-    return _LINK.sub(shorter, markdown)
+    return _LINK.sub(shorter, markdown).replace("](docs/", "](")
 
 
 def schemas() -> dict[Path, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt
 
 _KILL_TIMEOUT_S = 10
-_POLL_S = 0.05
+_POLL_S = 0.02
 _TAIL_BYTES = 16 * 1024
 """Size of the part at the end of the log from which its last lines are read."""
 
@@ -88,18 +87,22 @@ class ChildProcess:
             if not kill:
                 _signal(process.pid, signal.SIGTERM)
                 _signal(process.pid, signal.SIGCONT)  # a paused process handles SIGTERM only after it continues
-                process.wait(self._stop_timeout_s)
-                while supervisor.group_members([process.pid]) and time.monotonic() < deadline:
+                while (process.poll() is None or _signal(process.pid, 0)) and time.monotonic() < deadline:
                     time.sleep(_POLL_S)
-        except subprocess.TimeoutExpired:
-            pass
         finally:  # also after Ctrl-C during the wait
-            self._kill(process)
+            _signal(process.pid, signal.SIGKILL)
+            try:
+                process.wait(_KILL_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                raise ClusterError(
+                    f"{self._name} (pid {process.pid}) did not end within {_KILL_TIMEOUT_S} s after SIGKILL: the "
+                    "operating system still holds it, for example because a disk does not respond"
+                ) from None
 
     def failure(self) -> str | None:
         """Return how the process ended by itself, and the last lines of its log; None if it runs or was stopped."""
         process = self._process
-        if process is None:
+        if process is None or self._stopped:  # while it is stopped, its children have time for an orderly end, too
             return None
         if process.returncode is None and process.poll() is not None:
             _signal(process.pid, signal.SIGKILL)  # the children of one that has crashed
@@ -122,20 +125,14 @@ class ChildProcess:
         if self._process is not None:
             _signal(self._process.pid, number)
 
-    def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        _signal(process.pid, signal.SIGKILL)
-        try:
-            process.wait(_KILL_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            raise ClusterError(
-                f"{self._name} (pid {process.pid}) did not end within {_KILL_TIMEOUT_S} s after SIGKILL: the operating "
-                "system still holds it, for example because a disk does not respond"
-            ) from None
 
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # all have ended; macOS refuses zombies
+def _signal(group: int, number: int) -> bool:
+    """Send a signal to a process group; return False if all its processes have ended."""
+    try:
         os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # macOS refuses zombies
+        return False
+    return True
 
 
 def _cause(status: int) -> str:

@@ -152,7 +152,7 @@ def resolve(target: Target | str) -> Provider:
 @cache
 def choose() -> tuple[Local | Docker, str]:
     """Resolve `auto` and return the target and the reason for the choice, as text for the user."""
-    from pytest_kafkaperf.clusters.docker.daemon import look  # noqa: PLC0415 - only where nothing is named
+    from pytest_kafkaperf.clusters.docker.client import look  # noqa: PLC0415 - only where nothing is named
 
     address, reason = look()
     if reason is None:

@@ -75,7 +75,7 @@ class Machine:
 def this_machine() -> Machine:
     """Return the properties of this machine, cached for the life of the process."""
     return Machine(
-        system=platform.system() or os.name,
+        system=platform.system(),
         architecture=platform.machine() or "unknown-architecture",
         kernel=platform.release(),
         cpu=read_cpu_model(_CPUINFO) or _apple_model() or platform.processor() or None,
@@ -231,8 +231,8 @@ def read_governor(cpus: Path) -> str | None:
 def _memory_bytes() -> int | None:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None  # Windows, or a system that does not report it
+    except (ValueError, OSError):
+        return None
 
 
 _TIMEOUT_S = 5

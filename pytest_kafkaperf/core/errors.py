@@ -21,10 +21,7 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 _MAX_ALIKE = 5
 """Maximum number of suggested names with the same ending."""

@@ -76,7 +76,7 @@ def write_report(path: Path, content: bytes, *, kind: str, what: str = "report")
         if stream is None and (path.is_file() or not path.exists()):
             replace_file(Path(os.path.realpath(path)), content)
         else:
-            target = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0)) if stream is None else os.dup(stream)
+            target = os.open(path, os.O_WRONLY | os.O_NONBLOCK) if stream is None else os.dup(stream)
             with os.fdopen(target, "wb", buffering=0) as file:
                 write_whole(file, content)
     except OSError as error:

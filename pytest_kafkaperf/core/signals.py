@@ -56,9 +56,6 @@ def interrupt_blocked(*, and_endings: bool = False) -> Iterator[None]:
     Child processes inherit the signal mask. Without it, Ctrl-C in a terminal reaches the whole foreground process group
     and a worker that still imports modules would print a traceback.
     """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     endings = [signal.SIGTERM, signal.SIGHUP] if and_endings else []
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, *endings])
     try:

@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -69,25 +70,12 @@ def main() -> None:
         else:
             with contextlib.suppress(psutil.Error):
                 processes.add(psutil.Process(target))
-    # A process id that another process has by now leads nothing of ours.
-    leaders = {one.pid for one in processes if one.is_running() or not psutil.pid_exists(one.pid)}
-    _kill([*processes, *group_members(leaders)])
+    for one in processes:  # a process id that another process has by now leads nothing of ours
+        if hasattr(os, "killpg") and (one.is_running() or not psutil.pid_exists(one.pid)):
+            with contextlib.suppress(OSError):  # it led no group
+                os.killpg(one.pid, signal.SIGKILL)
+    _kill(processes)
     clear(*folders)
-
-
-def group_members(leaders: Collection[int]) -> list[psutil.Process]:
-    """Return the processes of these process groups, without those that have ended and that nobody has collected."""
-    if not leaders or not hasattr(os, "getpgid"):  # Windows has no process groups
-        return []
-    return [one for one in psutil.process_iter() if _leader(one) in leaders]
-
-
-def _has_ended(process: psutil.Process) -> bool:
-    """Return True if the process is gone, or a zombie that its parent, or the container's init, has not collected."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def _tell(target: int | str) -> None:
@@ -111,8 +99,7 @@ def _pipe(_pid: int) -> IO[bytes]:
             start_new_session=True,
         )
     assert process.stdin is not None  # noqa: S101 - for the type checker
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=process.stdin.close)  # a forked process may live on
+    os.register_at_fork(after_in_child=process.stdin.close)  # a forked process may live on
     atexit.register(_end, process, process.stdin)
     return process.stdin
 
@@ -139,9 +126,9 @@ def _kill(processes: Collection[psutil.Process]) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _leader(process: psutil.Process) -> int | None:
-    """Return the process group; None for a process that has ended."""
+def _has_ended(process: psutil.Process) -> bool:
+    """Return True if the process is gone, or a zombie because the container's init does not collect it."""
     try:
-        return None if process.status() == psutil.STATUS_ZOMBIE else os.getpgid(process.pid)
-    except (psutil.Error, OSError):
-        return None
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

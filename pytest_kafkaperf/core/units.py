@@ -73,17 +73,18 @@ _SCALES: dict[Unit, dict[str, Fraction]] = {
     Unit.COUNT: {},
 }
 
-_EXAMPLES = {
-    Unit.SECONDS: "'250 us', '25 ms', '5 s', '2 min'",
-    Unit.BYTES: "'100 B', '16 KiB', '1 MiB'",
-    Unit.RECORDS: "'0', '1000', '50k records'",
-    Unit.RECORD_RATE: "'500 records/s', '50k records/s'",
-    Unit.BYTE_RATE: "'500 KiB/s', '50 MiB/s'",
-    Unit.CORES: "'1.5 cores'",
-    Unit.CPU_COST: "'0.8 s/M records'",
-    Unit.RATIO: "'30 %', '0.3'",
-    Unit.COUNT: "'0', '3'",
+_HELP = {
+    Unit.SECONDS: ("a time", "'250 us', '25 ms', '5 s', '2 min'"),
+    Unit.BYTES: ("a size", "'100 B', '16 KiB', '1 MiB'"),
+    Unit.RECORDS: ("a number of records", "'0', '1000', '50k records'"),
+    Unit.RECORD_RATE: ("a record rate", "'500 records/s', '50k records/s'"),
+    Unit.BYTE_RATE: ("a byte rate", "'500 KiB/s', '50 MiB/s'"),
+    Unit.CORES: ("a number of cores", "'1.5 cores'"),
+    Unit.CPU_COST: ("CPU seconds per million records", "'0.8 s/M records'"),
+    Unit.RATIO: ("a ratio", "'30 %', '0.3'"),
+    Unit.COUNT: ("a number", "'0', '3'"),
 }
+"""The dimension of each unit, and examples, for error texts."""
 
 _PLURALS = {Unit.BYTES: "bytes"}
 _BARE = (Unit.RECORDS, Unit.CORES, Unit.CPU_COST, Unit.RATIO, Unit.COUNT)
@@ -234,7 +235,7 @@ def _parse_text(quantity: str, unit: Unit) -> Fraction:
     if not name and number and unit is Unit.SECONDS:
         raise UnitError(_time_without_unit(quantity.strip()))
     if not name and number and unit not in _BARE:
-        raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_EXAMPLES[unit]}")
+        raise UnitError(f"{quantity!r} has no unit; use one of {_unit_names(unit)}, for example {_HELP[unit][1]}")
     return number * scale
 
 
@@ -277,20 +278,8 @@ def _digits(value: float, digits: int) -> str:
 def _unreadable(quantity: object, unit: Unit) -> str:
     valid = f"use one of {_unit_names(unit)}" if _SCALES[unit] else "use a number"
     shown = repr_of(shortened(quantity, _MAX_LENGTH) if isinstance(quantity, str) else quantity)
-    return f"cannot read {shown} as {_DIMENSIONS[unit]}; {valid}, for example {_EXAMPLES[unit]}"
-
-
-_DIMENSIONS = {
-    Unit.SECONDS: "a time",
-    Unit.BYTES: "a size",
-    Unit.RECORDS: "a number of records",
-    Unit.RECORD_RATE: "a record rate",
-    Unit.BYTE_RATE: "a byte rate",
-    Unit.CORES: "a number of cores",
-    Unit.CPU_COST: "CPU seconds per million records",
-    Unit.RATIO: "a ratio",
-    Unit.COUNT: "a number",
-}
+    dimension, examples = _HELP[unit]
+    return f"cannot read {shown} as {dimension}; {valid}, for example {examples}"
 
 
 def _unit_names(unit: Unit) -> str:

@@ -32,25 +32,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiokafka
 from aiokafka import client, conn, util
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaConnectionError, RequestTimedOutError
 from aiokafka.producer import message_accumulator, producer, sender
+from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.batch_encoder import EncodedBatch
 from pytest_kafkaperf.load.batch_sender import Accumulator, OnEnded, QueuedBatch, Sender
 from pytest_kafkaperf.load.produce_request import API_KEY, Response, correlation_id_of, encode_request, version_for
-
-if TYPE_CHECKING:
-    from aiokafka.structs import TopicPartition
-
-    from pytest_kafkaperf.load.batch_encoder import EncodedBatch
-    from pytest_kafkaperf.scenarios.scenario import Scenario
-
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _READER_LIMIT = 8 << 20
 """Bytes that a connection buffers, so that it reads a fetch response in few pieces. aiokafka's 64 KiB costs a third

@@ -13,7 +13,7 @@ import functools
 import time
 import types
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka import util
 from aiokafka.client import ConnectionGroup
@@ -21,9 +21,8 @@ from aiokafka.errors import LeaderNotAvailableError, NotLeaderForPartitionError
 from aiokafka.producer import message_accumulator, sender
 from aiokafka.structs import TopicPartition
 
-if TYPE_CHECKING:
-    from pytest_kafkaperf.load.batch_encoder import EncodedBatch
-    from pytest_kafkaperf.load.produce_request import Response
+from pytest_kafkaperf.load.batch_encoder import EncodedBatch
+from pytest_kafkaperf.load.produce_request import Response
 
 OnEnded = Callable[[int | None, BaseException | None], None]
 """Takes the offset of a batch's first record (None with acks=0), or its error."""

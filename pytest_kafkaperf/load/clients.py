@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiokafka
 
 from pytest_kafkaperf.load.aiokafka_hooks import allow_in_flight
 from pytest_kafkaperf.scenarios.client_config import IN_FLIGHT
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 REQUEST_TIMEOUT_S = 30
 """Kafka's default for `request.timeout.ms`; a batch that is not acknowledged by then has failed."""

@@ -9,7 +9,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from typing import Protocol, Self
+from typing import Self
 
 from pytest_kafkaperf.core.units import NS_PER_S
 
@@ -47,26 +47,13 @@ def known_to_ns() -> int:
     return _clock.uncertainty_ns
 
 
-class Timer(Protocol):
-    """A timer that sleeps until an instant of the round's clock."""
-
-    async def until(self, deadline_ns: int) -> None:
-        """Return at `deadline_ns`, or as soon afterwards as the machine can; return at once if it has passed."""
-
-    def __enter__(self) -> Self:
-        """Allocate the timer's resources."""
-
-    def __exit__(self, *_: object) -> None:
-        """Release the timer's resources."""
-
-
 def make_alarm() -> Timer:
     """Return the most exact timer of this platform."""
-    return _TimerAlarm() if sys.platform == "linux" else LoopAlarm()
+    return _KernelTimer() if sys.platform == "linux" else Timer()
 
 
-class LoopAlarm:
-    """A timer based on the event loop, exact to a millisecond."""
+class Timer:
+    """A timer that sleeps until an instant of the round's clock; by the event loop, exact to a millisecond."""
 
     def __enter__(self) -> Self:
         return self
@@ -75,12 +62,12 @@ class LoopAlarm:
         pass
 
     async def until(self, deadline_ns: int) -> None:
-        """Sleep until an instant of the clock."""
+        """Return at `deadline_ns`, or as soon afterwards as the machine can; return at once if it has passed."""
         while (remaining_ns := deadline_ns - now_ns()) > 0:
             await asyncio.sleep(remaining_ns / NS_PER_S)
 
 
-class _TimerAlarm:
+class _KernelTimer(Timer):
     """A timer based on a Linux timer descriptor (timerfd_create(2)), exact to about ten microseconds.
 
     Python has these calls from version 3.13 on; ctypes calls them in earlier versions.

@@ -9,10 +9,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
@@ -26,11 +27,7 @@ from pytest_kafkaperf.load.processes import DIED, Processes
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.load.worker import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 READY_TIMEOUT_S = 60
 """Time limit for starting processes, connecting clients and forming the consumer groups."""
@@ -106,7 +103,8 @@ class WorkerPool:
         self._open = place
         self._stack = contextlib.ExitStack()
         self._folder = ""
-        self._backend: WorkerBackend | None = None
+        self._backend: WorkerBackend
+        """Exists inside of the `with` block."""
         self._rounds = 0
 
     def __enter__(self) -> Self:
@@ -119,7 +117,6 @@ class WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._backend = None
         self._stack.close()
 
     def counters(self, *, groups: int) -> SharedCounters:
@@ -140,28 +137,21 @@ class WorkerPool:
 
         `check` raises `ClusterLostError` if the cluster is known to be lost.
         """
-        backend = self._opened
         with counters, contextlib.ExitStack() as stack:
             try:
-                futures = stack.enter_context(backend.load(assignments, counters))
+                futures = stack.enter_context(self._backend.load(assignments, counters))
             except LoadError as error:
                 kind = ProblemKind.WORKER_LOST if str(error) == DIED else ProblemKind.WORKER_FAILED
                 return LoadReport.failed(kind, error)
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
-            return _Round(futures, counters, scenario, read, check, progress, backend.margin_ns).run()
+            return _Round(futures, counters, scenario, read, check, progress, self._backend.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | str:
         """Have a worker audit the log; return the reason if that fails."""
         try:
-            return self._opened.audit(task).result(timeout=AUDIT_TIMEOUT_S + _GIVE_UP_S)
+            return self._backend.audit(task).result(timeout=AUDIT_TIMEOUT_S + _GIVE_UP_S)
         except (LoadError, BrokenProcessPool, TimeoutError) as error:
             return str(error) or "the audit did not finish in time"
-
-    @property
-    def _opened(self) -> WorkerBackend:
-        if self._backend is None:
-            raise RuntimeError("the worker pool is used outside its `with` block")
-        return self._backend
 
 
 class _WorkerEndedError(Exception):

@@ -90,17 +90,17 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The clock that a worker on a machine of a Dask cluster used."""
+    """The clock of a machine of a Dask cluster, as it was read."""
 
     name: str
     """Identifier that all processes of the machine share."""
     host: str
     """Host name of the machine."""
     offset_ns: int
-    """Offset that was added to it for the controller's time."""
+    """Offset to add to it: in a report for the controller's time, when it is read for that of the common clock."""
     uncertainty_ns: int
     """Largest possible difference from the clock that all machines' clocks were compared with."""
-    is_here: bool
+    is_here: bool = False
     """True if the worker ran on the controller's machine."""
 
 

@@ -40,7 +40,8 @@ class Processes:
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
-        self._executor: concurrent.futures.ProcessPoolExecutor | None = None
+        self._executor: concurrent.futures.ProcessPoolExecutor
+        """Exists inside of the `with` block."""
         self._futures: list[concurrent.futures.Future[Any]] = []
 
     def __enter__(self) -> Self:
@@ -54,10 +55,8 @@ class Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._executor is not None:
-            idle = all(future.done() for future in self._futures)
-            _end(self._executor, patience_s=_GIVE_UP_S if idle else 0)
-        self._executor = None
+        idle = all(future.done() for future in self._futures)
+        _end(self._executor, patience_s=_GIVE_UP_S if idle else 0)
 
     @contextlib.contextmanager
     def load(
@@ -82,8 +81,6 @@ class Processes:
         return self._submit(audit, [task])[0]
 
     def _submit(self, function: Callable[[Any], Any], tasks: Sequence[object]) -> list[concurrent.futures.Future[Any]]:
-        if self._executor is None:
-            raise RuntimeError("the worker processes are used outside their `with` block")
         try:
             with without_main(), interrupt_blocked():
                 self._futures = [self._executor.submit(function, task) for task in tasks]

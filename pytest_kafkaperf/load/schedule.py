@@ -12,17 +12,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.scenarios.rate import Rate, Segment
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.scenarios.scenario import Scenario
-
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _INT64_LIMIT = 1 << 62
 

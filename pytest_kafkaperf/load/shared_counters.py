@@ -64,8 +64,9 @@ class SharedCounters:
         self.groups = groups
         """Number of consumer groups."""
         self._width = -(-(Counter.RECEIVED + groups) // _LINE) * _LINE
-        self._map: mmap.mmap | None = None
-        self._cells: memoryview[int] | None = None
+        self._map: mmap.mmap
+        self._cells: memoryview[int]
+        """All rows; exist inside of the `with` block."""
 
     @classmethod
     def create(cls, path: str | Path, workers: int, *, groups: int = 1) -> SharedCounters:
@@ -81,34 +82,30 @@ class SharedCounters:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._cells is not None:
-            self._cells.release()
-        self._cells = None
-        if self._map is not None:
-            self._map.close()
-        self._map = None
+        self._cells.release()
+        self._map.close()
 
     def write(self, worker: int, cell: int, value: int) -> None:
         """Write one cell of a worker's row."""
-        self._open[(worker + 1) * self._width + cell] = value
+        self._cells[(worker + 1) * self._width + cell] = value
 
     def read_row(self, worker: int) -> list[int]:
         """Return a row to copy to another machine; reads the state first, so that no other cell is older."""
-        return self._open[(worker + 1) * self._width : (worker + 2) * self._width].tolist()
+        return self._cells[(worker + 1) * self._width : (worker + 2) * self._width].tolist()
 
     def write_row(self, worker: int, cells: Sequence[int]) -> None:
         """Write a row from another machine; writes the state last, so that no other cell is older."""
         first = (worker + 1) * self._width
         for cell in reversed(range(self._width)):
-            self._open[first + cell] = cells[cell]
+            self._cells[first + cell] = cells[cell]
 
     def total(self, cell: int) -> int:
         """Return the sum of a cell over all workers."""
-        return sum(self._open[self._width + cell :: self._width])
+        return sum(self._cells[self._width + cell :: self._width])
 
     def most(self, cell: int) -> int:
         """Return the largest value of a cell over all workers."""
-        return max(self._open[self._width + cell :: self._width])
+        return max(self._cells[self._width + cell :: self._width])
 
     def received(self) -> list[int]:
         """Return the records received, by consumer group."""
@@ -116,37 +113,31 @@ class SharedCounters:
 
     def all_reached(self, state: WorkerState) -> bool:
         """Return True if every worker has reached the state."""
-        return all(read >= state for read in self._open[self._width + Counter.STATE :: self._width])
+        return all(read >= state for read in self._cells[self._width + Counter.STATE :: self._width])
 
     def start_at(self, start_ns: int) -> None:
         """Publish the instant at which the window opens."""
-        self._open[_Control.START_NS] = start_ns
+        self._cells[_Control.START_NS] = start_ns
 
     @property
     def start_ns(self) -> int | None:
         """The instant at which the window opens; None until the controller has set it."""
-        return self._open[_Control.START_NS] or None
+        return self._cells[_Control.START_NS] or None
 
     def stop(self) -> None:
         """Tell all workers to stop and to report what they have."""
-        self._open[_Control.STOP] = 1
+        self._cells[_Control.STOP] = 1
 
     @property
     def stopped(self) -> bool:
         """True after the controller has stopped the round."""
-        return bool(self._open[_Control.STOP])
+        return bool(self._cells[_Control.STOP])
 
     def all_produced(self, drain_ns: int) -> None:
         """Tell consumers that production is over: from `drain_ns` on they read to the end offsets and report."""
-        self._open[_Control.DRAIN_NS] = drain_ns
+        self._cells[_Control.DRAIN_NS] = drain_ns
 
     @property
     def drain_ns(self) -> int | None:
         """The instant from which consumers read the rest of the log; None until all producers are done."""
-        return self._open[_Control.DRAIN_NS] or None
-
-    @property
-    def _open(self) -> memoryview[int]:
-        if self._cells is None:
-            raise RuntimeError("the shared counters are used outside their `with` block")
-        return self._cells
+        return self._cells[_Control.DRAIN_NS] or None

@@ -91,9 +91,7 @@ OPTIONS = {
         "linelist",
     ),
     "strict": Option("", "fail tests that are INCONCLUSIVE, for example without a baseline", "off", "bool"),
-    "no-confirm": Option(
-        "", "judge tests after one session; do not run suspects again in fresh sessions", "off", "bool", "command line"
-    ),
+    "no-confirm": Option("", "judge tests after one session; do not run suspects again", "off", "bool", "command line"),
     "allow-unlimited": Option(
         "", "allow load without a limit (no rate, capacity searches) on external clusters", "off", "bool"
     ),

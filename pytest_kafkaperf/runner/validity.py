@@ -253,27 +253,27 @@ def resolution_problems(
     clocks_s, commits_s = _resolutions(rounds)
     problems: list[Problem] = []
     for threshold, value in zip(thresholds, values, strict=True):
-        name, limit, kind = threshold.metric.name, value, ProblemKind.CLOCK_UNCERTAIN
+        name, limit = threshold.metric.name, value
         if limit is None and isinstance(threshold.limit, Extreme):
             limit = threshold.limit.absolute.value  # known without a baseline
         if limit is None:
             continue
-        text = f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit, Unit.SECONDS)}, and the "
         if clocks_s is not None and limit < clocks_s and name.startswith("e2e.latency"):
-            text += (
-                "clocks of the machines that send and receive are known to "
-                f"±{format_quantity(clocks_s, Unit.SECONDS, digits=2)} only; raise the threshold, move the machines "
-                "and the Dask scheduler into one network, or let one machine send and receive"
+            kind, shown = ProblemKind.CLOCK_UNCERTAIN, format_quantity(clocks_s, Unit.SECONDS, digits=2)
+            reason = (
+                f"clocks of the machines that send and receive are known to ±{shown} only; raise the threshold, move "
+                "the machines and the Dask scheduler into one network, or let one machine send and receive"
             )
         elif commits_s is not None and limit < commits_s and name.startswith(("app.delay", "app.drain")):
-            kind = ProblemKind.COMMIT_INTERVAL
-            text += (
-                f"group commits every {format_quantity(commits_s, Unit.SECONDS)}, so nothing finer is known; raise the "
-                "threshold, or have the application commit more often (offsets are read every 100 ms)"
+            kind, shown = ProblemKind.COMMIT_INTERVAL, format_quantity(commits_s, Unit.SECONDS)
+            reason = (
+                f"group commits every {shown}, so nothing finer is known; raise the threshold, or have the application "
+                "commit more often (offsets are read every 100 ms)"
             )
         else:
             continue
-        problems.append(Problem(kind, text))
+        text = f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit, Unit.SECONDS)}, and the "
+        problems.append(Problem(kind, text + reason))
     return problems
 
 

@@ -13,6 +13,7 @@ from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.access_properties import properties_of
 from tests.support.rounds import run_scenario
 from tests.support.strangers import groups, topics
 
@@ -37,7 +38,7 @@ class Foreign:
 
 def write(path: Path, access: Access) -> Path:
     """Write client properties."""
-    path.write_text(javaproperties.dumps(access.properties()), encoding="latin-1")
+    path.write_text(javaproperties.dumps(properties_of(access)), encoding="latin-1")
     return path
 
 

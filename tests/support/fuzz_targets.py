@@ -33,6 +33,7 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, scenario_c
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.verdict import judge
+from tests.support.access_properties import properties_of
 
 Target = Callable[[bytes], None]
 _T = TypeVar("_T")
@@ -128,7 +129,7 @@ def client_properties(content: bytes) -> None:
     with _file(content) as file:
         access = _read((UsageError,), read_client_properties, file)
         if access is not None:
-            file.write_text(javaproperties.dumps(access.properties()), encoding="latin-1")
+            file.write_text(javaproperties.dumps(properties_of(access)), encoding="latin-1")
             assert read_client_properties(file) == access
 
 

@@ -18,7 +18,7 @@ from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
-from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.docker.client import look
 from pytest_kafkaperf.clusters.local import distribution
 
 if TYPE_CHECKING:

@@ -76,15 +76,15 @@ class TestOutputs:
 
     def test_asserts(self, kafka_cluster, kafka_perf):
         config, access = kafka_cluster.client_config, kafka_cluster.access
-        arguments, properties = access.arguments(), access.properties()
-        assert config == {} and properties == {}
+        arguments = access.arguments()
+        assert config == {} and arguments == {}
 
-    def test_asserts_on_properties(self, kafka_cluster):
-        assert kafka_cluster.access.properties() == {"security.protocol": "PLAINTEXT"}
+    def test_asserts_on_arguments(self, kafka_cluster):
+        assert kafka_cluster.access.arguments() == {"security_protocol": "PLAINTEXT"}
 
     def test_prints(self, kafka_cluster):
         print(kafka_cluster, repr(kafka_cluster.access), str(kafka_cluster.access), kafka_cluster.client_config)
-        print(kafka_cluster.access.properties(), f"{kafka_cluster!r}", "%s" % kafka_cluster.access.arguments())
+        print(f"{kafka_cluster!r}", "%s" % kafka_cluster.access.arguments())
         logging.getLogger("app").debug("cluster %s with %r", kafka_cluster, kafka_cluster.client_config)
 
     def test_needs_a_broken_fixture(self, broken):
@@ -102,7 +102,7 @@ OUTCOMES = {
     "test_passes": "passed",
     "test_breaks_a_limit": "failure",
     "test_asserts": "failure",
-    "test_asserts_on_properties": "failure",
+    "test_asserts_on_arguments": "failure",
     "test_prints": "passed",
     "test_needs_a_broken_fixture": "error",
     "test_connects_by_itself": "passed",
@@ -121,7 +121,6 @@ def make(cls, kind, hosts):
     made = _make(cls, kind, hosts)
     access = [made.access, made.admin]
     secrets = [text for one in access for text in one.secrets()]
-    secrets += [str.__str__(one.properties().get("sasl.jaas.config", "")) for one in access]
     secrets += (made.keystore or "").split("-----BEGIN CERTIFICATE")[0].splitlines()[1:-1]
     with pathlib.Path({path!r}).open("a") as file:
         file.writelines(json.dumps(secret) + chr(10) for secret in secrets if secret)

@@ -27,6 +27,7 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.aiokafka_hooks import adapt
 from pytest_kafkaperf.load.batch_decoder import BatchedRecords
 from pytest_kafkaperf.load.clients import make_producer
+from pytest_kafkaperf.load.clock import Timer
 from pytest_kafkaperf.load.payload import Payload, origin
 from pytest_kafkaperf.load.producers import base, batch, keyed, record
 from pytest_kafkaperf.load.producers.base import Producer, Window
@@ -78,7 +79,7 @@ class Sent:
 
 
 @dataclass(slots=True, kw_only=True)
-class Simulation:
+class Simulation(Timer):
     """One producer's round."""
 
     scenario: Scenario

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access.login import Mechanism, escaped, jaas_line
-from pytest_kafkaperf.clusters.access.tls import HOSTNAME, make_context
+from pytest_kafkaperf.clusters.access.login import Mechanism, escaped
+from pytest_kafkaperf.clusters.access.tls import make_context
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
@@ -72,26 +72,6 @@ class Access:
             result["sasl_plain_username"] = self.username
             result["sasl_plain_password"] = _Secret(_revealed(self.password) or "")
         return result | dict(self.options)
-
-    def properties(self) -> dict[str, str]:
-        """Return properties for Kafka's own tools; their repr shows no secret."""
-        result: dict[str, str] = {} if self.protocol == "PLAINTEXT" else {"security.protocol": self.protocol}
-        if self._uses_tls:
-            result[HOSTNAME] = "https" if self.check_hostname else ""
-            if self.trusted is not None:
-                result |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.trusted}
-            if self.certificate is not None and self.key is not None:
-                result |= {
-                    "ssl.keystore.type": "PEM",
-                    "ssl.keystore.certificate.chain": self.certificate,
-                    "ssl.keystore.key": _Secret(self.key.get_secret_value()),
-                }
-        if self._uses_login and self.mechanism is not None:
-            result["sasl.mechanism"] = self.mechanism
-            result["sasl.jaas.config"] = _Secret(
-                jaas_line(self.mechanism, self.username or "", _revealed(self.password) or "")
-            )
-        return result | {name.replace("_", "."): str(value) for name, value in self.options.items()}
 
     def secrets(self) -> tuple[str, ...]:
         """Return texts that must never be shown, the longest first."""

@@ -11,7 +11,6 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access import Access, Protocol
 from pytest_kafkaperf.clusters.access.login import JAVA_SPACE, MAX_SHOWN, Mechanism, read_login, read_mechanism
-from pytest_kafkaperf.clusters.access.stores import read_own, read_trusted
 from pytest_kafkaperf.clusters.access.tls import HOSTNAME
 from pytest_kafkaperf.core.errors import UsageError, nearest, shortened
 
@@ -98,6 +97,8 @@ def read_settings(
         login = attempt(lambda: read_login(values, attempt(lambda: read_mechanism(values))))
     hostname = attempt(lambda: _checks_hostname(values))
     if protocol is None or protocol.endswith("SSL"):
+        from pytest_kafkaperf.clusters.access.stores import read_own, read_trusted  # noqa: PLC0415 - cryptography
+
         tls = attempt(lambda: read_trusted(values, folder)), attempt(lambda: read_own(values, folder))
     options = _options(values, problems)
     if problems:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 
 from pytest_kafkaperf.clusters.access.login import MAX_SHOWN
 from pytest_kafkaperf.clusters.access.tls import content_of, make_context
 from pytest_kafkaperf.core.errors import UsageError, shortened
-
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 _KEYSTORE_SETTINGS = ("ssl.keystore.key", "ssl.keystore.certificate.chain")
 
@@ -112,9 +116,6 @@ def _open_pkcs12(
     content: bytes, source: str, values: Mapping[str, str], store: str
 ) -> tuple[PrivateKeyTypes | None, list[x509.Certificate]]:
     """Return the private key and the certificates in a store, the key's own certificate first."""
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only for stores
-    from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 - the same
-
     name = f"ssl.{store}.password"
     password = values.get(name)
     try:
@@ -140,9 +141,6 @@ def _in_order(certificates: list[x509.Certificate]) -> Iterator[x509.Certificate
 
 def _blocks(text: str, source: str) -> Iterator[tuple[str, str]]:
     """Yield the label and text of each PEM block, with new line breaks: a value in a properties file may have none."""
-    import base64  # noqa: PLC0415 - only for stores
-    import textwrap  # noqa: PLC0415 - the same
-
     # Each search ends at the next five hyphens, so that many blocks without an end take no longer.
     for label, body in re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*(?:-(?!----)[^-]*)*)-----END \1-----", text):
         dense = "".join(body.split())
@@ -154,9 +152,6 @@ def _blocks(text: str, source: str) -> Iterator[tuple[str, str]]:
 
 
 def _private_key(pem: str, password: str | None, source: str) -> str:
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only for stores
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - the same
-
     encrypted = pem.startswith("-----BEGIN ENCRYPTED")
     if encrypted and password is None:
         raise UsageError(f"{source} has an encrypted private key; give 'ssl.key.password'")
@@ -168,17 +163,13 @@ def _private_key(pem: str, password: str | None, source: str) -> str:
 
 
 def _unencrypted(key: PrivateKeyTypes) -> str:
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - only for stores
-
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
 
 
 def _pem(certificate: x509.Certificate) -> str:
-    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - only for stores
-
-    return certificate.public_bytes(Encoding.PEM).decode()
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def _is_usable(trusted: str, certificate: str | None, key: str | None) -> bool:

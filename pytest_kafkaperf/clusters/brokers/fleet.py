@@ -1,17 +1,21 @@
-"""The brokers that a session starts: their supervision, and the actions of a test on them."""
+"""The brokers that a session starts: their start, their supervision, and the actions of a test on them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.brokers.config import USER, Security
+from pytest_kafkaperf.clusters.client.credentials import create_scram_user
 from pytest_kafkaperf.clusters.client.readiness import wait_ready
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
-from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 
 STOP_TIMEOUT_S = 30
 """Time for an orderly shutdown, in which a broker hands over its partitions; after that it is killed."""
@@ -57,27 +61,33 @@ class Server(Protocol):
         """Return the probes of the running broker."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Fleet:
-    """All brokers of one cluster, by id.
+    """All brokers of one cluster, configured at first and not started.
 
     Its methods may be called from any thread; calls for the same broker must not overlap.
     """
 
-    def __init__(self, plan: BrokerPlan, access: Access) -> None:
-        self.servers = plan.servers
-        self._plan = plan
-        self._access = access
-        self._down: set[int] = set()
-        self.preheated: set[str] = set()
-        """Workloads for which these processes are warmed up."""
-        self.disturbed = False
-        """True after an action on a broker: the next test needs a new cluster."""
-        self.events: list[tuple[int, str]] = []
-        """Actions on brokers, each with its time on the monotonic clock, in ns."""
+    servers: Mapping[int, Server]
+    """By broker id."""
+    bootstrap_servers: str
+    cluster_id: str
+    """A new id, so that another session's broker that took the port first is not mistaken for this one."""
+    access: Access
+    """Access for clients."""
+    shared_probes: Mapping[str, Sequence[Probe]]
+    """Probes that do not belong to one broker, by name."""
+    preheated: set[str] = field(default_factory=set)
+    """Workloads for which these processes are warmed up."""
+    disturbed: bool = False
+    """True after an action on a broker: the next test needs a new cluster."""
+    events: list[tuple[int, str]] = field(default_factory=list)
+    """Actions on brokers, each with its time on the monotonic clock, in ns."""
+    _down: set[int] = field(default_factory=set)
 
     def probes(self) -> dict[str | int, Sequence[Probe]]:
         """Return the probes of the brokers that should run, by id, and the shared ones, by name."""
-        probes: dict[str | int, Sequence[Probe]] = dict(self._plan.shared_probes.items())
+        probes: dict[str | int, Sequence[Probe]] = dict(self.shared_probes.items())
         return probes | {broker: server.probes() for broker, server in self.servers.items() if broker not in self._down}
 
     def check(self) -> None:
@@ -147,13 +157,13 @@ class Fleet:
 
         """
         wait_ready(
-            self._plan.bootstrap_servers,
+            self.bootstrap_servers,
             brokers=len(self.servers) - len(self._down),
             timeout_s=_READY_TIMEOUT_S,
             pause_s=_READY_PAUSE_S,
             check=self.check,
-            cluster_id=self._plan.cluster_id,
-            access=access or self._access,
+            cluster_id=self.cluster_id,
+            access=access or self.access,
         )
 
     def _running(self, broker: int) -> Server:
@@ -179,14 +189,60 @@ _READY_TIMEOUT_S = 90
 _READY_PAUSE_S = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerPlan:
-    """Brokers that are configured but not started."""
+_ATTEMPTS = 3
+"""Another program can take a free port before a broker binds it; the next attempt uses other ports."""
 
-    servers: Mapping[int, Server]
-    """By broker id."""
-    bootstrap_servers: str
-    shared_probes: Mapping[str, Sequence[Probe]] = field(default_factory=dict)
-    """Probes that do not belong to one broker, by name."""
-    cluster_id: str
-    """A new id, so that another session's broker that took the port first is not mistaken for this one."""
+_PORT_TAKEN = (
+    "java.net.BindException",
+    "Address already in use",
+    "address already in use",
+    "failed to bind",
+    "port is already allocated",
+)
+
+
+@contextmanager
+def launched(make: Callable[[], Fleet], *, what: str, security: Security) -> Iterator[Cluster]:
+    """Provide a cluster of started, ready brokers, and remove them afterwards.
+
+    Args:
+        make: configures the brokers; called for each attempt.
+        what: the name of the software, for error texts.
+        security: the protection of the listener for clients.
+
+    Raises:
+        ClusterError: the brokers did not start; has the reason and the end of their logs.
+
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        with ExitStack() as stack:
+            fleet = make()
+            try:
+                for server in fleet.servers.values():
+                    stack.callback(server.remove)  # before the start, so that a failed start is cleaned up too
+                    server.start()
+                if security.scram:
+                    fleet.await_ready(security.admin)
+                    password = security.password.get_secret_value()
+                    create_scram_user(fleet.bootstrap_servers, security.admin, name=USER, password=password)
+                fleet.await_ready()
+            except ClusterError as error:
+                if attempt < _ATTEMPTS and any(sign in str(error) for sign in _PORT_TAKEN):
+                    continue
+                raise ClusterError(f"{what} did not start: {_with_logs(error, fleet)}") from None
+            yield Cluster(
+                bootstrap_servers=fleet.bootstrap_servers,
+                brokers=len(fleet.servers),
+                access=security.access,
+                fleet=fleet,
+            )
+            return
+
+
+def _with_logs(error: ClusterError, fleet: Fleet) -> str:
+    """Return the error's text with the ends of the brokers' logs, unless it has one already."""
+    if isinstance(error, ClusterLostError):
+        return str(error)
+    tails = {broker: server.log_tail() for broker, server in fleet.servers.items()}
+    logs = "".join(f"\nthe end of the log of broker {broker}:\n{tail}" for broker, tail in tails.items() if tail)
+    return f"{error}{logs}"

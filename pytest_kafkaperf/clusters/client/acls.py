@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access import Access
 
 _UNKNOWN = -(1 << 31)
 """Kafka's value for operations that a response does not include."""

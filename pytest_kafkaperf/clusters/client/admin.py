@@ -8,7 +8,7 @@ import datetime
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import aiokafka
 from aiokafka import errors as kafka_errors
@@ -17,16 +17,14 @@ from aiokafka.protocol import admin as requests
 from aiokafka.protocol import transaction
 from aiokafka.structs import TopicPartition
 
+from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics, call, close, connected
 from pytest_kafkaperf.clusters.client.new_topics import CreateTopic, policy_problem, replicas_problem
 from pytest_kafkaperf.clusters.client.requests import TRANSIENT, ask_coordinator, remove_members
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of, retention, stale_groups, stale_topics
 from pytest_kafkaperf.core.errors import ClusterError
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.access import Access
-    from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 20
 """Timeout of each call, including the wait for its effect."""

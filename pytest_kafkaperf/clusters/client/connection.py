@@ -10,14 +10,13 @@ import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Coroutine
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 from aiokafka.protocol import metadata
 
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access import Access
 
 T = TypeVar("T")
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka.errors import KafkaError
 from aiokafka.protocol import api, types
 
+from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.connection import connected, run
 from pytest_kafkaperf.core.errors import ClusterError
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.access import Access
 
 _TIMEOUT_S = 20
 _ITERATIONS = 4096

@@ -7,7 +7,7 @@ import contextlib
 import ssl
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts, create_conn
@@ -21,11 +21,9 @@ from aiokafka.errors import (
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
+from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.connection import Notes, close, run
 from pytest_kafkaperf.core.errors import ClusterError
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.access import Access
 
 _ANSWER_TIMEOUT_S = 3
 """Minimum timeout of one connection and of one request."""

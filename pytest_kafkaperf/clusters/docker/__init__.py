@@ -37,21 +37,21 @@ from pytest_kafkaperf.clusters.brokers.config import (
     broker_properties,
     new_uuid,
 )
-from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan
-from pytest_kafkaperf.clusters.brokers.launch import launched
+from pytest_kafkaperf.clusters.brokers.fleet import Fleet, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.docker.client import (
+    FAILURES,
     LOOPBACK,
     connection,
     get_image,
     host_of,
     image_of,
     is_confluent,
+    look,
     variable,
     version_of,
 )
 from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labelled, labels_of, remove, sweep
-from pytest_kafkaperf.clusters.docker.daemon import FAILURES, look
 from pytest_kafkaperf.clusters.local import free_ports, java
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
@@ -163,15 +163,16 @@ class _Layout:
     """The JMX exporter's jar; None: no exporter."""
     labels: Mapping[str, str]
 
-    def plan(self) -> BrokerPlan:
+    def plan(self) -> Fleet:
         """Configure the brokers, on ports that are free now."""
         ports = free_ports(self.spec.brokers)  # on another machine, too, they are hardly ever taken
         nodes = [self._node(number, port) for number, port in enumerate(ports, 1)]
         cluster_id = new_uuid()
-        return BrokerPlan(
+        return Fleet(
             servers={node.id: self._server(node, nodes, cluster_id) for node in nodes},
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
+            access=self.security.access,
             shared_probes={"machine": [MachineProbe()]} if self.host == LOOPBACK else {},
         )
 

@@ -1,22 +1,46 @@
-"""Connections to the Docker daemon, and images of brokers."""
+"""The Docker daemon: its detection, connections to it, and images of brokers."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
-from docker.errors import ImageNotFound
+import requests
+from docker import from_env
+from docker.errors import DockerException, ImageNotFound
 from testcontainers.core.config import testcontainers_config
-from testcontainers.core.docker_client import DockerClient
+from testcontainers.core.docker_client import DockerClient, get_docker_host
 
-from pytest_kafkaperf.clusters.docker.daemon import FAILURES, look
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
-from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.errors import ClusterError, innermost
+
+FAILURES = (DockerException, requests.RequestException)
+
+_LOOK_TIMEOUT_S = 1
+_REMOTE_LOOK_TIMEOUT_S = 5
+
+_DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
+
+
+def look() -> tuple[str, str | None]:
+    """Return the address of the Docker daemon, and the reason why it cannot run brokers; None if it can."""
+    address = get_docker_host() or _DEFAULT_ADDRESS
+    timeout_s = _LOOK_TIMEOUT_S if urlsplit(address).scheme == "unix" else _REMOTE_LOOK_TIMEOUT_S
+    try:
+        environment = {**os.environ, "DOCKER_HOST": address}
+        with closing(from_env(timeout=timeout_s, environment=environment, use_ssh_client=True)) as client:
+            client.ping()
+    except FAILURES as error:
+        return address, innermost(error)
+    return address, None
+
 
 _REQUEST_TIMEOUT_S = 60
 """Timeout of one request to the daemon."""

@@ -14,8 +14,7 @@ from docker.errors import APIError, NotFound
 
 from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, TAIL_LINES, log_excerpt
 from pytest_kafkaperf.clusters.brokers.run_folders import is_alive
-from pytest_kafkaperf.clusters.docker.client import reason_of
-from pytest_kafkaperf.clusters.docker.daemon import FAILURES
+from pytest_kafkaperf.clusters.docker.client import FAILURES, reason_of
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, Probe
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.signals import without_interrupt

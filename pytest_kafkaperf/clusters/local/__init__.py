@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import javaproperties
 import psutil
@@ -25,10 +24,11 @@ from pytest_kafkaperf.clusters.brokers.config import (
     broker_properties,
     new_uuid,
 )
-from pytest_kafkaperf.clusters.brokers.fleet import BrokerPlan
-from pytest_kafkaperf.clusters.brokers.launch import launched
+from pytest_kafkaperf.clusters.brokers.fleet import Fleet, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.local import distribution, java
+from pytest_kafkaperf.clusters.local.distribution import Distribution
+from pytest_kafkaperf.clusters.local.java import Java
 from pytest_kafkaperf.clusters.local.process import Process
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import LoopbackProbe, MachineProbe
@@ -36,10 +36,6 @@ from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, Clust
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.units import Unit, format_quantity
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.local.distribution import Distribution
-    from pytest_kafkaperf.clusters.local.java import Java
 
 _HOST = "127.0.0.1"
 _KEYSTORE = "keystore.pem"
@@ -145,7 +141,7 @@ class Layout:
     logs: tuple[Path, ...] = ()
     """Folders on other disks for the brokers' logs; empty: the logs are in `folder`."""
 
-    def plan(self) -> BrokerPlan:
+    def plan(self) -> Fleet:
         """Configure the brokers, on ports that are free now.
 
         Raises:
@@ -162,10 +158,11 @@ class Layout:
                 f"cannot write the files of the brokers: {reason}; free disk space, or use other folders: log_dirs, or "
                 f"{distribution.CACHE_VARIABLE} for all files"
             ) from None
-        return BrokerPlan(
+        return Fleet(
             servers=servers,
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
+            access=self.security.access,
             shared_probes={"loopback": [LoopbackProbe()], "machine": [MachineProbe()]},
         )
 

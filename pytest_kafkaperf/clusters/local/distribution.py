@@ -21,17 +21,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.clusters.local import maven
+from pytest_kafkaperf.clusters.local.java import Java
 from pytest_kafkaperf.clusters.local.maven import PINNED, file_name, pinned, sha256, verify_sha256
 from pytest_kafkaperf.core.errors import ClusterError
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.local.java import Java
 
 CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
 """Environment variable with the path of another cache folder."""
@@ -39,7 +36,6 @@ CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
 NODE_ID = 1
 """Broker id in the formatted data folder."""
 
-_SCHEMA = 1
 _OTHER_SESSION_TIMEOUT_S = 600
 """Time to wait for a session that downloads the same version: about 45 MB in 100 requests."""
 _FORMAT_TIMEOUT_S = 60
@@ -117,8 +113,6 @@ def _read(folder: Path, version: str) -> Distribution | None:
     """Return the distribution in this folder; None if a file in its manifest is missing or incomplete."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        if manifest["schema"] != _SCHEMA:
-            return None
         sizes: dict[str, int] = manifest["files"]
         if any((folder / name).stat().st_size < size for name, size in sizes.items()):
             return None
@@ -156,16 +150,11 @@ def _install(folder: Path, version: str, java: Java) -> Distribution:
     names = {file: file.relative_to(partial) for file in (*jars, *sorted((partial / "storage").iterdir()))}
     sums = {name: sha256(file) for file, name in names.items()}
     manifest = {
-        "schema": _SCHEMA,
-        "version": version,
         "classpath": [names[jar].as_posix() for jar in jars],
         "files": {name.as_posix(): file.stat().st_size for file, name in names.items()},
         "sha256": {name.as_posix(): found for name, found in sums.items()},
     }
-    with (partial / "manifest.json").open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
+    (partial / "manifest.json").write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     return Distribution(
@@ -178,15 +167,7 @@ def _install(folder: Path, version: str, java: Java) -> Distribution:
 
 def _fetch(partial: Path, folder: Path, version: str) -> list[Path]:
     scratch = partial / "fetched"
-    try:
-        fetched = maven.fetch(version, scratch=scratch)
-    except maven.Unreachable as error:
-        raise ClusterError(
-            f"Kafka {version} is not in the cache ({folder}) and cannot be downloaded: "
-            f"{maven.coordinate(version)} from {error.repositories}: {error.reason}. "
-            f"Run once with a network, copy that folder from a machine that has it, "
-            f"or name a running cluster with --kafka-cluster=HOST:PORT"
-        ) from error
+    fetched = maven.fetch(version, scratch=scratch, target=folder)
     (partial / "jars").mkdir(parents=True)
     classpath = [jar.rename(partial / "jars" / jar.name) for jar in fetched]
     shutil.rmtree(scratch)

@@ -23,34 +23,45 @@ _ATTEMPTS = 3
 _VERSIONS = f"Name a released version by --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
 
 
-def fetch(version: str, *, scratch: Path) -> list[Path]:
+def fetch(version: str, *, scratch: Path, target: Path) -> list[Path]:
     """Download the jars for a broker of this version, and one that writes its log to standard error.
 
+    Args:
+        version: the version.
+        scratch: folder of the download; it is replaced.
+        target: the place in the cache where they are missing, for error texts.
+
     Raises:
-        ClusterError: jgo is not installed, there is no such version, or a jar does not match its pin.
-        Unreachable: there is no network.
+        ClusterError: jgo is not installed, there is no network, no such version, or a jar does not match its pin.
 
     """
     pins = pinned(coordinate(version))
     if not pins:
-        return list(resolve(version, scratch=scratch).values())
+        return list(resolve(version, scratch=scratch, target=target).values())
     return _download(
-        f"Kafka {version}", lambda context: _download_pinned(context, pins), scratch=scratch, advice=_VERSIONS
+        f"Kafka {version}",
+        coordinate(version),
+        lambda context: _download_pinned(context, pins),
+        scratch=scratch,
+        target=target,
+        advice=_VERSIONS,
     )
 
 
-def fetch_one(coordinate: str, *, scratch: Path) -> Path:
+def fetch_one(what: str, coordinate: str, *, scratch: Path, target: Path) -> Path:
     """Download one jar without its dependencies by its `GROUP:ARTIFACT:VERSION`; raises as `fetch` does."""
     pins = pinned(coordinate)
     return _download(
+        what,
         coordinate,
         lambda context: _download_pinned(context, pins) if pins else _download_all([_artifact(context, coordinate)]),
         scratch=scratch,
+        target=target,
         advice="Check the repositories in jgo's settings file",
     )[0]
 
 
-def resolve(version: str, *, scratch: Path) -> dict[str, Path]:
+def resolve(version: str, *, scratch: Path, target: Path) -> dict[str, Path]:
     """Download as `fetch` does, but by the repository's metadata instead of pins; returns the jars by Maven's names."""
 
     def download(context: Any) -> dict[str, Path]:
@@ -58,10 +69,13 @@ def resolve(version: str, *, scratch: Path) -> dict[str, Path]:
         names = [f"{each.groupId}:{each.artifactId}:{each.version}" for each in artifacts]
         return dict(zip(names, _download_all(artifacts), strict=True))
 
-    return _download(f"Kafka {version}", download, scratch=scratch, advice=_VERSIONS)
+    name = coordinate(version)
+    return _download(f"Kafka {version}", name, download, scratch=scratch, target=target, advice=_VERSIONS)
 
 
-def _download(what: str, download: Callable[[Any], _T], *, scratch: Path, advice: str) -> _T:
+def _download(
+    what: str, coordinate: str, download: Callable[[Any], _T], *, scratch: Path, target: Path, advice: str
+) -> _T:
     """Run a download with jgo; try again if the network responds and then fails.
 
     All files go to `scratch` instead of the user's Maven folder: jgo writes directly to the final name, so an
@@ -87,22 +101,17 @@ def _download(what: str, download: Callable[[Any], _T], *, scratch: Path, advice
         except requests.RequestException as error:
             online = any(scratch.rglob("*.pom")) or any(scratch.rglob("*.jar"))
             if attempt == _ATTEMPTS or not online:
-                raise Unreachable(shown, innermost(error)) from error
+                raise ClusterError(
+                    f"{what} is not in the cache ({target}) and cannot be downloaded: {coordinate} from {shown}: "
+                    f"{innermost(error)}. Run once with a network, copy that path from a machine that has it, or name "
+                    "a running cluster with --kafka-cluster=HOST:PORT"
+                ) from error
         # jgo raises these if no repository has the artifact, or if a server responds with an unrelated page.
         except (RuntimeError, ElementTree.ParseError) as error:
             raise ClusterError(
                 f"{what} is not available from {shown}: {str(error).partition(' in remote ')[0]}. {advice}"
             ) from error
     raise AssertionError  # pragma: no cover - the last attempt returns or raises
-
-
-class Unreachable(Exception):  # noqa: N818 - a state of the network; the caller makes an error for the user of it
-    """No repository responded."""
-
-    def __init__(self, repositories: str, reason: str) -> None:
-        super().__init__(repositories, reason)
-        self.repositories = repositories
-        self.reason = reason
 
 
 def coordinate(version: str) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 from pytest_kafkaperf.clusters.local import maven
 from pytest_kafkaperf.clusters.local.distribution import fetching
 from pytest_kafkaperf.clusters.local.maven import file_name, pinned, verify_sha256
-from pytest_kafkaperf.core.errors import ClusterError
 
 COORDINATE = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 """Maven's name of the newest version under this name; later versions have another name."""
@@ -93,15 +92,7 @@ def url(address: str) -> str:
 
 def _install(path: Path) -> None:
     scratch = path.with_name(f"{path.name}.partial")
-    try:
-        fetched = maven.fetch_one(COORDINATE, scratch=scratch)
-    except maven.Unreachable as error:
-        raise ClusterError(
-            f"the JMX exporter is not in the cache ({path}) and cannot be downloaded: "
-            f"{COORDINATE} from {error.repositories}: {error.reason}. "
-            f"Run once with a network, or copy that file from a machine that has it"
-        ) from error
-    fetched.replace(path)
+    maven.fetch_one("the JMX exporter", COORDINATE, scratch=scratch, target=path).replace(path)
     shutil.rmtree(scratch, ignore_errors=True)
 
 

@@ -1,7 +1,4 @@
-"""Probes, which read measurements of brokers while load runs.
-
-The names of the measurements are in `samples.FIGURES`.
-"""
+"""Probes, which read measurements of brokers while load runs; `samples.Sample` explains them."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ class ProcessProbe:
     """Add the CPU and memory of all its children, also the CPU of those that have ended."""
 
     def read(self) -> Mapping[str, float]:
-        """Read the process; disk use only without children, and only on Linux and Windows."""
+        """Read the process; disk use only without children, and only on Linux."""
         try:
             process = psutil.Process(self.pid)
             with process.oneshot():
@@ -171,13 +168,11 @@ _CPUCLOCK_SCHED = 2
 
 def _with_children(process: psutil.Process, figures: Mapping[str, float]) -> dict[str, float]:
     """Add the children's figures; the CPU time of a child that has ended is in its parent's, so that none is lost."""
-    cpu = process.cpu_times()
-    cpu_s, memory_bytes = figures["cpu_s"] + cpu.children_user + cpu.children_system, figures["memory_bytes"]
+    cpu_s, memory_bytes = figures["cpu_s"] + sum(process.cpu_times()[2:4]), figures["memory_bytes"]
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
-            cpu = child.cpu_times()
             memory_bytes += child.memory_info().rss
-            cpu_s += cpu.user + cpu.system + cpu.children_user + cpu.children_system
+            cpu_s += sum(child.cpu_times()[:4])  # user, system, and both of its own children that have ended
     return {"cpu_s": cpu_s, "memory_bytes": memory_bytes}
 
 

@@ -133,29 +133,7 @@ def _add_watched(readings: dict[str, list[tuple[int, float]]], at_ns: int, *, re
 
 
 _GAUGES = ("machine_cores", "memory_bytes", "under_replicated", "leaders", "request_handler_pools")
-
-FIGURES = (
-    *_GAUGES,
-    # counters
-    "cpu_s",
-    "disk_read_bytes",
-    "disk_written_bytes",
-    "network_in_bytes",
-    "network_out_bytes",
-    "isr_shrinks",
-    "request_handler_idle_s",
-    *(f"{request}_{part}_{what}" for request in REQUESTS for part in PARTS for what in ("s", "requests")),
-    "machine_cpu_s",
-    "session_cpu_s",
-)
-"""The measurements that a sample may contain.
-
-`request_handler_idle_s` is the idle time of an average request handler. Before Kafka 4.3, a broker that is also a
-controller counts two pools together, and `request_handler_pools` is 2 (KIP-1207).
-`machine_cpu_s` is the CPU time of all programs on this machine, and of its host's other virtual machines;
-`session_cpu_s` is this process's part of it.
-`produce_total_s` is the sum of the times of `produce_total_requests` requests; Kafka counts each in whole milliseconds.
-"""
+"""Measurements that are no counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,4 +143,12 @@ class Sample:
     at_ns: int
     """On the monotonic clock."""
     figures: Mapping[str, float]
-    """By name, as in `FIGURES`."""
+    """By name; those that are not in `_GAUGES` are counters.
+
+    `request_handler_idle_s` is the idle time of an average request handler. Before Kafka 4.3, a broker that is also a
+    controller counts two pools together, and `request_handler_pools` is 2 (KIP-1207).
+    `machine_cpu_s` is the CPU time of all programs on this machine, and of its host's other virtual machines;
+    `session_cpu_s` is this process's part of it.
+    `produce_total_s` is the sum of the times of `produce_total_requests` requests; Kafka counts each in whole
+    milliseconds.
+    """

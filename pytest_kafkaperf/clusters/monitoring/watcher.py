@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
@@ -66,7 +66,7 @@ class _Log:
 
 
 class BrokerWatcher(Generic[Key]):
-    """Reads each probe once a second in a thread of its own, from entry to exit.
+    """Reads each probe once a second, each time in a thread of its own, from entry to exit.
 
     All readings follow one grid of times: a slow probe misses some of them and does not delay others. A probe that
     fails or hangs is counted and read again.
@@ -79,15 +79,14 @@ class BrokerWatcher(Generic[Key]):
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._logs: dict[tuple[Key, str], _Log] = {}
-        self._readers: dict[tuple[Key, Probe], _Reader] = {}
-        self._origin_s = 0.0
+        self._current: frozenset[tuple[Key, Probe]] = frozenset()
+        """The probes that the brokers have; replaced as a whole."""
         self._edges: dict[int, threading.Timer] = {}
         """Instants of further readings, each with its timer."""
-        self._supervisor = threading.Thread(target=self._supervise, name="kafkaperf-watcher", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="kafkaperf-watcher", daemon=True)
 
     def __enter__(self) -> Self:
-        self._origin_s = time.monotonic()
-        self._supervisor.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,13 +95,9 @@ class BrokerWatcher(Generic[Key]):
         self._closing.set()
         for timer in self._edges.values():
             timer.cancel()
-        self._supervisor.join(max(0.0, deadline_s - time.monotonic()))
-        with self._lock:
-            readers = list(self._readers.values())
-        for reader in readers:
-            reader.ended.set()
-        for reader in readers:
-            reader.thread.join(max(0.0, deadline_s - time.monotonic()))
+        self._thread.join(max(0.0, deadline_s - time.monotonic()))
+        for reading in [self._start(*each) for each in self._current]:
+            reading.join(max(0.0, deadline_s - time.monotonic()))
 
     def read_at(self, at_ns: int) -> None:
         """Take one more reading of CPU time at an instant of the monotonic clock, or now if it has passed."""
@@ -114,11 +109,9 @@ class BrokerWatcher(Generic[Key]):
         timer.start()
 
     def _read_cpu(self) -> None:
-        with self._lock:
-            timed = [(probe, self._logs[broker, type(probe).__name__]) for broker, probe in self._readers]
-        for probe, log in timed:
-            if isinstance(probe, (ProcessProbe, ContainerProbe)):  # each in a thread, for a container takes its time
-                threading.Thread(target=self._read, args=(probe, log), daemon=True).start()
+        for broker, probe in self._current:
+            if isinstance(probe, (ProcessProbe, ContainerProbe)):
+                self._start(broker, probe)
 
     def samples(self) -> dict[Key, list[Sample]]:
         """Return the samples by broker, in order of time; each probe makes samples of its own."""
@@ -136,37 +129,33 @@ class BrokerWatcher(Generic[Key]):
             f"broker {broker} could not be read ({kind}){problem}" for broker, kind, problem in problems if problem
         )
 
-    def _supervise(self) -> None:
-        for _ in self._ticks(self._closing):
-            try:
-                wanted = {(broker, probe) for broker, probes in self._probes().items() for probe in probes}
-            except (OSError, ClusterError):
-                continue  # the cluster is changing; keep the current readers
-            with self._lock:
-                if self._closing.is_set():
-                    return  # `probes` took longer than the exit waits
-                for key in self._readers.keys() - wanted:
-                    self._readers.pop(key).ended.set()
-                for key in wanted - self._readers.keys():
-                    self._readers[key] = self._start(*key)
+    def _run(self) -> None:
+        """Start a reading of each probe at each time of the grid, unless the probe has not answered the last one."""
+        readings: dict[tuple[Key, Probe], threading.Thread] = {}
+        origin_s = time.monotonic()
+        while True:
+            with contextlib.suppress(OSError, ClusterError):  # the cluster is changing; keep the current probes
+                self._current = frozenset((key, probe) for key, probes in self._probes().items() for probe in probes)
+            if self._closing.is_set():
+                return  # `probes` may have taken longer than the exit waits
+            for each in self._current:
+                if each not in readings or not readings[each].is_alive():
+                    readings[each] = self._start(*each)
+            passed = math.floor((time.monotonic() - origin_s) / self._interval_s)
+            next_s = origin_s + (passed + 1) * self._interval_s
+            if self._closing.wait(max(0.0, next_s - time.monotonic())):
+                return
 
-    def _start(self, broker: Key, probe: Probe) -> _Reader:
-        log = self._logs.setdefault((broker, type(probe).__name__), _Log())
-        ended = threading.Event()
+    def _start(self, broker: Key, probe: Probe) -> threading.Thread:
         thread = threading.Thread(
-            target=self._read_on, args=(probe, log, ended), name=f"kafkaperf-watcher-{broker}", daemon=True
+            target=self._read, args=(broker, probe), name=f"kafkaperf-watcher-{broker}", daemon=True
         )
         thread.start()
-        return _Reader(thread, ended)
+        return thread
 
-    def _read_on(self, probe: Probe, log: _Log, ended: threading.Event) -> None:
-        for _ in self._ticks(ended):
-            self._read(probe, log)
-        if self._closing.is_set():
-            self._read(probe, log)  # a last reading, up to now
-
-    def _read(self, probe: Probe, log: _Log) -> None:
+    def _read(self, broker: Key, probe: Probe) -> None:
         with self._lock:
+            log = self._logs.setdefault((broker, type(probe).__name__), _Log())
             log.begun += 1
         before_ns = time.monotonic_ns()
         try:
@@ -183,21 +172,6 @@ class BrokerWatcher(Generic[Key]):
             log.ended += 1
             if figures:
                 log.add(Sample(at_ns=at_ns, figures=figures))
-
-    def _ticks(self, ended: threading.Event) -> Iterator[None]:
-        """Yield at each time of the grid until the end; skip times that have passed."""
-        while True:
-            yield
-            passed = math.floor((time.monotonic() - self._origin_s) / self._interval_s)
-            next_s = self._origin_s + (passed + 1) * self._interval_s
-            if ended.wait(max(0.0, next_s - time.monotonic())):
-                return
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    thread: threading.Thread
-    ended: threading.Event
 
 
 _ANSWER_TIMEOUT_S = 2

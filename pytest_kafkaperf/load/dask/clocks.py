@@ -10,7 +10,6 @@ import dataclasses
 import socket
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_kafkaperf.load.messages import Clock
@@ -19,60 +18,39 @@ DRIFT_NS = 5_000_000
 """Tolerated drift between clocks during a round. A record that seems to arrive even earlier reveals a bug."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """One machine's clock compared with the common clock."""
-
-    name: str
-    """Identifier of the clock, which all processes of the machine share."""
-    host: str
-    """Host name of the machine."""
-    offset_ns: int
-    """Offset to add to this clock for the common clock's time."""
-    uncertainty_ns: int
-    """Largest possible error of the offset."""
-
-    def until(self, end: Reading | None) -> Reading:
-        """Return the reading with the uncertainty after a round, at whose end the clock was read again, if it was."""
-        if end is None:
-            return self
-        moved_ns = abs(end.offset_ns - self.offset_ns)
-        return dataclasses.replace(self, uncertainty_ns=max(self.uncertainty_ns, moved_ns + end.uncertainty_ns))
-
-    def clock(self, controller: Reading) -> Clock:
-        """Return the clock for a worker of that machine, relative to the controller's."""
-        return Clock(
-            name=self.name,
-            host=self.host,
-            offset_ns=self.offset_ns - controller.offset_ns,
-            uncertainty_ns=self.uncertainty_ns,
-            is_here=self.name == controller.name,
-        )
+Exchange = tuple[int, int, int]
+"""One request for the common time: sent, answered and received, in ns; the answer is by the common clock."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """One request for the common time: sent and received by the own clock, answered by the common clock."""
+def until(begin: Clock, end: Clock | None) -> Clock:
+    """Return the clock with the uncertainty after a round, at whose end it was read again, if it was."""
+    if end is None:
+        return begin
+    moved_ns = abs(end.offset_ns - begin.offset_ns)
+    return dataclasses.replace(begin, uncertainty_ns=max(begin.uncertainty_ns, moved_ns + end.uncertainty_ns))
 
-    sent_ns: int
-    remote_ns: int
-    received_ns: int
 
-
-def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str) -> Reading:
-    """Compute a reading from the exchange with the shortest round trip; exact if `common` is the same clock."""
-    if name == common:
-        return Reading(name=name, host=host, offset_ns=0, uncertainty_ns=0)
-    best = min(exchanges, key=lambda one: one.received_ns - one.sent_ns)
-    return Reading(
-        name=name,
-        host=host,
-        offset_ns=best.remote_ns - (best.sent_ns + best.received_ns) // 2,
-        uncertainty_ns=-(-(best.received_ns - best.sent_ns) // 2),
+def relative_to(controller: Clock, clock: Clock) -> Clock:
+    """Return a worker's clock with its offset from the controller's."""
+    return dataclasses.replace(
+        clock, offset_ns=clock.offset_ns - controller.offset_ns, is_here=clock.name == controller.name
     )
 
 
-def by_clock(readings: Iterable[Reading]) -> dict[str, Reading]:
+def reading(exchanges: Sequence[Exchange], *, name: str, host: str, common: str) -> Clock:
+    """Compare a clock with the common one by the exchange with the shortest round trip; exact if it is the same."""
+    if name == common:
+        return Clock(name=name, host=host, offset_ns=0, uncertainty_ns=0)
+    sent_ns, remote_ns, received_ns = min(exchanges, key=lambda one: one[2] - one[0])
+    return Clock(
+        name=name,
+        host=host,
+        offset_ns=remote_ns - (sent_ns + received_ns) // 2,
+        uncertainty_ns=-(-(received_ns - sent_ns) // 2),
+    )
+
+
+def by_clock(readings: Iterable[Clock]) -> dict[str, Clock]:
     """Return the best reading of each clock, so that all processes of a machine use the same one."""
     worst_first = sorted(readings, key=lambda one: one.uncertainty_ns, reverse=True)
     return {one.name: one for one in worst_first}
@@ -84,7 +62,7 @@ def tolerated_ns(clock: Clock, clocks: Iterable[Clock]) -> int:
     return clock.uncertainty_ns + max(others) + DRIFT_NS if others else 0
 
 
-def spread(readings: Mapping[str, Reading], shares: int) -> list[str]:
+def spread(readings: Mapping[str, Clock], shares: int) -> list[str]:
     """Return the address of each share; no machine gets a second share before every machine has one."""
     machines: dict[str, list[str]] = {}
     for address in sorted(readings):

@@ -12,7 +12,6 @@ import os
 import pickle
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -24,8 +23,6 @@ from typing import IO, Any
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.clock import set_clock
-
-_LENGTH = struct.Struct(">Q")
 
 _OUTCOME = "outcome"
 
@@ -63,12 +60,11 @@ def start(task: Task, folder: str | Path) -> subprocess.Popen[bytes]:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             # Ctrl-C in a terminal is for the parent. A new session would do, too, but Linux would give it a CPU share
             # of its own (sched(7), autogroup), and the load would be faster than usual on a busy machine.
-            process_group=0 if os.name == "posix" else None,
+            process_group=0,
         )
-    content = pickle.dumps(task)
     assert process.stdin is not None  # noqa: S101 - for the type checker
     try:
-        process.stdin.write(_LENGTH.pack(len(content)) + content)
+        pickle.dump(task, process.stdin)
         process.stdin.flush()
     except BrokenPipeError:
         pass  # the process died at once; `last_words` returns its reason
@@ -94,22 +90,19 @@ def read_outcome(folder: str | Path) -> TaskOutcome | None:
 def main(folder: str) -> None:
     """Run the task from stdin, and write its outcome atomically."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller ends this process
-    stdin = sys.stdin.buffer
-    (length,) = _LENGTH.unpack(stdin.read(_LENGTH.size))
-    content = stdin.read(length)
-    threading.Thread(target=_follow, args=(stdin, folder), daemon=True).start()
     path = Path(folder) / _OUTCOME
     unfinished = path.with_suffix(".new")
-    unfinished.write_bytes(pickle.dumps(_done(content)))
+    unfinished.write_bytes(pickle.dumps(_done(sys.stdin.buffer, folder)))
     unfinished.replace(path)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # the thread reads until the pipe closes, which would delay a normal exit
 
 
-def _done(content: bytes) -> TaskOutcome:
+def _done(stdin: IO[bytes], folder: str) -> TaskOutcome:
     try:
-        task: Task = pickle.loads(content)  # noqa: S301 - written by the parent process
+        task: Task = pickle.load(stdin)  # noqa: S301 - written by the parent process
+        threading.Thread(target=_follow, args=(stdin, folder), daemon=True).start()
         set_clock(offset_ns=task.offset_ns, uncertainty_ns=task.uncertainty_ns)
         return TaskOutcome(value=task.function(task.argument))
     except LoadError as error:

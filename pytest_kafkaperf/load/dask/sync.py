@@ -12,17 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.scheduler import Scheduler
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.dask.clocks import clock_name
 from pytest_kafkaperf.load.shared_counters import CONTROLLER, Counter, SharedCounters, WorkerState
-
-if TYPE_CHECKING:
-    from distributed.scheduler import Scheduler
-
 
 TICK_S = 0.05
 """Interval of synchronisation. Values from other machines are up to two intervals old, plus the network latency."""

@@ -17,9 +17,10 @@ from distributed import get_worker
 from distributed.utils import sync
 from distributed.worker import Worker, secede
 
-from pytest_kafkaperf.load.dask.clocks import Exchange, Reading, clock_name, host_name, reading
+from pytest_kafkaperf.load.dask.clocks import Exchange, clock_name, host_name, reading
 from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome, last_words, read_outcome, start
 from pytest_kafkaperf.load.dask.sync import SILENT_S, TICK_S
+from pytest_kafkaperf.load.messages import Clock
 from pytest_kafkaperf.load.processes import DIED
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 
@@ -82,12 +83,12 @@ async def exchanges(scheduler: Any, handler: str) -> tuple[list[Exchange], str]:
         sent_ns = time.monotonic_ns()
         answer = await send(scheduler, handler, do="clock")
         received_ns = time.monotonic_ns()
-        found.append(Exchange(sent_ns=sent_ns, remote_ns=answer["at_ns"], received_ns=received_ns))
+        found.append((sent_ns, answer["at_ns"], received_ns))
         name = answer["name"]
     return found, name
 
 
-async def read_clock(handler: str, dask_worker: Worker) -> Reading:
+async def read_clock(handler: str, dask_worker: Worker) -> Clock:
     """Compare a Dask worker's clock with the scheduler's; runs on the Dask worker."""
     found, common = await exchanges(dask_worker.scheduler, handler)
     return reading(found, name=clock_name(), host=host_name(), common=common)

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import dataclasses
 import importlib.metadata
-import ipaddress
 import secrets
 import sysconfig
 import threading
@@ -22,9 +21,19 @@ from typing import Any, Self
 
 from distributed import Client
 
+from pytest_kafkaperf.clusters.target import is_loopback
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.audit import AuditTask, audit
-from pytest_kafkaperf.load.dask.clocks import Reading, by_clock, clock_name, host_name, reading, spread, tolerated_ns
+from pytest_kafkaperf.load.dask.clocks import (
+    by_clock,
+    clock_name,
+    host_name,
+    reading,
+    relative_to,
+    spread,
+    tolerated_ns,
+    until,
+)
 from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome
 from pytest_kafkaperf.load.dask.sync import ANSWER_S, CounterSync, SchedulerSync
 from pytest_kafkaperf.load.dask.task import WorkerTask, exchanges, read_clock, run_worker_task, send
@@ -55,7 +64,8 @@ class DaskWorkers:
         self._address = scheduler
         self._handler = f"kafkaperf-{secrets.token_hex(8)}"
         self._stack = contextlib.ExitStack()
-        self._connected: Client | None = None
+        self._dask: Client
+        """Exists inside of the `with` block."""
         self._fit: set[str] = set()
         """Addresses of workers whose versions match."""
         self._silent: set[str] = set()
@@ -70,7 +80,7 @@ class DaskWorkers:
         """
         try:
             with contextlib.ExitStack() as stack:
-                self._connected = stack.enter_context(self._client())
+                self._dask = stack.enter_context(self._client())
                 self._check_scheduler()
                 plugin = SchedulerSync(self._handler, self._dask.id)
                 stack.callback(self._leave)
@@ -87,7 +97,6 @@ class DaskWorkers:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-        self._connected = None
 
     def count(self) -> int:
         """Return the current number of Dask workers."""
@@ -114,7 +123,7 @@ class DaskWorkers:
         addresses = spread(readings, len(assignments))
         refuse_loopback(assignments[0].bootstrap_servers, [readings[address] for address in addresses])
         best = by_clock([common, *readings.values()])
-        clocks = [best[readings[address].name].clock(best[common.name]) for address in addresses]
+        clocks = [relative_to(best[common.name], best[readings[address].name]) for address in addresses]
         tasks = [
             Task(
                 function=work,
@@ -188,20 +197,20 @@ class DaskWorkers:
         return self._dask.scatter(content, workers=sorted(set(addresses)), broadcast=True)
 
     def _report_clocks(
-        self, futures: Sequence[Future[WorkerReport]], clocks: Sequence[Clock], before: Mapping[str, Reading]
+        self, futures: Sequence[Future[WorkerReport]], clocks: Sequence[Clock], before: Mapping[str, Clock]
     ) -> None:
         """Add to each report the clock it used, with the uncertainty after the round."""
         if any(not future.done() or future.exception() is not None for future in futures):
             return  # the round does not count
-        after: Mapping[str, Reading] = {}
+        after: Mapping[str, Clock] = {}
         with contextlib.suppress(LoadError, ClusterError):
             common, readings = self.read_clocks()
             after = by_clock([common, *readings.values()])
         for future, clock in zip(futures, clocks, strict=True):
-            known = before[clock.name].until(after.get(clock.name))
+            known = until(before[clock.name], after.get(clock.name))
             future.result().clock = dataclasses.replace(clock, uncertainty_ns=known.uncertainty_ns)
 
-    def read_clocks(self) -> tuple[Reading, dict[str, Reading]]:
+    def read_clocks(self) -> tuple[Clock, dict[str, Clock]]:
         """Read the clocks of this machine and of all Dask workers.
 
         Raises:
@@ -211,7 +220,7 @@ class DaskWorkers:
         """
         addresses = self._addresses()
         values = self._on_workers(read_clock, self._handler, workers=addresses)
-        readings = {address: value for address, value in values.items() if isinstance(value, Reading)}
+        readings = {address: value for address, value in values.items() if isinstance(value, Clock)}
         if not readings:
             raise LoadError(f"the Dask scheduler {self._address} has no workers left")
         found, common = self._client_call(exchanges, self._dask.scheduler, self._handler)
@@ -312,12 +321,6 @@ class DaskWorkers:
         with contextlib.suppress(LoadError):
             self._ask(do="leave")
 
-    @property
-    def _dask(self) -> Client:
-        if self._connected is None:
-            raise RuntimeError("the Dask cluster is used outside its `with` block")
-        return self._connected
-
 
 async def _run_on_each(
     client: Client, function: Callable[..., Any], arguments: Sequence[object], workers: Sequence[str]
@@ -344,7 +347,7 @@ def version_problem(place: str, name: str, version: str | None) -> str | None:
     return None
 
 
-def refuse_loopback(servers: str, readings: Sequence[Reading]) -> None:
+def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
     """Check that other machines can reach the brokers.
 
     Raises:
@@ -352,18 +355,11 @@ def refuse_loopback(servers: str, readings: Sequence[Reading]) -> None:
 
     """
     away = [one.host for one in readings if one.host != host_name()]
-    if away and all(_is_loopback(server.rpartition(":")[0]) for server in servers.split(",")):
+    if away and all(map(is_loopback, servers.split(","))):
         raise LoadError(
             f"the brokers at {servers} are reachable from this machine only, but load is to run on {away[0]}, too; use "
             "--kafka-cluster=HOST:PORT with brokers that all machines reach, or omit --kafka-workers"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _result_of(task: Future[TaskOutcome], name: str) -> Future[Any]:

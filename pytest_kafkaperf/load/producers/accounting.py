@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from aiokafka import errors as kafka_errors
 
 from pytest_kafkaperf.load.messages import Produced
+from pytest_kafkaperf.load.payload import Int64s
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.timeseries import Series
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.load.payload import Int64s
 
 LATE_NS = 100_000_000
 """A record sent this much later than possible is a failure of the generator, not latency of Kafka."""
@@ -104,8 +102,8 @@ class Ledger:
         self._keeps_places = keeps_places
         self.ending = False
         """True while the open transaction is being ended."""
-        self._open: list[Batch] = []
-        """Batches of the open transaction that are acknowledged but not committed."""
+        self._open: list[tuple[Batch, tuple[int, int] | None]] = []
+        """Batches of the open transaction that are acknowledged but not committed, with partition and offset."""
         self._marked: set[int] = set()
         """Partitions of the open transaction; its end adds a marker to the log of each."""
         self.must_abort = False
@@ -119,7 +117,7 @@ class Ledger:
     @property
     def answered(self) -> int:
         """Settled records, without those of a transaction that is being ended."""
-        waiting = sum(batch.records for batch in self._open) if self.ending else 0
+        waiting = sum(batch.records for batch, _ in self._open) if self.ending else 0
         return self.settled - waiting
 
     @property
@@ -146,9 +144,9 @@ class Ledger:
         if location is not None:
             self._locate(batch, *location)
         if not self._transactional:
-            self._count(batch, ack_ns)
+            self._count(batch, ack_ns, location)
             return
-        self._open.append(batch)
+        self._open.append((batch, location))
         if not self._committed_only:
             self._on_visible(batch.records)
 
@@ -160,9 +158,9 @@ class Ledger:
         markers = self.report.markers_by_partition
         markers.update({partition: markers.get(partition, 0) + 1 for partition in self._marked})
         self._marked.clear()
-        for batch in batches:
+        for batch, location in batches:
             if committed:
-                self._count(batch, ended_ns)
+                self._count(batch, ended_ns, location)
             else:
                 self.report.aborted += batch.measured
 
@@ -181,7 +179,7 @@ class Ledger:
         for batch in list(self._in_flight.values()):
             self._settle(batch)
             self._lose(batch, "no answer", known=False)
-        for batch in self._open:
+        for batch, _ in self._open:
             self._lose(batch, "transaction not ended", known=True)
 
     def _locate(self, batch: Batch, partition: int, offset: int) -> None:
@@ -190,13 +188,14 @@ class Ledger:
         if offset <= self._last_offsets.get(partition, -1):
             self.report.disordered += batch.records
         self._last_offsets[partition] = offset
-        if self._keeps_places and offset >= 0 and batch.measured:
-            first, dues_ns = offset + batch.records - batch.measured, batch.measured_dues_ns
-            self.report.places.extend((partition, first, batch.measured, int(dues_ns[0]), int(dues_ns[-1])))
         if self._transactional:
             self._marked.add(partition)
 
-    def _count(self, batch: Batch, ack_ns: int) -> None:
+    def _count(self, batch: Batch, ack_ns: int, location: tuple[int, int] | None) -> None:
+        if self._keeps_places and location is not None and location[1] >= 0 and batch.measured:
+            dues_ns = batch.measured_dues_ns
+            first = location[1] + batch.records - batch.measured
+            self.report.places.extend((location[0], first, batch.measured, int(dues_ns[0]), int(dues_ns[-1])))
         if not self._transactional or self._committed_only:
             self._on_visible(batch.records)
         self._unfolded.append((batch, ack_ns))

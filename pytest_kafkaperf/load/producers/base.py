@@ -11,20 +11,18 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.clock import Timer, now_ns
 from pytest_kafkaperf.load.messages import Produced
+from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producers.accounting import Batch, Ledger
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenarios.scenario import Scenario
-
-if TYPE_CHECKING:
-    from pytest_kafkaperf.load.payload import Payload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.run_names import SUFFIX_BYTES, run_name
-from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.docker.client import look
 from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec

@@ -18,16 +18,16 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_access
-from tests.support.client_files import CHAIN, KEY, LOGIN, MADE, SCRAM, SECRET, TIMEOUT_S, TLS
+from tests.support.client_files import CHAIN, KEY, LOGIN, MADE, SECRET, TIMEOUT_S, TLS
 
 
 def test_plaintext_needs_nothing() -> None:
     """What a local cluster gets must be what it got before there was any access."""
-    assert (Access().arguments(), Access().properties(), Access().secrets()) == ({}, {}, ())
+    assert (Access().arguments(), Access().secrets()) == ({}, ())
 
 
-def test_a_login_becomes_aiokafkas_arguments_and_kafkas_properties() -> None:
-    """One access for the load and for Kafka's own tools beside it."""
+def test_a_login_becomes_aiokafkas_arguments() -> None:
+    """Every client of a run logs in the same way."""
     access = Access(
         protocol="SASL_PLAINTEXT",
         mechanism="SCRAM-SHA-512",
@@ -43,17 +43,10 @@ def test_a_login_becomes_aiokafkas_arguments_and_kafkas_properties() -> None:
         "request_timeout_ms": 5000,
         "client_id": "me",
     }
-    assert access.properties() == {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": f'{SCRAM} required username="alice" password="{SECRET}";',
-        "request.timeout.ms": "5000",
-        "client.id": "me",
-    }
 
 
 @pytest.mark.parametrize("check_hostname", [True, False])
-def test_certificates_become_a_context_and_pem_stores(*, check_hostname: bool) -> None:
+def test_certificates_become_a_context(*, check_hostname: bool) -> None:
     """No file for either of them: what is in memory cannot be left behind."""
     access = Access(
         protocol="SSL",
@@ -67,15 +60,6 @@ def test_certificates_become_a_context_and_pem_stores(*, check_hostname: bool) -
     assert arguments == {"security_protocol": "SSL"}
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, check_hostname)
     assert context.get_ca_certs(binary_form=True) == [CHAIN[1].public_bytes(serialization.Encoding.DER)]
-    assert access.properties() == {
-        "security.protocol": "SSL",
-        "ssl.endpoint.identification.algorithm": "https" if check_hostname else "",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": MADE.authority,
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": MADE.certificate,
-        "ssl.keystore.key": KEY,
-    }
 
 
 def test_the_file_of_a_key_is_gone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +80,7 @@ def test_nothing_that_is_printed_shows_a_secret() -> None:
         certificate=MADE.certificate,
         key=MADE.key,
     )
-    shown = "".join(
-        repr(each)
-        for each in (access, access.arguments(), access.properties(), dict(access.arguments()), [access.properties()])
-    )
+    shown = "".join(repr(each) for each in (access, access.arguments(), dict(access.arguments()), [access.arguments()]))
     assert "'***'" in shown
     assert [secret for secret in access.secrets() if secret in shown] == []
 

@@ -17,6 +17,7 @@ from pytest_kafkaperf.clusters.access import Access, Protocol
 from pytest_kafkaperf.clusters.access.client_properties import read_access, read_client_properties
 from pytest_kafkaperf.clusters.access.login import Mechanism
 from pytest_kafkaperf.core.errors import UsageError
+from tests.support.access_properties import properties_of
 from tests.support.client_files import LOGIN, MADE, PLAIN, SASL, SCRAM, SECRET, TEXT, TIMEOUT_S, TLS, refused, written
 
 VALID = (
@@ -52,7 +53,7 @@ def test_every_login_comes_back_from_its_properties(
     """Quotes, spaces, semicolons, backslashes, line breaks: a password is any text."""
     access = Access(protocol=protocol, mechanism=mechanism, username=username, password=SecretStr(password))
     with tempfile.TemporaryDirectory() as folder:
-        assert read_client_properties(written(Path(folder), access.properties())) == access
+        assert read_client_properties(written(Path(folder), properties_of(access))) == access
 
 
 @pytest.mark.parametrize(
@@ -306,7 +307,7 @@ def test_any_text_is_an_access_or_a_usage_error(lines: list[tuple[str, str]]) ->
             assert error.__suppress_context__ or error.__context__ is None
         else:
             access.arguments()
-            assert read_access(access.properties(), origin="", folder=Path()) == access
+            assert read_access(properties_of(access), origin="", folder=Path()) == access
 
 
 @given(

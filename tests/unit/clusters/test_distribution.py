@@ -28,7 +28,7 @@ def test_a_cold_cache_without_a_network_says_what_is_missing_and_what_to_do(cold
         f"Kafka {version} is not in the cache ({cold_cache}/kafka/{version}) and cannot be downloaded: "
         f"org.apache.kafka:kafka_2.13:{version} from central ({no_network}): "
         f"ConnectionRefusedError: [Errno {errno.ECONNREFUSED}] Connection refused. "
-        "Run once with a network, copy that folder from a machine that has it, "
+        "Run once with a network, copy that path from a machine that has it, "
         "or name a running cluster with --kafka-cluster=HOST:PORT"
     )
 
@@ -67,7 +67,7 @@ def test_a_manifest_that_cannot_be_read_makes_the_version_missing(
 ) -> None:
     """A full disk leaves half a file."""
     folder = shutil.copytree(kafka.storage.parent, cold_cache / "kafka" / kafka.version)
-    (folder / "manifest.json").write_text('{"schema": 1, "files"', encoding="utf-8")
+    (folder / "manifest.json").write_text('{"files"', encoding="utf-8")
 
     with pytest.raises(ClusterError, match="is not in the cache"):
         installed(cold_cache)

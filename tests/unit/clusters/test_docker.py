@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from testcontainers.core.config import testcontainers_config
 
-from pytest_kafkaperf.clusters.docker.client import image_of, variable, version_of
-from pytest_kafkaperf.clusters.docker.daemon import look
+from pytest_kafkaperf.clusters.docker.client import image_of, look, variable, version_of
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION

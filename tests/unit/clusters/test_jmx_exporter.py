@@ -28,7 +28,8 @@ def test_the_agents_jar_missing_without_a_network_says_what_to_do(cold_cache: Pa
         f"the JMX exporter is not in the cache ({cold_cache}/agents/jmx_prometheus_javaagent-1.0.1.jar) and cannot "
         "be downloaded: io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1 from "
         f"central ({no_network}): ConnectionRefusedError: [Errno {errno.ECONNREFUSED}] Connection refused. "
-        "Run once with a network, or copy that file from a machine that has it"
+        "Run once with a network, copy that path from a machine that has it, "
+        "or name a running cluster with --kafka-cluster=HOST:PORT"
     )
 
 

@@ -205,11 +205,11 @@ def test_of_another_version_a_jar_is_refused_only_where_it_is_damaged(
     jar = jar_of("Kafka")
     repository.files |= {".pom": POM, ".jar": jar if is_whole else jar[:-10]}
     if is_whole:
-        (found,) = maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch")
+        (found,) = maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
         assert found.read_bytes() == jar
         return
     with pytest.raises(ClusterError) as raised:
-        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch")
+        maven.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
     assert str(raised.value) == (
         f"the download of kafka_2.13-{OTHER_VERSION}.jar is damaged (File is not a zip file); try again"
     )

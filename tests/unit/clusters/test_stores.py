@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
+from tests.support.access_properties import properties_of
 from tests.support.client_files import CHAIN, KEY, MADE, SECRET, TLS, refused, written
 from tests.support.keytool import keytool
 
@@ -87,7 +88,7 @@ def test_everything_comes_back_from_its_properties(tmp_path: Path) -> None:
         check_hostname=False,
         options={"client_id": "me", "retry_backoff_ms": 0},
     )
-    assert read_client_properties(written(tmp_path, access.properties())) == access
+    assert read_client_properties(written(tmp_path, properties_of(access))) == access
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

@@ -170,12 +170,10 @@ def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
         wait_for(lambda: bool(watcher.unread()) and bool(watcher.samples().get("two")))
         before_ns = time.monotonic_ns()
         wait_for(lambda: len(watcher.samples()["two"]) >= 4)
-        readers = {thread.name for thread in threading.enumerate() if thread.name.startswith("kafkaperf-watcher-")}
     samples = watcher.samples()
 
     assert samples["one"][-1].at_ns < before_ns
     assert len(samples["two"]) >= 4
-    assert readers == {"kafkaperf-watcher-one", "kafkaperf-watcher-two"}
 
 
 def test_readings_that_fail_now_and_then_are_counted() -> None:

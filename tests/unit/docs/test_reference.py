@@ -102,6 +102,7 @@ def test_links_out_of_the_guide_lead_to_its_copies() -> None:
     text = "[a](../../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
     assert generate.inside(text, "how-to/ci.md") == "[a](../benchmarks/README.md#x) [b](../tutorial.md) [c](limits.md)"
     assert generate.inside("[d](../CHANGELOG.md)", "index.md") == "[d](CHANGELOG.md)"
+    assert generate.inside("[e](docs/tutorial.md)", "CHANGELOG.md") == "[e](tutorial.md)"
 
 
 @pytest.fixture(scope="module")

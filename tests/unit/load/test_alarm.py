@@ -9,7 +9,7 @@ import time
 import pytest
 import uvloop
 
-from pytest_kafkaperf.load.clock import LoopAlarm, Timer, make_alarm, now_ns, set_clock
+from pytest_kafkaperf.load.clock import Timer, make_alarm, now_ns, set_clock
 
 MILLISECOND_NS = 1_000_000
 
@@ -25,7 +25,7 @@ async def _lateness_ns(timer: Timer, delays_ns: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-@pytest.mark.parametrize("make", [make_alarm, LoopAlarm], ids=["platform", "loop"])
+@pytest.mark.parametrize("make", [make_alarm, Timer], ids=["platform", "loop"])
 def test_an_alarm_is_never_early_and_mostly_close(make: type[Timer], loop_factory: type) -> None:
     """An early batch would have a negative latency, a late one a latency that is not Kafka's."""
     delays_ns = [200_000 * (k % 10) for k in range(100)]
@@ -65,7 +65,7 @@ def test_a_cancelled_alarm_does_not_ring_the_next_one() -> None:
     assert asyncio.run(twice()) >= 0
 
 
-@pytest.mark.parametrize("make", [make_alarm, LoopAlarm], ids=["platform", "loop"])
+@pytest.mark.parametrize("make", [make_alarm, Timer], ids=["platform", "loop"])
 @pytest.mark.parametrize("offset_ns", [10**15, -(10**9), -(10**15)])
 def test_an_alarm_rings_by_the_clock_of_the_round(make: type[Timer], offset_ns: int) -> None:
     """On another machine that is not the machine's own: it may be days ahead, or before its boot."""

@@ -10,8 +10,8 @@ from importlib.metadata import version
 import pytest
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.dask.clocks import Reading
 from pytest_kafkaperf.load.dask.workers import refuse_loopback, version_problem
+from pytest_kafkaperf.load.messages import Clock
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_versions_that_differ_are_named(name: str, version: str | None, problem:
 )
 def test_brokers_on_loopback_are_no_use_to_other_machines(servers: str, *, refused: bool) -> None:
     """A timeout after 20 s would not say why."""
-    away = [Reading(name="x", host="another-machine", offset_ns=0, uncertainty_ns=0)]
-    here = [Reading(name="x", host=socket.gethostname(), offset_ns=0, uncertainty_ns=0)]
+    away = [Clock(name="x", host="another-machine", offset_ns=0, uncertainty_ns=0)]
+    here = [Clock(name="x", host=socket.gethostname(), offset_ns=0, uncertainty_ns=0)]
     refuse_loopback(servers, here)
     with pytest.raises(LoadError, match="another-machine") if refused else contextlib.nullcontext():
         refuse_loopback(servers, [*here, *away])

@@ -177,6 +177,15 @@ def test_the_window_s_places_in_the_log_are_kept_for_watched_groups() -> None:
     assert kept.closed().places.tolist() == [0, 3, 2, 4 * MS, 6 * MS, 1, 40, 2, 7 * MS, 8 * MS]
 
 
+def test_only_committed_records_have_a_place_in_the_log() -> None:
+    """Applications may read aborted ones, or not."""
+    kept = Kept({"keeps_places": True, "transactional": True})
+    for committed in (False, True):
+        kept.acknowledge(unpaced(2, sent_ns=MS))
+        kept.ledger.end_transaction(9 * MS, committed=committed)
+    assert kept.closed().places.tolist() == [0, 2, 2, MS, MS]
+
+
 def test_offsets_that_do_not_ascend_are_a_reason_to_look_at_the_log() -> None:
     """A batch that was sent again may stand behind later ones, or its first attempt before them."""
     kept = Kept()

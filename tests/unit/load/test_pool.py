@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.controller import WorkerPool
 from pytest_kafkaperf.load.processes import without_main
 from pytest_kafkaperf.load.schedule import window_s
-from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
+from pytest_kafkaperf.load.shared_counters import Counter
 from pytest_kafkaperf.load.worker import longest_s, records_of_producer, settle_timeout_s
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
@@ -50,15 +50,6 @@ def test_ctrl_c_while_workers_are_spawned_comes_a_moment_later() -> None:
         interrupted()
     assert reached
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-
-
-def test_a_pool_works_inside_its_block_only(tmp_path: Path) -> None:
-    """A constructor allocates nothing."""
-    counters = SharedCounters.create(tmp_path / "counters", 1)
-    with pytest.raises(RuntimeError, match="outside its `with` block"):
-        WorkerPool(1).run([], counters, check=lambda: None, progress=lambda _: None)
-    with pytest.raises(RuntimeError, match="outside its `with` block"):
-        WorkerPool(1).audit(UNREADABLE)
 
 
 def test_an_audit_that_cannot_read_the_log_says_why(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,28 @@
+"""Client properties as the owner of a cluster hands them over."""
+
+from __future__ import annotations
+
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.access.login import jaas_line
+from pytest_kafkaperf.clusters.access.tls import HOSTNAME
+
+
+def properties_of(access: Access) -> dict[str, str]:
+    """The properties with which Kafka's own tools get the same access."""
+    result: dict[str, str] = {} if access.protocol == "PLAINTEXT" else {"security.protocol": access.protocol}
+    if access.protocol.endswith("SSL"):
+        result[HOSTNAME] = "https" if access.check_hostname else ""
+        if access.trusted is not None:
+            result |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": access.trusted}
+        if access.certificate is not None and access.key is not None:
+            result |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.certificate.chain": access.certificate,
+                "ssl.keystore.key": access.key.get_secret_value(),
+            }
+    if access.mechanism is not None and access.password is not None:
+        result["sasl.mechanism"] = access.mechanism
+        result["sasl.jaas.config"] = jaas_line(
+            access.mechanism, access.username or "", access.password.get_secret_value()
+        )
+    return result | {name.replace("_", "."): str(value) for name, value in access.options.items()}
