@@ -10,17 +10,12 @@ pytestmark = pytest.mark.kafka_scenario(
 
 
 @pytest.fixture
-def database(tmp_path):
-    return tmp_path / "orders.sqlite"
-
-
-@pytest.fixture
-def sink(kafka_app, database):
+def sink(kafka_app, tmp_path):
     return kafka_app(
         ["python", "-m", "orders_sink"],
         ready="group:orders-sink",
         topics=["orders"],
-        env={"ORDERS_DATABASE": str(database)},
+        env={"ORDERS_DATABASE": str(tmp_path / "{side}.sqlite")},
     )
 
 
@@ -38,8 +33,8 @@ def test_orders_are_stored_within_two_seconds(sink, kafka_perf):
 
 @pytest.mark.kafka_scenario(duration="5 s", rounds=1)
 @pytest.mark.kafka_threshold("app.delay.max <= 10 s", "app.drain <= 5 s", "lost == 0")
-def test_a_restart_loses_no_order(sink, database, kafka_perf):
+def test_a_restart_loses_no_order(sink, tmp_path, kafka_perf):
     kafka_perf.at("2 s", sink.restart)
     kafka_perf()
     gaps = "SELECT max(position) - min(position) + 1 - count(*) FROM orders GROUP BY partition"
-    assert sqlite3.connect(database).execute(gaps).fetchall() == [(0,)] * 6
+    assert sqlite3.connect(tmp_path / "test.sqlite").execute(gaps).fetchall() == [(0,)] * 6
