@@ -161,11 +161,11 @@ class Application:
         self.launch()
         self._record("ready")
 
-    def stop(self) -> None:
-        """End the process and its children, in order if they end within 10 s; does nothing if it is stopped."""
+    def stop(self, *, kill: bool = False) -> None:
+        """End the process and its children, in order if they end within 10 s, or at once; nothing if it is stopped."""
         if self.pid is not None:
-            self._record("stopped")
-            self._process.stop()
+            self._record("killed" if kill else "stopped")
+            self._process.stop(kill=kill)
 
     def restart(self) -> None:
         """Stop and start; raises as `launch` does."""

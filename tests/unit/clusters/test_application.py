@@ -162,6 +162,17 @@ def test_it_is_stopped_in_order_and_started_again(run: Launch, tmp_path: Path) -
     assert texts == ["shop stopped", *["shop started", "shop ready"], "shop stopped", "shop started", "shop ready"]
 
 
+def test_a_crash_leaves_it_no_time(run: Launch, tmp_path: Path) -> None:
+    """It commits nothing then, and stays a member of its group."""
+    program = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: (open('done', 'w'), sys.exit()))\n"
+    application = run(program + WAIT, name="shop")
+    pid = application.pid
+    application.stop(kill=True)
+    assert ended(pid or 0)
+    assert not (tmp_path / "done").exists()
+    assert [text for _, text in application.events] == ["shop killed"]
+
+
 def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that is left behind would go on consuming in the next test."""
     monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 0.2)
