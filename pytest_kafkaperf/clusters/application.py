@@ -56,7 +56,7 @@ class Recipe(MarkerFields):
     """The arguments of `kafka_app`."""
 
     command: Annotated[tuple[str, ...], BeforeValidator(_words)]
-    """The words of the command line; `python` is this interpreter, and `{bootstrap_servers}` is replaced."""
+    """The words of the command line; `python` is this interpreter. `{bootstrap_servers}` and `{side}` are replaced."""
     ready: Annotated[Any, BeforeValidator(_ready)]
     """Sign that it is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the application."""
     topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
@@ -64,7 +64,7 @@ class Recipe(MarkerFields):
     )
     """Topics to create if they do not exist, and to delete afterwards; a list of names gives each 6 partitions."""
     env: Config = Field(default_factory=dict)
-    """Further environment variables."""
+    """Further environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
     cwd: Path = Path()
     """Working folder, relative to pytest's root folder."""
     timeout: Seconds = 30.0
@@ -161,11 +161,11 @@ class Application:
         self.launch()
         self._record("ready")
 
-    def stop(self) -> None:
-        """End the process and its children, in order if they end within 10 s; does nothing if it is stopped."""
+    def stop(self, *, kill: bool = False) -> None:
+        """End the process and its children, in order if they end within 10 s, or at once; nothing if it is stopped."""
         if self.pid is not None:
-            self._record("stopped")
-            self._process.stop()
+            self._record("killed" if kill else "stopped")
+            self._process.stop(kill=kill)
 
     def restart(self) -> None:
         """Stop and start; raises as `launch` does."""
@@ -192,11 +192,11 @@ class Application:
             taken = f"another program listens on its port {self._sign}"
             raise ApplicationError(f"application {self} cannot be started: {taken}")
         self._log.unlink(missing_ok=True)
-        servers = self.cluster.bootstrap_servers
-        program, *words = [word.replace("{bootstrap_servers}", servers) for word in self._recipe.command]
+        program, *words = map(self._filled, self._recipe.command)
         command = [sys.executable if program == "python" else program, *words]
+        own = {name: self._filled(text) for name, text in self._recipe.env.items()}
         try:
-            environment = {**_environment(self.cluster, self.side, self._folder), **self._recipe.env}
+            environment = {**_environment(self.cluster, self.side, self._folder), **own}
             self._process.launch(command, folder=self._recipe.cwd, env=environment)
             self._await_ready()
         except OSError as error:
@@ -211,6 +211,9 @@ class Application:
         if self._members:
             with contextlib.suppress(ClusterError):  # Kafka removes them later
                 group_members(self.cluster, self._sign, without=self._members)
+
+    def _filled(self, text: str) -> str:
+        return text.replace("{bootstrap_servers}", self.cluster.bootstrap_servers).replace("{side}", self.side)
 
     def _record(self, text: str) -> None:
         self.events.append((time.monotonic_ns(), f"{self} {text}"))

@@ -104,12 +104,30 @@ _METRICS = (
     *_latencies("e2e.latency", "from the due time (closed loop: from the append) to the consumer's receipt"),
     _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (end offset minus consumer position)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
+    _lower_or_zero(
+        "catchup",
+        Unit.SECONDS,
+        "from the start of the window until consumers that begin to read then, at a backlog, are as far as live ones",
+    ),
+    _higher("catchup.throughput", _RATE, "records received by the slowest consumer group in that time, divided by it"),
     _lower_or_zero("app.lag.max", Unit.RECORDS, "highest lag of the group in the window (end offset minus committed)"),
     _lower_or_zero("app.lag.end", Unit.RECORDS, "lag of the group at the due time of the window's last record"),
     _lower_or_zero("app.lag.slope", _RATE, "growth of the group's lag over the window; 0 if it keeps up"),
     _higher("app.throughput", _RATE, "offsets that the group committed, divided by the time until the last record's"),
     *_latencies("app.delay", "from the due time to the first commit that covers the record"),
     _lower_or_zero("app.drain", Unit.SECONDS, "from the last acknowledgement to the group's commit of the last record"),
+    _lower_or_zero(
+        "app.start", Unit.SECONDS, "from the last start of the application in the window to its group's first commit"
+    ),
+    _lower_or_zero(
+        "app.recovery",
+        Unit.SECONDS,
+        "from the first stop of the application, or from the start of a window with a `backlog`, until the group's lag "
+        "is what it was before",
+    ),
+    _higher(
+        "app.recovery.throughput", _RATE, "offsets per second that the group commits from its first commit until then"
+    ),
     _fault_count("errors", "records that could not be sent, after all retries"),
     replace(
         _lower_or_zero("error_ratio", Unit.RATIO, "`errors`, divided by the number of all records of the window"),
@@ -176,8 +194,8 @@ JMX_METRICS = tuple(name for name in CATALOGUE if name.startswith("broker.") and
 """Metrics that brokers publish through the JMX exporter."""
 PROCESS_METRICS = ("app.cpu", "app.memory")
 """Metrics of applications that `kafka_app` starts."""
-EVENT_METRICS = ("recovery",)
-"""Metrics of rounds with a broker event."""
+EVENT_METRICS = ("recovery", "app.start", "app.recovery", "app.recovery.throughput")
+"""Metrics of rounds in which brokers or applications stop or start; those of `app` need a watched group."""
 SEARCH_METRICS = ("capacity",)
 """Metrics of `kafka_perf.capacity()`."""
 HEADLINES = (

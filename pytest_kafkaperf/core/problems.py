@@ -27,6 +27,8 @@ class ProblemKind(StrEnum):
     """An application of `kafka_app` ended by itself, or was not ready in time after a restart."""
     NO_COMMIT = "no_commit"
     """A watched consumer group committed nothing."""
+    NOT_CAUGHT_UP = "not_caught_up"
+    """After a stop of the application, or with a backlog, the lag was not back at its level when the load ended."""
     CLUSTER_ERROR = "cluster_error"
     """The Kafka cluster or the Dask cluster is not reachable, refused a request, or was lost."""
     WORKER_FAILED = "worker_failed"
@@ -40,7 +42,7 @@ class ProblemKind(StrEnum):
     CAPACITY_LOWER_BOUND = "capacity_lower_bound"
     """A search for the capacity found only a lower bound, which does not decide a threshold."""
     COMMIT_INTERVAL = "commit_interval"
-    """A threshold on the delay or the drain of a group is below the interval of its commits."""
+    """A threshold on a time of a group is below the interval of its commits."""
     CLOCK_UNCERTAIN = "clock_uncertain"
     """A threshold on end-to-end latency is below the uncertainty of the clocks of the machines."""
 

@@ -53,7 +53,7 @@ def make_producer(
 def make_consumer(
     scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
 ) -> aiokafka.AIOKafkaConsumer:
-    """Create a member of a consumer group that reads new records, or without producers all; do not start it."""
+    """Create a member of a consumer group that reads new records, or also those that are there; do not start it."""
     return aiokafka.AIOKafkaConsumer(
         topic,
         **{"heartbeat_interval_ms": _HEARTBEAT_MS, "request_timeout_ms": REQUEST_TIMEOUT_S * 1000}
@@ -61,7 +61,7 @@ def make_consumer(
         | dict(scenario.consumer_config),
         bootstrap_servers=bootstrap_servers,
         group_id=group,
-        auto_offset_reset="latest" if scenario.producers else "earliest",
+        auto_offset_reset="latest" if scenario.producers and not scenario.catches_up else "earliest",
         enable_auto_commit=False,
         isolation_level=scenario.isolation_level,
     )

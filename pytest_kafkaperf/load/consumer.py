@@ -37,6 +37,7 @@ class Consumer:
     """The reading of one group member. `client` is started, and no other code uses it.
 
     With `existing`, it reads what others have written, from the begin of the drain on, and times none of it.
+    With `catches_up`, it begins to read when the window opens, at a backlog.
     With `record_filter`, other applications write to the topic, too; the consumer reads their records and ignores them.
     An application's output has no known end: the shared counters tell how many records the group has yet to receive.
     """
@@ -50,11 +51,13 @@ class Consumer:
         on_received: Callable[[], None],
         record_filter: RecordFilter | None = None,
         existing: bool = False,
+        catches_up: bool = False,
     ) -> None:
         self.report = Consumed(group=group)
         self._counters = counters
         self._filter = record_filter
         self._existing = existing
+        self._catches_up = catches_up
         self._reads_application = record_filter is not None and record_filter.is_application
         self._on_received = on_received
         self._client = client
@@ -88,8 +91,8 @@ class Consumer:
         self._series = series
         self._timed = not backlog  # the age of a backlog is no latency
         try:
-            if self._existing:
-                await self._hold()
+            if self._existing or self._catches_up:
+                await self._hold(start_ns if self._catches_up else None)
             while self._counters.drain_ns is None and not self._counters.stopped:
                 if backlog and now_ns() >= start_ns:
                     await self._hold()
@@ -103,14 +106,16 @@ class Consumer:
             raise LoadError(f"a consumer cannot read any more: {error!r}") from None
         return self.report
 
-    async def _hold(self) -> None:
-        """Stay in the group without reading until the drain begins."""
+    async def _hold(self, until_ns: int | None = None) -> None:
+        """Stay in the group without reading until an instant; None: until the drain begins."""
         partitions = self._client.assignment()
         self._client.pause(*partitions)
-        while (begin_ns := self._counters.drain_ns) is None and not self._counters.stopped:
+        while not self._counters.stopped:
+            begin_ns = until_ns or self._counters.drain_ns
+            if begin_ns is not None and (left_ns := begin_ns - now_ns()) <= _POLL_MS * 1_000_000:
+                await asyncio.sleep(max(0, left_ns) / NS_PER_S)
+                break
             await self._client.getmany(timeout_ms=_POLL_MS)  # the group removes members that do not poll
-        if begin_ns is not None:
-            await asyncio.sleep(max(0, begin_ns - now_ns()) / NS_PER_S)
         for partition in partitions if self._existing else ():
             self._client.seek(partition, await self._client.position(partition))  # drops what was fetched already
         self._client.resume(*partitions)
@@ -173,7 +178,7 @@ class Consumer:
         elif not self._existing:
             for partition, of_partition in fetched.items():
                 for batch in of_partition:
-                    self._check_order(partition, batch)
+                    self._check_order(partition, batch, start_ns)
         report = self.report
         count = sum(batch.count for batch in batches)
         report.total += count
@@ -188,7 +193,8 @@ class Consumer:
             report.last_ns = received_ns
         if self._timed:
             report.latency.record(latencies_since(measured, received_ns))
-            self._series.record(dues, latencies_since(dues, received_ns))
+            shown = measured if self._catches_up else dues
+            self._series.record(shown, latencies_since(shown, received_ns))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
         """Return the part of a batch that came out for the first time; the rest counts as duplicated."""
@@ -207,10 +213,10 @@ class Consumer:
             size_bytes=round(batch.size_bytes * int(new.sum()) / batch.count),
         )
 
-    def _check_order(self, partition: Any, batch: ReceivedBatch) -> None:
+    def _check_order(self, partition: Any, batch: ReceivedBatch, start_ns: int) -> None:
         """Check that a batch, which is from one producer, continues the previous one of its partition and producer."""
-        if not batch.tags.size:
-            return
+        if not batch.tags.size or (self._catches_up and batch.tags.item(0) < start_ns):
+            return  # the records of a backlog have the same indexes
         producer, first = origin(batch.tags.item(1))
         _, last = origin(batch.tags.item(-1))
         before = self._last.get((partition, producer), first - 1)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
+from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
@@ -180,6 +181,7 @@ class _Round:
     _broken: bool = False
     _lag_max: int = 0
     _lag_end: int = 0
+    _readings: list[tuple[int, list[int], list[int]]] = field(default_factory=list)
 
     def run(self) -> LoadReport:
         try:
@@ -210,6 +212,7 @@ class _Round:
             problems=self._problems,
             lag_max=self._lag_max,
             lag_end=self._lag_end,
+            catch_up=GroupOffsets.of(self._readings, 1) if self._readings else None,
             broken=self._broken or self._start_ns is None,
         )
 
@@ -258,7 +261,7 @@ class _Round:
             if received != (received := sum(self._counters.received())):
                 deadline = time.monotonic() + bound_s  # reading a large backlog may take long
             if self._scenario.consumers:
-                pending = self._counters.total(Counter.VISIBLE) * self._scenario.consumer_groups - received
+                pending = self._written() * self._scenario.consumer_groups - received
                 self._require_progress(received, pending, "received")
             if time.monotonic() > deadline:
                 raise LoadError(f"workers did not report within {bound_s:.0f} s after the last record")
@@ -274,6 +277,9 @@ class _Round:
             self._lag_s = now_s
             if phase == "measuring" and (lag := self._lag()) is not None:
                 self._lag_end, self._lag_max = lag, max(self._lag_max, lag)
+                if self._scenario.catches_up:
+                    written = self._written()
+                    self._readings.append((now_ns(), [written - lag], [written]))
         if now_s - self._checked_s >= _CHECK_S or phase != self._phase_shown:
             self._checked_s, self._phase_shown = now_s, phase
             self._check()
@@ -302,7 +308,12 @@ class _Round:
             return None
         # Read what was received first, so that acknowledgements between the two readings never make the lag negative.
         received = min(self._counters.received())
-        return max(0, self._counters.total(Counter.VISIBLE) - received)
+        return max(0, self._written() - received)
+
+    def _written(self) -> int:
+        """Return the number of records that each consumer group is to receive."""
+        backlog = self._scenario.backlog if self._scenario.catches_up else 0
+        return backlog + self._counters.total(Counter.VISIBLE)
 
     def _require_progress(self, count: int, pending: int, verb: str) -> None:
         """Give up if the count stays the same for too long although records are outstanding."""

@@ -164,6 +164,8 @@ class LoadReport:
     problems: Sequence[Problem] = ()
     lag_max: int = 0
     lag_end: int = 0
+    catch_up: GroupOffsets | None = None
+    """Readings of the slowest consumer group that began to read at a backlog: received and visible records."""
     log_growth: Mapping[int, int] | None = None
     """Offsets added to the topic's log, by partition; None if unknown."""
     readers: Sequence[str] | None = None

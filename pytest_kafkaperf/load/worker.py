@@ -139,6 +139,7 @@ class LoadWorker:
                     on_received=functools.partial(self._publish_received, group),
                     record_filter=RecordFilter.of(scenario, assignment.nonce) if scenario.producers else None,
                     existing=not scenario.producers,
+                    catches_up=scenario.catches_up,
                 )
                 for group, client in readers
             ]

@@ -28,6 +28,7 @@ class ScenarioFields(TypedDict, total=False):
     record_size: Quantity | Mapping[Any, Any]
     payload: str | Mapping[str, Any]
     rate: Quantity | None
+    backlog: Quantity
     key: str | None
     headers: Mapping[str, str]
     producers: int

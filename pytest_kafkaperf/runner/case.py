@@ -369,6 +369,8 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
 def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
     """Return the metrics of a round on the cluster of `--kafka-cluster`; a fixture may provide another cluster."""
     measured = {*scenario.metrics(), *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS}
+    if not scenario.group:
+        measured -= {name for name in EVENT_METRICS if name.startswith("app.")}
     if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
@@ -390,8 +392,9 @@ def _requirement(name: str, scenario: Scenario) -> str:
             return "it needs kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
         case _ if not scenario.producers:
             return "it needs producers=1 or more"
-        case ["consume" | "e2e" | "lag", *_]:
-            return "it needs consume='live'" if scenario.consumers else "it needs consumers=1 or more"
+        case ["catchup" | "consume" | "e2e" | "lag" as family, *_]:
+            live = "it needs consume='live'" if scenario.consumers else "it needs consumers=1 or more"
+            return "it needs a backlog, and consumers=1 or more on a new topic" if family == "catchup" else live
         case ["app" | "produce" as family, *_]:
             return "it needs group, the consumer group of the application" if family == "app" else "it needs a rate"
         case _:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pytest_kafkaperf.clusters.monitoring.partitions import events
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Readings
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram, merged
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
@@ -17,7 +18,7 @@ from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.load.timeseries import merged as merged_series
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, problems_of, warnings_of
-from pytest_kafkaperf.runner.watched_groups import watched
+from pytest_kafkaperf.runner.watched_groups import caught_up, commit_interval_s, not_caught_up, watched
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 
@@ -36,7 +37,9 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     metrics |= {**groups.metrics, **report.recorded}
     delays = [_latency_metrics("app.delay", one) for one in groups.delay]
     metrics |= {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
-    problems = problems_of(report, scenario, integrity) or groups.problems
+    catch_up, behind = _catch_up(report)
+    metrics |= catch_up
+    problems = problems_of(report, scenario, integrity) or [*groups.problems, *behind]
     warnings = [*warnings_of(report, scenario, integrity), *groups.warnings]
     series = _series(report, scenario)
     start_ns = report.start_ns or 0
@@ -107,6 +110,18 @@ def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario:
         metrics["consume.throughput"] = received / elapsed_s
         metrics["consume.bandwidth"] = sum(part.bytes for part in consumed) / elapsed_s
     return metrics
+
+
+def _catch_up(report: LoadReport) -> tuple[dict[str, float], list[Problem]]:
+    """Return the metrics of consumers that began to read at a backlog, or a problem if they did not catch up."""
+    readings, start_ns = report.catch_up, report.start_ns
+    if readings is None or start_ns is None or readings.at_ns.size == 1:
+        return {}, []
+    window, interval_s = (0, readings.at_ns.size), commit_interval_s(readings)
+    found = caught_up(readings, window, begin_ns=start_ns, first=0, interval_s=interval_s)
+    if found is None:
+        return {}, [not_caught_up("the consumers", "catchup", int(readings.at_ns[-1]) - start_ns)]
+    return {"catchup": found[0]} | ({} if found[1] is None else {"catchup.throughput": found[1]}), []
 
 
 def _latency_metrics(family: str, histogram: Histogram) -> dict[str, float]:

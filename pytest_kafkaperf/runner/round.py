@@ -43,7 +43,7 @@ class Round:
     e2e_uncertainty_s: float | None = None
     """Maximum error of end-to-end latency if records travel between machines; None if one clock timed all records."""
     commit_interval_s: float | None = None
-    """Commit interval of the slowest watched group, which `app.delay` and `app.drain` include; None without one."""
+    """Commit interval of the slowest watched group, which times of the application include; None without one."""
 
 
 class StepOutcome(StrEnum):

@@ -36,8 +36,8 @@ from pytest_kafkaperf.runner.integrity import REPLICATION_TIMEOUT_S, verified
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.observers import BrokerObserver, GroupObserver, ProgressObserver, TopicObserver, observing
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.warmup import warm_up_load, workload_key
-from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.runner.warmup import backlog_load, warm_up_load, workload_key
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 OnProgress = Callable[[str, int, Progress], None]
 """Takes the session's label, the round's number from 1, and the progress of its load."""
@@ -196,6 +196,8 @@ class Side:
             read_partitions=self._read_partitions,
         )
         progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
+        if scenario.backlog and scenario.topic is not None:
+            actions = [*(Action(0.0, application.start) for application in self._applications), *actions]
         observers = [
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
             BrokerObserver(self.cluster, self._applications),
@@ -209,10 +211,12 @@ class Side:
             context.create_topic()
             if first:
                 context.preflight()
-            before = self._admin.end_offsets(context.topic, scenario.partitions)
-            counters = workers.pool.counters(groups=scenario.consumer_groups)
-            assignments = context.assignments(workers.shares, counters)
             with observing(observers) as follow:
+                if scenario.backlog:
+                    self._write_backlog(workers, context, ProgressObserver(progress, step="backlog").follow)
+                before = self._admin.end_offsets(context.topic, scenario.partitions)
+                counters = workers.pool.counters(groups=scenario.consumer_groups)
+                assignments = context.assignments(workers.shares, counters)
                 report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=follow)
                 for observer in observers:
                     observer.settle(report)
@@ -232,6 +236,28 @@ class Side:
         self.broken = report.broken
         measured = _with_warning(fold(report, scenario), left_behind)
         return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))
+
+    def _write_backlog(self, workers: Workers, context: RoundContext, progress: Callable[[Progress], None]) -> None:
+        """Write the backlog to the load's topic, while the applications that read it are stopped.
+
+        It is a field of the scenario, because each round needs it again and a baseline is of it.
+
+        Raises:
+            ClusterError: it could not be written.
+
+        """
+        scenario = context.scenario
+        for application in () if scenario.topic is None else self._applications:
+            application.end()
+        counters, load = workers.pool.counters(groups=scenario.consumer_groups), backlog_load(scenario)
+        assignments = [
+            dataclasses.replace(one, scenario=load, consumers=(), read_partitions=0)
+            for one in context.assignments(workers.shares, counters)
+        ]
+        report = workers.pool.run(assignments, counters, check=self.cluster.check, progress=progress)
+        if report.problems or (failed := sum(part.failed + part.missing for part in report.produced)):
+            reason = report.problems[0] if report.problems else f"{failed} records failed"
+            raise ClusterError(f"the backlog of {scenario.backlog} records could not be written: {reason}")
 
     def _delete_groups(self, *, hasty: bool) -> None:
         """Delete the consumer groups of all loads; a failure is a warning of the last round."""
@@ -333,6 +359,8 @@ def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
     load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
     if scenario.group:
         load_s += group_drain_s(longest_s(scenario))
+    if scenario.backlog:
+        load_s += READY_TIMEOUT_S + RECORDS_TIMEOUT_S
     bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
     return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
 

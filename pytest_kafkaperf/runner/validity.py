@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.round import Round
 
 
+_COMMITTED = ("app.delay", "app.drain", "app.start", "app.recovery")
+"""Beginnings of the metrics whose times include the commit interval of a group."""
+
 _ON_TIME_RATIO = 0.99
 """Share of the due records that the generator must send on time; with less, the round is INVALID."""
 
@@ -239,7 +242,7 @@ def resolution_warnings(rounds: Sequence[Round]) -> list[str]:
         found.append(f"end-to-end latency was measured between machines whose clocks are known to ±{shown}")
     if commits_s is not None:
         shown = format_quantity(commits_s, Unit.SECONDS)
-        found.append(f"app.delay and app.drain include the group's commit interval: {shown}")
+        found.append(f"times of the application include the group's commit interval: {shown}")
     return found
 
 
@@ -253,7 +256,7 @@ def resolution_problems(
     clocks_s, commits_s = _resolutions(rounds)
     problems: list[Problem] = []
     for threshold, value in zip(thresholds, values, strict=True):
-        name, limit = threshold.metric.name, value
+        name, unit, limit = threshold.metric.name, threshold.metric.unit, value
         if limit is None and isinstance(threshold.limit, Extreme):
             limit = threshold.limit.absolute.value  # known without a baseline
         if limit is None:
@@ -264,7 +267,7 @@ def resolution_problems(
                 f"clocks of the machines that send and receive are known to ±{shown} only; raise the threshold, move "
                 "the machines and the Dask scheduler into one network, or let one machine send and receive"
             )
-        elif commits_s is not None and limit < commits_s and name.startswith(("app.delay", "app.drain")):
+        elif commits_s is not None and limit < commits_s and unit is Unit.SECONDS and name.startswith(_COMMITTED):
             kind, shown = ProblemKind.COMMIT_INTERVAL, format_quantity(commits_s, Unit.SECONDS)
             reason = (
                 f"group commits every {shown}, so nothing finer is known; raise the threshold, or have the application "

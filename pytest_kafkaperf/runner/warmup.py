@@ -1,4 +1,4 @@
-"""The load that warms up brokers, and the one that shows how many workers a scenario needs. Pure.
+"""The loads before a round: they warm up brokers, show how many workers a scenario needs, and write a backlog. Pure.
 
 A cold broker's code is not compiled yet: its throughput was a third of what it was some seconds later. Rounds of 1 s,
 each after a warm-up of 1 s, varied by 43 % on cold brokers, and by 8 % after a broker warm-up.
@@ -18,6 +18,7 @@ first round on another one was still slow, because the JVM had to discard code t
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
     "group": (),
+    "backlog": 0,
     "warmup": 0.0,
     "rounds": 1,
 }
@@ -51,7 +52,14 @@ def probe_load(scenario: Scenario) -> Scenario:
         "rate": None if scenario.rate is None else peak_rate(scenario.rate),
         "records": None,
         "duration": _PROBE_DURATION_S,
+        "backlog": 0,
         "warmup": _PROBE_WARMUP_S,
         "rounds": 1,
     }
+    return scenario.model_copy(update=update)
+
+
+def backlog_load(scenario: Scenario) -> Scenario:
+    """Return the load that writes the scenario's backlog."""
+    update = {"records": scenario.backlog, "duration": None, "rate": None, "warmup": 0.0, "backlog": 0}
     return scenario.model_copy(update=update)

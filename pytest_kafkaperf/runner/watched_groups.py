@@ -6,6 +6,7 @@ own. So each time includes the group's commit interval, which is measured, and u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +45,7 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
     if not scenario.group or report.start_ns is None or not places.size:
         return found
     last_ack_ns = max(part.last_ack_ns or 0 for part in report.produced)
+    events = [event for event in report.application_events if event[0] >= report.start_ns]
     for group, offsets in report.groups.items():
         begun = int(np.searchsorted(offsets.at_ns, report.start_ns))
         if begun >= len(offsets.at_ns) - 1 or not (offsets.committed[begun:] != offsets.committed[begun]).any():
@@ -67,7 +69,15 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
         found.delay.append(delay)
         last = int(done.max())
         figures = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
-        figures |= _lag(offsets, begun, int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right")), interval_s)
+        ended = int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right"))
+        figures |= _lag(offsets, begun, ended, interval_s)
+        if events or scenario.backlog:
+            begin_ns = report.start_ns if scenario.backlog else events[0][0]
+            recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
+            if "app.recovery" not in recovered:
+                waited_ns = int(offsets.at_ns[ended - 1]) - begin_ns
+                found.problems.append(not_caught_up(f"group {group!r}", "app.recovery", waited_ns))
+            figures |= recovered
         if "app.lag.slope" not in figures:
             rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
             found.warnings.append(f"{rarely} window: app.lag.slope is unknown; use a longer duration")
@@ -75,7 +85,7 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
             grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
             figures["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
         for name, value in figures.items():
-            worse = min if name == "app.throughput" else max
+            worse = min if name.endswith("throughput") else max
             found.metrics[name] = worse(value, found.metrics.get(name, value))
     return found
 
@@ -94,6 +104,12 @@ def commit_interval_s(offsets: GroupOffsets) -> float:
         since = np.minimum.accumulate(pending[::-1])[::-1]
         spans.append(at_ns[moved[1:]] - at_ns[np.clip(since[moved[:-1]] - 1, moved[:-1], moved[1:] - 1)])
     return float(max(np.median(np.concatenate(spans)), np.median(np.diff(at_ns)))) / NS_PER_S
+
+
+def lag_of(offsets: GroupOffsets) -> Int64s:
+    """Return the lag over all partitions at each reading."""
+    lag: Int64s = np.maximum(offsets.ends - offsets.committed, 0).sum(axis=1)
+    return lag
 
 
 def slope(at_s: npt.NDArray[np.float64], lag: Int64s, interval_s: float) -> float | None:
@@ -115,6 +131,57 @@ def slope(at_s: npt.NDArray[np.float64], lag: Int64s, interval_s: float) -> floa
     return float(np.median((y[np.newaxis, :] - y[:, np.newaxis])[far] / apart[far])) if far.any() else None
 
 
+def caught_up(
+    offsets: GroupOffsets, window: tuple[int, int], *, begin_ns: int, first: int, interval_s: float
+) -> tuple[float, float | None] | None:
+    """Return the time from an instant until the lag is back at its level, and the throughput meanwhile, in records/s.
+
+    `window` is the range of the window's readings; `first` is the first reading that can show the return, and that the
+    throughput counts from. It is None if that shows the return itself. The level is the highest lag before the instant,
+    and at least what the topic gains in one commit interval; without a reading before it, in two. The lag is back when
+    it stays there for a commit interval. Return None if it was not back at the end of the window.
+    """
+    at_ns, committed, (begun, ended) = offsets.at_ns, offsets.committed, window
+    lag = lag_of(offsets)
+    before = lag[begun : np.searchsorted(at_ns, begin_ns)]
+    grown = int((offsets.ends[ended - 1] - offsets.ends[begun]).sum())
+    gained = grown * interval_s * NS_PER_S / max(1, int(at_ns[ended - 1] - at_ns[begun]))
+    above = np.append(0, np.cumsum(lag > (max(before.max(), gained) if before.size else 2 * gained)))
+    later = np.searchsorted(at_ns, at_ns + round(interval_s * NS_PER_S), side="right")
+    calm = np.flatnonzero(above[later[first:ended]] == above[first:ended])
+    if not calm.size:
+        return None
+    back = first + int(calm[0])
+    took_ns = int(at_ns[back] - at_ns[first])
+    throughput = int((committed[back] - committed[first]).sum()) * NS_PER_S / took_ns if took_ns else None
+    return max(0, int(at_ns[back]) - begin_ns) / NS_PER_S, throughput
+
+
+def not_caught_up(who: str, metric: str, waited_ns: int) -> Problem:
+    """Return the problem of a lag that was not back at its level at the end of the window."""
+    waited = format_quantity(waited_ns / NS_PER_S, Unit.SECONDS)
+    text = f"{who} had not caught up when the load ended, after {waited}, so {metric} is unknown; use a longer duration"
+    return Problem(ProblemKind.NOT_CAUGHT_UP, f"{text}, or a lower rate")
+
+
+def _recovered(
+    offsets: GroupOffsets, window: tuple[int, int], begin_ns: int, events: Sequence[tuple[int, str]], interval_s: float
+) -> dict[str, float]:
+    """Return the metrics of a group whose application has these events, without `app.recovery` if it has none."""
+    at_ns, first, metrics = offsets.at_ns, window[0], {}
+    if events:  # the lag is not back before the application that was started last has committed something
+        started_ns = max((event_ns for event_ns, text in events if text.endswith(" started")), default=at_ns[-1])
+        since = int(np.searchsorted(at_ns, started_ns))
+        moved = np.flatnonzero((offsets.committed[since:] != offsets.committed[since : since + 1]).any(axis=1))
+        first = since + int(moved[0]) if moved.size else at_ns.size
+        if moved.size:
+            metrics["app.start"] = int(at_ns[first] - started_ns) / NS_PER_S
+    if found := caught_up(offsets, window, begin_ns=begin_ns, first=first, interval_s=interval_s):
+        metrics["app.recovery"], throughput = found
+        metrics |= {} if throughput is None else {"app.recovery.throughput": throughput}
+    return metrics
+
+
 def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
     """Return the due time of each record, and the first reading with a commit beyond it, both of shape `(records,)`.
 
@@ -133,7 +200,7 @@ def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
 
 def _lag(offsets: GroupOffsets, begun: int, ended: int, interval_s: float) -> dict[str, float]:
     """Return the metrics of the lag between two readings, the last one excluded."""
-    lag = np.maximum(offsets.ends - offsets.committed, 0).sum(axis=1)[begun:ended]
+    lag = lag_of(offsets)[begun:ended]
     if not lag.size:
         return {}
     found = {"app.lag.max": float(lag.max()), "app.lag.end": float(lag[-1])}

@@ -226,6 +226,7 @@ RecordRate = Annotated[Rate, PlainValidator(_rate), PlainSerializer(dump_rate)]
 FIELD_UNITS = {
     "records": Unit.RECORDS,
     "duration": Unit.SECONDS,
+    "backlog": Unit.RECORDS,
     "rate": Unit.RECORD_RATE,
     "record_size": Unit.BYTES,
     "batch_size": Unit.BYTES,

@@ -65,6 +65,9 @@ class Scenario(MarkerFields):
     """Content of values: random bytes (incompressible), zeros, or samples from a file."""
     rate: RecordRate | None = None
     """Records/s over all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
+    backlog: Annotated[Records, Field(ge=0, le=10**12)] = 0
+    """Number of records that the plugin writes before the load, at full speed and outside of its figures. Consumers of
+    a new topic begin to read when the window opens, and applications of `kafka_app` are started then."""
     key: Key | None = None
     """Distribution of record keys; None: no keys."""
     headers: Headers = Field(default_factory=dict)
@@ -131,6 +134,7 @@ class Scenario(MarkerFields):
             *self._problems_without_producers(),
             *self._problems_of_topic(),
             *self._problems_of_group(),
+            *self._problems_of_backlog(),
             *self._problems_of_output(),
             *client_config.problems("producer", self.producer_config),
             *client_config.problems("consumer", self.consumer_config),
@@ -189,6 +193,11 @@ class Scenario(MarkerFields):
         """True if records carry their tag in a header instead of the value: applications read the value."""
         return (self.output_topic is not None or bool(self.group)) and self.correlate is None
 
+    @property
+    def catches_up(self) -> bool:
+        """True if consumers begin to read at the backlog when the window opens."""
+        return bool(self.backlog and self.consumers) and self.topic is None
+
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the metrics that the load of this scenario measures, in the catalogue's order."""
         if not self.producers:
@@ -198,6 +207,7 @@ class Scenario(MarkerFields):
             "consume": self.consumers > 0,
             "e2e": self.consumers > 0 and self.consume == "live",
             "lag": self.consumers > 0 and self.consume == "live",
+            "catchup": self.catches_up,
             "lost": self.acks != 0,
             "duplicated": self.acks != 0,
             **dict.fromkeys(("app.lag", "app.throughput", "app.delay", "app.drain"), bool(self.group)),
@@ -287,6 +297,15 @@ class Scenario(MarkerFields):
             yield "group cannot be combined with acks=0, which gives no offsets of records; use acks=1 or 'all'"
         if HEADER in self.headers and (self.group or self.output_topic is not None):
             yield f"headers: the name {HEADER!r} is reserved for the tag; use another name"
+
+    def _problems_of_backlog(self) -> Iterator[str]:
+        if self.backlog and self.consume != "live":
+            yield f"backlog needs consume='live', not consume={self.consume!r}; remove one of them"
+        if self.backlog and not (self.catches_up or self.group or self.output_topic):
+            yield (
+                "backlog needs somebody who reads it; set consumers=1 or more on a new topic, or group or output_topic "
+                "for an application"
+            )
 
     def _problems_of_output(self) -> Iterator[str]:
         if self.output_topic is None:

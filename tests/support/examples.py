@@ -1,4 +1,4 @@
-"""The experiments among the examples, run as a user runs them."""
+"""The examples, run as a user runs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.project import copied_example
+from tests.support.project import Project, Run, copied_example
+
+REPOSITORIES = ("orders-service", "orders-sink")
+"""Examples that are complete repositories."""
 
 
 def run_experiment(nodeid: str, folder: Path) -> None:
@@ -14,3 +17,8 @@ def run_experiment(nodeid: str, folder: Path) -> None:
     run = copied_example("experiments", folder).run("--kafka-cluster=local", "--kafka-rounds=1", nodeid)
     assert run.status == pytest.ExitCode.OK, run.out
     assert set(run.verdicts.values()) <= {"PASSED", "MEASURED"}  # some have no thresholds
+
+
+def run_repository(project: Project, *arguments: str) -> Run:
+    """Run the tests of a repository as if its package were installed."""
+    return project.run_steadily(*arguments, PYTHONPATH=str(project.folder / "src"))

@@ -82,7 +82,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        if not (folder / "pytest.ini").exists():
+        if not any((folder / name).exists() for name in ("pytest.ini", "pyproject.toml")):
             self.write("pytest.ini", INI)
 
     def write(self, name: str, text: str) -> Project:
@@ -191,8 +191,8 @@ def guard(name: str = "guard", *, rounds: int = 5) -> str:
 
 
 def copied_example(name: str, folder: Path) -> Project:
-    """Copy an example with its baselines into a folder, as a user would."""
-    shutil.copytree(ROOT / "examples" / name, folder / name)
+    """Copy an example into a folder, as a user would."""
+    shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns(".venv", "__pycache__"))
     return Project(folder / name)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ START_TIMEOUT_S = 30
 
 
 async def run(given: argparse.Namespace) -> None:
-    """Process records until the process is ended."""
+    """Process records until SIGTERM, then commit what is done and leave the group."""
     consumer = aiokafka.AIOKafkaConsumer(
         given.topic,
         bootstrap_servers=given.bootstrap_servers,
@@ -32,6 +33,9 @@ async def run(given: argparse.Namespace) -> None:
         auto_offset_reset="earliest",
     )
     done: dict[TopicPartition, int] = {}
+    this = asyncio.current_task()
+    assert this is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     async with consumer:
         while not consumer.assignment():
             await asyncio.sleep(0.01)
@@ -41,12 +45,16 @@ async def run(given: argparse.Namespace) -> None:
             await consumer.commit(done)
             committing = asyncio.create_task(commit(consumer, done, given.commit_ms / 1000))
         print("ready", flush=True)  # noqa: T201 - the test waits for it
-        free_s = 0.0
-        async for record in consumer:
-            free_s = max(free_s, record.timestamp / 1000) + given.delay_ms / 1000
-            await asyncio.sleep(max(0.0, free_s - time.time()))
-            done[TopicPartition(record.topic, record.partition)] = record.offset + 1
-        await committing
+        free_s = time.time()
+        try:
+            async for record in consumer:
+                free_s = max(free_s, record.timestamp / 1000) + given.delay_ms / 1000
+                await asyncio.sleep(max(0.0, free_s - time.time()))
+                done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+        finally:
+            if given.commit_ms:
+                committing.cancel()
+                await consumer.commit(done)
 
 
 async def commit(consumer: aiokafka.AIOKafkaConsumer, done: dict[TopicPartition, int], interval_s: float) -> None:
@@ -90,5 +98,5 @@ if __name__ == "__main__":
         options.add_argument(name, required=True)
     for name in ("--delay-ms", "--commit-ms"):
         options.add_argument(name, type=float, required=True)
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt, asyncio.CancelledError):
         asyncio.run(run(options.parse_args()))

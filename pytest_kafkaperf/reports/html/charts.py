@@ -27,7 +27,6 @@ _TICKS: dict[str, tuple[str, str]] = {
     Unit.BYTES: ("~s", "B"),
     Unit.BYTE_RATE: ("~s", "B/s"),
     Unit.SECONDS: ("~s", "s"),
-} | {
     Unit.RECORD_RATE: ("~s", " records/s"),
     Unit.RATIO: ("~%", ""),
     Unit.COUNT: ("~r", ""),

@@ -67,9 +67,11 @@ def test_it_gets_the_servers_the_side_and_what_is_given(
         "print(sys.argv[1], os.getcwd()); print('ready')"
     )
     program += "; import time; time.sleep(60)"
-    application = run(program, "--at={bootstrap_servers}", env={"SHOP": 7})
+    own = {"SHOP": 7, "SHOP_DATA": "{side}.db", "SHOP_KAFKA": "{bootstrap_servers}"}
+    application = run(program, "--at={bootstrap_servers}", env=own)
     assert application.output.splitlines()[:2] == [
-        "KAFKAPERF_SIDE=test KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:1 KAFKA_SECURITY_PROTOCOL=PLAINTEXT SHOP=7",
+        "KAFKAPERF_SIDE=test KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:1 KAFKA_SECURITY_PROTOCOL=PLAINTEXT SHOP=7 "
+        "SHOP_DATA=test.db SHOP_KAFKA=127.0.0.1:1",
         f"--at=127.0.0.1:1 {tmp_path}",
     ]
 
@@ -158,6 +160,17 @@ def test_it_is_stopped_in_order_and_started_again(run: Launch, tmp_path: Path) -
     application.restart()
     texts = [text for _, text in application.events]
     assert texts == ["shop stopped", *["shop started", "shop ready"], "shop stopped", "shop started", "shop ready"]
+
+
+def test_a_crash_leaves_it_no_time(run: Launch, tmp_path: Path) -> None:
+    """It commits nothing then, and stays a member of its group."""
+    program = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: (open('done', 'w'), sys.exit()))\n"
+    application = run(program + WAIT, name="shop")
+    pid = application.pid
+    application.stop(kill=True)
+    assert ended(pid or 0)
+    assert not (tmp_path / "done").exists()
+    assert [text for _, text in application.events] == ["shop killed"]
 
 
 def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:

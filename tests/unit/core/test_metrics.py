@@ -40,9 +40,14 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         *(f"e2e.latency.{part}" for part in _LATENCIES),
         "lag.max",
         "lag.end",
+        "catchup",
+        "catchup.throughput",
         *(f"app.{name}" for name in ("lag.max", "lag.end", "lag.slope", "throughput")),
         *(f"app.delay.{part}" for part in _LATENCIES),
         "app.drain",
+        "app.start",
+        "app.recovery",
+        "app.recovery.throughput",
         "errors",
         "error_ratio",
         "lost",
@@ -67,6 +72,8 @@ def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
         "consume.throughput",
         "consume.bandwidth",
         "app.throughput",
+        "app.recovery.throughput",
+        "catchup.throughput",
         "capacity",
     }
     assert higher == rates | {"broker.handlers.idle"}
@@ -83,7 +90,7 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     assert (
         zero
         == {"lag.max", "lag.end", "errors", "error_ratio", "lost", "duplicated", "reordered", "recovery"}
-        | {"app.lag.max", "app.lag.end", "app.lag.slope", "app.drain"}
+        | {"app.lag.max", "app.lag.end", "app.lag.slope", "app.drain", "app.start", "app.recovery", "catchup"}
         | told_by_brokers
     )
 

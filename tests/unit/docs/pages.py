@@ -1,4 +1,4 @@
-"""README and guide as their readers have them: the blocks of code on each page."""
+"""READMEs and guide as their readers have them: the blocks of code on each page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from pytest_kafkaperf.plugin.options import OPTIONS
 ROOT = Path(__file__).parents[3]
 OPTION_NAMES = tuple(name for name, option in OPTIONS.items() if option.place != "ini")
 """Without `--kafka-`."""
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").glob("*/README.md")),
+)
 _PROMPT = "$ "
 
 

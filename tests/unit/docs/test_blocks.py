@@ -1,4 +1,4 @@
-"""Every block of code in README and guide: what a reader copies must work as it stands there."""
+"""Every block of code in READMEs and guide: what a reader copies must work as it stands there."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ def test_tests_are_collected(tmp_path: Path) -> None:
         if not (named or "def test_" in block.text):
             continue  # a script: its own test runs it
         folder = str(block.page.relative_to(ROOT).with_suffix("")).replace("/", "-")
-        project.write(f"{folder}/{named[1] if named else f'test_{number}.py'}", block.text)
+        file = Path(folder, named[1] if named else f"test_{number}.py")
+        project.write(str(file), block.text)
         for samples in re.findall(r'"file:([^"]+)"', block.text):
-            project.write(f"{folder}/{samples}", "{}\n")
+            project.write(str(file.with_name(samples)), "{}\n")
         expected += len(re.findall(r"^(?:async )?def test_", block.text, re.MULTILINE))
     run = project.run("--collect-only", "-q", "--import-mode=importlib", reports=False)
     assert run.status == pytest.ExitCode.OK, run.out

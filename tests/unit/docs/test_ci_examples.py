@@ -11,18 +11,22 @@ from tests.support.schemas import check
 from tests.unit.docs.pages import OPTION_NAMES
 
 ROOT = Path(__file__).parents[3]
-FOLDER = ROOT / "examples" / "ci"
+FOLDER = ROOT / "examples"
+_GITHUB = ["--builtin-schema=vendor.github-workflows"]
 SCHEMAS = {
-    "github-nightly.yml": ["--builtin-schema=vendor.github-workflows"],
-    "github-pull-request.yml": ["--builtin-schema=vendor.github-workflows"],
-    "gitlab-ci.yml": ["--builtin-schema=vendor.gitlab-ci", "--data-transform=gitlab-ci"],
+    "ci/github-nightly.yml": _GITHUB,
+    "ci/github-pull-request.yml": _GITHUB,
+    "ci/gitlab-ci.yml": ["--builtin-schema=vendor.gitlab-ci", "--data-transform=gitlab-ci"],
+    "orders-service/.github/workflows/ci.yml": _GITHUB,
+    "orders-sink/.github/workflows/ci.yml": _GITHUB,
 }
 """The schema of each file and how it is read, for `check-jsonschema`, which brings both schemas along."""
 
 
 def test_every_example_has_its_schema() -> None:
     """A file that nothing checks is wrong some day."""
-    assert {path.name for path in FOLDER.iterdir()} == set(SCHEMAS)
+    files = [*FOLDER.glob("ci/*"), *FOLDER.glob("*/.github/workflows/*")]
+    assert {str(path.relative_to(FOLDER)) for path in files} == set(SCHEMAS)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -42,7 +46,7 @@ def test_an_example_uses_options_that_there_are(name: str) -> None:
 
 def test_a_wrong_key_would_be_found(tmp_path: Path) -> None:
     """The check itself works."""
-    text = (FOLDER / "github-pull-request.yml").read_text(encoding="utf-8")
+    text = (FOLDER / "ci/github-pull-request.yml").read_text(encoding="utf-8")
     wrong = tmp_path / "wrong.yml"
     wrong.write_text(text.replace("runs-on:", "run-on:"), encoding="utf-8")
-    assert check(wrong, *SCHEMAS["github-pull-request.yml"]).exit_code == 1
+    assert check(wrong, *SCHEMAS["ci/github-pull-request.yml"]).exit_code == 1

@@ -105,6 +105,8 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
         ("produce.delay.p99 <= 5 ms", {}, "it needs a rate"),
         ("lost == 0", {"producers": 0, "topic": "in", "consumers": 1}, "it needs producers=1 or more"),
         ("app.drain <= 5 s", {}, "it needs group, the consumer group of the application"),
+        ("app.recovery <= 5 s", {}, "it needs group, the consumer group of the application"),
+        ("catchup <= 5 s", {"consumers": 1}, "it needs a backlog, and consumers=1 or more on a new topic"),
         ("reordered == 0", {"acks": 0}, "it needs acks=1 or acks='all'"),
         (
             "reordered == 0",

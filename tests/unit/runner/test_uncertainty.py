@@ -64,7 +64,7 @@ def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
 def test_the_commit_interval_is_that_of_most_rounds_and_is_told() -> None:
     """A rebalance in one round makes it longer there."""
     rounds = [Round(metrics={}, commit_interval_s=each) for each in (0.2, 0.9, None, 0.25)]
-    told = ["app.delay and app.drain include the group's commit interval: 250 ms"]
+    told = ["times of the application include the group's commit interval: 250 ms"]
     assert (resolution_warnings(rounds), resolution_warnings([])) == (told, [])
 
 
@@ -73,6 +73,9 @@ def test_the_commit_interval_is_that_of_most_rounds_and_is_told() -> None:
     [
         ("app.delay.p99 <= 300 ms", True),
         ("app.drain <= 300 ms", True),
+        ("app.recovery <= 300 ms", True),
+        ("app.start <= 300 ms", True),
+        ("app.recovery.throughput >= 0.1 records/s", False),
         ("app.delay.p99 <= 1 s", False),
         ("e2e.latency.p99 <= 300 ms", False),
         ("app.lag.max <= 1", False),

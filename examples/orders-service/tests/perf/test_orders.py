@@ -1,0 +1,39 @@
+"""The promises of the service: orders come out in time, and none is lost or written twice."""
+
+import pytest
+
+pytestmark = pytest.mark.kafka_scenario(
+    topic="orders",
+    output_topic="orders-enriched",
+    payload="file:orders.jsonl",
+    rate="500 records/s",
+    warmup="1 s",
+    consumers=1,
+)
+
+
+@pytest.fixture
+def service(kafka_app):
+    return kafka_app(
+        ["python", "-m", "orders_service"], ready="group:orders-service", topics=("orders", "orders-enriched")
+    )
+
+
+@pytest.mark.kafka_scenario(duration="3 s", rounds=3)
+@pytest.mark.kafka_threshold(
+    "e2e.latency.p50 <= 100 ms",
+    "e2e.latency.p99 <= 500 ms",
+    "lost == 0",
+    "duplicated == 0",
+    "app.cpu <= 1 core",
+    "app.memory <= 200 MB",
+)
+def test_orders_are_out_within_half_a_second(service, kafka_perf):
+    kafka_perf()
+
+
+@pytest.mark.kafka_scenario(duration="5 s", rounds=1)
+@pytest.mark.kafka_threshold("e2e.latency.max <= 10 s", "lost == 0", "duplicated == 0")
+def test_a_restart_loses_no_order(service, kafka_perf):
+    kafka_perf.at("2 s", service.restart)
+    kafka_perf()

@@ -1,0 +1,1 @@
+"""A sink: it reads orders and stores them in SQLite. Kafka sees only its consumer group."""

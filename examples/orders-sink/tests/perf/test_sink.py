@@ -1,0 +1,40 @@
+"""The promises of the sink: it keeps up, orders are in the database in time, and a restart loses none."""
+
+import sqlite3
+
+import pytest
+
+pytestmark = pytest.mark.kafka_scenario(
+    topic="orders", group="orders-sink", payload="file:orders.jsonl", rate="500 records/s", warmup="1 s"
+)
+
+
+@pytest.fixture
+def sink(kafka_app, tmp_path):
+    return kafka_app(
+        ["python", "-m", "orders_sink"],
+        ready="group:orders-sink",
+        topics=["orders"],
+        env={"ORDERS_DATABASE": str(tmp_path / "{side}.sqlite")},
+    )
+
+
+@pytest.mark.kafka_scenario(duration="3 s", rounds=3)
+@pytest.mark.kafka_threshold(
+    "app.delay.p99 <= 2 s",
+    "app.lag.slope <= 50 records/s",
+    "app.throughput >= 400 records/s",
+    "app.drain <= 2 s",
+    "app.cpu <= 1 core",
+)
+def test_orders_are_stored_within_two_seconds(sink, kafka_perf):
+    kafka_perf()
+
+
+@pytest.mark.kafka_scenario(duration="5 s", rounds=1)
+@pytest.mark.kafka_threshold("app.delay.max <= 10 s", "app.drain <= 5 s")
+def test_a_restart_loses_no_order(sink, tmp_path, kafka_perf):
+    kafka_perf.at("2 s", sink.restart)
+    kafka_perf()
+    gaps = "SELECT max(position) - min(position) + 1 - count(*) FROM orders GROUP BY partition"
+    assert sqlite3.connect(tmp_path / "test.sqlite").execute(gaps).fetchall() == [(0,)] * 6

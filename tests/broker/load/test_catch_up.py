@@ -1,0 +1,64 @@
+"""The plugin's own consumers begin at a backlog, while producers go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.metrics import LOAD_METRICS
+from pytest_kafkaperf.load.controller import Progress
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.rounds import run_scenario
+
+if TYPE_CHECKING:
+    from tests.support.rounds import Load
+
+BACKLOG = 200_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"consumer_groups": 2, "consumers": 2, "producers": 2},
+        {"transaction_size": 100},
+        {"client": "record", "key": "uniform:50"},
+    ],
+    ids=["one consumer", "two groups", "transactions", "keyed records"],
+)
+def test_consumers_catch_up_with_a_backlog_under_load(broker: Cluster, load: Load, fields: dict[str, Any]) -> None:
+    """What was written before the window is in none of its figures, and in the exact counts of none of its records."""
+    declared: dict[str, Any] = {"consumers": 1, "backlog": BACKLOG, "rate": 2000, "duration": "3 s"} | fields
+    ran = load(broker, **declared)
+    groups = declared.get("consumer_groups", 1)
+    assert ran.faults == []
+    assert [name for name in ran.metrics if name in LOAD_METRICS] == list(Scenario.of(declared).metrics())
+    assert (ran.metrics["lost"], ran.metrics["duplicated"], ran.metrics["reordered"]) == (0, 0, 0)
+    assert sum(part.received for part in ran.consumed) == groups * 6000
+    assert sum(part.total for part in ran.consumed) == groups * (BACKLOG + 6600)
+    assert ran.report.audit is None
+    assert 0 < ran.metrics["catchup"] < 3
+    assert ran.metrics["lag.max"] <= BACKLOG + 6600
+    assert ran.metrics["produce.throughput"] == pytest.approx(2000, rel=0.05)
+    assert ran.round.series["consume"]["first_s"] >= -1
+
+
+def test_a_backlog_that_cannot_be_written_is_told(own_broker: Cluster) -> None:
+    """Without it, the test would measure something else."""
+    seen: list[str] = []
+
+    def end_broker(_: int, progress: Progress) -> None:
+        seen.append(progress.step)
+        if progress.phase == "measuring":
+            for pid in own_broker.pids:
+                os.kill(pid, signal.SIGKILL)
+
+    fields = {"consumers": 1, "backlog": "1G", "rate": 100, "duration": "1 s", "rounds": 1}
+    with pytest.raises(ClusterError, match=r"the backlog of 1000000000 records could not be written: .*SIGKILL"):
+        run_scenario(Scenario.of(fields), own_broker, on_progress=end_broker)
+    assert {*seen} == {"backlog"}
