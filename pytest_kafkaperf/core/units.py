@@ -201,7 +201,7 @@ def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
         case Unit.COUNT | Unit.CORES | Unit.CPU_COST:
             return _digits(value, digits) + ("" if unit == Unit.COUNT else f" {unit}")
         case _:
-            return f"{_counted(value, digits)} {unit}".strip()
+            return f"{_counted(value, digits)} {'record' if unit == Unit.RECORDS and value == 1 else unit}".strip()
 
 
 def unit_of(given: object) -> str:

@@ -148,7 +148,7 @@ def failure_beside(result: Result, ending: Ending | None) -> list[str]:
 def short(value: float, unit: str, digits: int = _DIGITS) -> str:
     """Format a quantity without `records`, which the metric's name implies: `52.3k/s`."""
     text = format_quantity(value, unit, digits=digits)
-    return text.removesuffix(" records").replace(" records/s", "/s").replace("/M records", "/M")
+    return text.removesuffix(" records").removesuffix(" record").replace(" records/s", "/s").replace("/M records", "/M")
 
 
 def short_change(change: float) -> str:

@@ -148,8 +148,7 @@ class Case:
         """Return the case of a test that records these metrics, whose units are known by now.
 
         Raises:
-            ScenarioError: a threshold (but not of the ini file) is on such a metric that the test does not record, or
-                a threshold does not fit the unit.
+            ScenarioError: a threshold, but not of the ini file, is on another such metric, or does not fit the unit.
 
         """
         for limit in (*self.thresholds, *(() if self.plan is None else self.plan.limits)):
@@ -214,9 +213,10 @@ def read_case(
         ("parameter", {name: value for name, value in parameters.items() if name in Scenario.model_fields}),
         ("command line", settings.fields(SCENARIO_OPTIONS, "command line")),
     )
-    expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
     declared = attempt(_scenario, levels, folder)
-    thresholds = [attempt(parse_declared, text) for text in expressions]
+    thresholds = [
+        attempt(parse_declared, text) for mark in marks if mark.name == "kafka_threshold" for text in mark.args
+    ]
     cluster_fields = [mark.kwargs for mark in marks if mark.name == "kafka_cluster"]
     cluster_fields.append({name: value for name, value in parameters.items() if name in ClusterSpec.model_fields})
     spec = attempt(read_spec, cluster_fields, settings)

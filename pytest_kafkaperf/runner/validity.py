@@ -195,11 +195,11 @@ def _application_warnings(integrity: Mapping[str, float], output_topic: str) -> 
     warnings = []
     if lost := integrity.get("lost"):
         warnings.append(
-            f"{lost:.0f} records did not come out of {output_topic!r} in time: they count as lost, and end-to-end "
-            "latency is that of the others"
+            f"{counted(round(lost), 'record')} did not come out of {output_topic!r} in time, and count as lost; "
+            "end-to-end latency is that of the others"
         )
     if duplicated := integrity.get("duplicated"):
-        warnings.append(f"{duplicated:.0f} records came out of {output_topic!r} more than once")
+        warnings.append(f"{counted(round(duplicated), 'record')} came out of {output_topic!r} more than once")
     return warnings
 
 
@@ -267,7 +267,12 @@ def resolution_problems(
                 f"clocks of the machines that send and receive are known to ±{shown} only; raise the threshold, move "
                 "the machines and the Dask scheduler into one network, or let one machine send and receive"
             )
-        elif commits_s is not None and limit < commits_s and unit is Unit.SECONDS and name.startswith(_COMMITTED):
+        elif (
+            commits_s is not None
+            and unit is Unit.SECONDS
+            and name.startswith(_COMMITTED)
+            and _least(name, rounds) - commits_s <= limit < commits_s  # else it is exceeded, whatever is not known
+        ):
             kind, shown = ProblemKind.COMMIT_INTERVAL, format_quantity(commits_s, Unit.SECONDS)
             reason = (
                 f"group commits every {shown}, so nothing finer is known; raise the threshold, or have the application "
@@ -278,6 +283,10 @@ def resolution_problems(
         text = f"threshold {threshold.expression!r}: the threshold is {format_quantity(limit, Unit.SECONDS)}, and the "
         problems.append(Problem(kind, text + reason))
     return problems
+
+
+def _least(name: str, rounds: Sequence[Round]) -> float:
+    return min((one.metrics[name] for one in rounds if name in one.metrics), default=0.0)
 
 
 def _resolutions(rounds: Sequence[Round]) -> tuple[float | None, float | None]:

@@ -92,3 +92,10 @@ def test_a_limit_finer_than_the_commit_interval_cannot_be_judged(expression: str
     )
     assert resolution_problems([threshold], [value], [Round(metrics={}, commit_interval_s=1.0)]) == [problem] * is_open
     assert resolution_problems([threshold], [value], of(None)) == []
+
+
+@pytest.mark.parametrize(("measured_s", "is_open"), [(4.9, False), (1.4, True)])
+def test_a_limit_that_is_exceeded_beyond_doubt_is_judged(measured_s: float, *, is_open: bool) -> None:
+    """A sink that falls behind commits rarely, too: that is no reason to hide that it is late."""
+    one = Round(metrics={"app.delay.p50": measured_s}, commit_interval_s=1.0)
+    assert bool(resolution_problems([parse_threshold("app.delay.p50 <= 500 ms")], [0.5], [one])) is is_open
