@@ -214,9 +214,8 @@ def read_case(
         ("command line", settings.fields(SCENARIO_OPTIONS, "command line")),
     )
     declared = attempt(_scenario, levels, folder)
-    thresholds = [
-        attempt(parse_declared, text) for mark in marks if mark.name == "kafka_threshold" for text in mark.args
-    ]
+    expressions = [text for mark in marks if mark.name == "kafka_threshold" for text in mark.args]
+    thresholds = [attempt(parse_declared, text) for text in expressions]
     cluster_fields = [mark.kwargs for mark in marks if mark.name == "kafka_cluster"]
     cluster_fields.append({name: value for name, value in parameters.items() if name in ClusterSpec.model_fields})
     spec = attempt(read_spec, cluster_fields, settings)
@@ -226,8 +225,7 @@ def read_case(
     measured = _measured(scenario, settings, spec)
     attempt(_refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
-    general = [limit for limit in settings.thresholds if limit.metric.is_own or limit.metric.name in measured]
-    limits = (*thresholds, *general)
+    limits = (*thresholds, *(one for one in settings.thresholds if one.metric.is_own or one.metric.name in measured))
     return Case(
         nodeid=nodeid,
         scenario=_timed(scenario, sources, limits),
