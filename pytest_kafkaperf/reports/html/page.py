@@ -23,7 +23,7 @@ from pytest_kafkaperf.reports.again import command_for, is_compared
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.reports.html.charts import TEMPLATE
-from pytest_kafkaperf.reports.html.results import broker_charts, charts_of, standard_rounds
+from pytest_kafkaperf.reports.html.results import broker_charts, charts_of
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.sweeps import find_sweeps
@@ -257,15 +257,16 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
 
 def _totals(result: Result) -> str:
     """Return a text such as `5 rounds, 3 fresh sessions, baseline of 5 sessions`."""
-    further = len(result.sessions) - 1
-    before = standard_rounds(result)
+    first, *further = result.sessions
     rounds = counted(len(result.rounds), "round")
-    if before and result.reference is not None:
+    if first.reference is not None:
         return f"{counted(len(result.sessions), 'session')} of {rounds}, side by side with a reference"
+    beside = any(session.reference is not None for session in further)
     parts = [
         rounds,
-        counted(further, "fresh session") if further else "",
-        f"{standard_of(result)} of {counted(len(before), 'session')}" if before else "",
+        f"{counted(len(further), 'session')} side by side" if beside else "",
+        counted(len(further), "fresh session") if further and not beside else "",
+        f"baseline of {counted(result.baseline_sessions, 'session')}" if result.baseline_sessions else "",
     ]
     return ", ".join(filter(None, parts))
 
