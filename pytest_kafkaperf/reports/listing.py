@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from pytest_kafkaperf.core.environment import DIRTY
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import format_quantity
@@ -50,7 +51,8 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
     sessions.add_column("commit")
     sessions.add_column("figures")
     for session in record.sessions:
-        commit = printable(session.commit[:12]) if session.commit else "-"
+        given = session.commit or "-"
+        commit = printable(f"{given[:12]}{DIRTY if given.endswith(DIRTY) else ''}")
         sessions.add_row(
             printable(session.created), str(len(session.rounds)), commit, "imported" if session.imported else "measured"
         )

@@ -57,7 +57,7 @@ def record(**changes: Any) -> BaselineRecord:
         "fingerprint": {"kafka": "4.1.0"},
         "created": "2025-01-31T12:00:00+00:00",
         "rounds": [{"produce.throughput": value} for value in (5000.0, 4000.0, 4500.0)],
-        "commit": "0123456789abcdef",
+        "commit": "0123456789abcdef-dirty",
     }
     return BaselineRecord.of_session(**{**fields, **changes})
 
@@ -298,8 +298,8 @@ def test_show_tells_what_a_baseline_holds(kafkaperf: Command, tmp_path: Path) ->
     expected = (
         "tests/perf/test_orders.py::test_ingest\n"
         "  environment ci, {}\n"
-        "  session                    rounds  commit        figures\n"
-        "  2025-01-31T12:00:00+00:00       3  0123456789ab  measured\n"
+        "  session                    rounds  commit              figures\n"
+        "  2025-01-31T12:00:00+00:00       3  0123456789ab-dirty  measured\n"
         "  metric                      median         least          most\n"
         "  produce.throughput  4500 records/s  4k records/s  5k records/s\n"
     )
