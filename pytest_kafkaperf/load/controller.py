@@ -279,6 +279,7 @@ class _Round:
                 self._lag_end, self._lag_max = lag, max(self._lag_max, lag)
                 if self._scenario.catches_up:
                     written = self._written()
+                    self._readings = self._readings or [(self._start_ns or 0, [0], [written])]
                     self._readings.append((now_ns(), [written - lag], [written]))
         if now_s - self._checked_s >= _CHECK_S or phase != self._phase_shown:
             self._checked_s, self._phase_shown = now_s, phase

@@ -115,7 +115,7 @@ def _consume_metrics(consumed: Sequence[Consumed], report: LoadReport, scenario:
 def _catch_up(report: LoadReport) -> tuple[dict[str, float], list[Problem]]:
     """Return the metrics of consumers that began to read at a backlog, or a problem if they did not catch up."""
     readings, start_ns = report.catch_up, report.start_ns
-    if readings is None or start_ns is None or readings.at_ns.size == 1:
+    if readings is None or start_ns is None:
         return {}, []
     window, interval_s = (0, readings.at_ns.size), commit_interval_s(readings)
     found = caught_up(readings, window, begin_ns=start_ns, first=0, interval_s=interval_s)

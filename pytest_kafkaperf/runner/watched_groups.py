@@ -138,16 +138,19 @@ def caught_up(
 
     `window` is the range of the window's readings; `first` is the first reading that can show the return, and that the
     throughput counts from. It is None if that shows the return itself. The level is the highest lag before the instant,
-    and at least what the topic gains in one commit interval; without a reading before it, in two. The lag is back when
-    it stays there for a commit interval. Return None if it was not back at the end of the window.
+    and at least what the topic gains in one commit interval; in two, if fewer have passed. To both comes what it gains
+    between two readings. The lag is back when it stays there for a commit interval. Return None if it was not back at
+    the end of the window.
     """
     at_ns, committed, (begun, ended) = offsets.at_ns, offsets.committed, window
-    lag = lag_of(offsets)
-    before = lag[begun : np.searchsorted(at_ns, begin_ns)]
-    grown = int((offsets.ends[ended - 1] - offsets.ends[begun]).sum())
-    gained = grown * interval_s * NS_PER_S / max(1, int(at_ns[ended - 1] - at_ns[begun]))
-    above = np.append(0, np.cumsum(lag > (max(before.max(), gained) if before.size else 2 * gained)))
-    later = np.searchsorted(at_ns, at_ns + round(interval_s * NS_PER_S), side="right")
+    lag, interval_ns = lag_of(offsets), round(interval_s * NS_PER_S)
+    gained = int((offsets.ends[ended - 1] - offsets.ends[begun]).sum())
+    per_ns = gained / max(1, int(at_ns[ended - 1] - at_ns[begun]))
+    least = per_ns * interval_ns * (1 if begin_ns - at_ns[begun] >= 2 * interval_ns else 2)
+    highest = lag[begun : np.searchsorted(at_ns, begin_ns)].max(initial=0)
+    level = max(highest, least) + per_ns * np.median(np.diff(at_ns))
+    above = np.append(0, np.cumsum(lag > level))
+    later = np.searchsorted(at_ns, at_ns + interval_ns, side="right")
     calm = np.flatnonzero(above[later[first:ended]] == above[first:ended])
     if not calm.size:
         return None

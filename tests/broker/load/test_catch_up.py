@@ -13,6 +13,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.quotas import quota
 from tests.support.rounds import run_scenario
 
 if TYPE_CHECKING:
@@ -62,3 +63,23 @@ def test_a_backlog_that_cannot_be_written_is_told(own_broker: Cluster) -> None:
     with pytest.raises(ClusterError, match=r"the backlog of 1000000000 records could not be written: .*SIGKILL"):
         run_scenario(Scenario.of(fields), own_broker, on_progress=end_broker)
     assert {*seen} == {"backlog"}
+
+
+def test_consumers_under_a_quota_catch_up_by_arithmetic(broker: Cluster, load: Load) -> None:
+    """They may read 2 MB/s, of which 0.2 MB/s come in."""
+    size, rate, limit, backlog = 1000, 200, 2_000_000, 10_000
+    smooth = {"consumer_config": {"max_partition_fetch_bytes": 50_000}, "partitions": 1}
+    fields: dict[str, Any] = {
+        "consumers": 1,
+        "record_size": size,
+        "rate": rate,
+        "duration": "10 s",
+        "warmup": 0,
+        **smooth,
+    }
+    with quota(broker, consumer_byte_rate=limit):
+        ran = load(broker, backlog=backlog, **fields)
+    assert ran.faults == []
+    capacity = ran.metrics["catchup.throughput"]
+    assert capacity == pytest.approx(limit / (size + 40), rel=0.15)  # a quota lets a first burst through
+    assert ran.metrics["catchup"] == pytest.approx(backlog / (capacity - rate), rel=0.02, abs=0.1)

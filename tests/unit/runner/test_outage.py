@@ -32,11 +32,16 @@ def scenario(backlog: int = 0, **fields: Any) -> Scenario:
 
 
 def served(
-    *, capacity: float, commit_s: float, downs: tuple[tuple[float, float], ...] = (), backlog: int = 0
+    *,
+    capacity: float,
+    commit_s: float,
+    downs: tuple[tuple[float, float], ...] = (),
+    backlog: int = 0,
+    under_way: int = 0,
 ) -> GroupOffsets:
     """Readings of a group that takes so many records a second, in steps of a millisecond, unless it is down.
 
-    It commits at an interval, and when it is stopped.
+    It commits at an interval, and when it is stopped, but not the last records, which are still under way.
     """
     step_s, done, committed = 0.001, 0.0, 0
     rows = []
@@ -46,7 +51,7 @@ def served(
         if not any(since < at_s <= until for since, until in downs):
             done = min(end, done + capacity * step_s)
             if step % round(commit_s / step_s) == 0 or any(abs(since - at_s) < step_s / 2 for since, _ in downs):
-                committed = int(done + 1e-6)
+                committed = max(committed, int(done + 1e-6) - (under_way if at_s < LOAD_S else 0))
         if step % round(POLL_S / step_s) == 1:
             rows.append((START_NS + round(at_s * NS_PER_S), [committed], [end]))
     return GroupOffsets.of(rows, 1)
@@ -138,6 +143,17 @@ def test_one_that_does_not_recover_under_load_makes_the_round_invalid(
         "duration, or a lower rate",
     )
     assert not {"app.recovery", "app.recovery.throughput"} & {*found.metrics}
+
+
+@pytest.mark.parametrize(("stopped_s", "commit_s"), [(0.0, 0.25), (0.5, 2.0), (3.0, 2.0), (9.0, 4.0), (4.0, 0.1)])
+def test_the_time_before_the_stop_may_be_short(stopped_s: float, commit_s: float) -> None:
+    """Records are under way at each commit, so the lag is never 0, and its peaks vary with the readings."""
+    down_s = 2.0
+    events = [(stopped_s, "stopped"), (stopped_s, "started"), (stopped_s + down_s, "ready")]
+    downs = ((stopped_s, stopped_s + down_s),)
+    found = fold(report(served(capacity=300, commit_s=commit_s, downs=downs, under_way=20), *events), scenario())
+    assert found.problems == ()
+    assert found.metrics["app.recovery"] == pytest.approx(down_s * 1.5, abs=commit_s + 2 * POLL_S)
 
 
 def test_a_restart_before_the_window_is_none_of_it() -> None:
