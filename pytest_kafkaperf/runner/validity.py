@@ -195,8 +195,8 @@ def _application_warnings(integrity: Mapping[str, float], output_topic: str) -> 
     warnings = []
     if lost := integrity.get("lost"):
         warnings.append(
-            f"{counted(round(lost), 'record')} did not come out of {output_topic!r} in time, and count as lost; "
-            "end-to-end latency is that of the others"
+            f"{counted(round(lost), 'record')} did not come out of {output_topic!r} in time "
+            "(counted as lost); end-to-end latency is that of the others"
         )
     if duplicated := integrity.get("duplicated"):
         warnings.append(f"{counted(round(duplicated), 'record')} came out of {output_topic!r} more than once")

@@ -126,8 +126,7 @@ def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, re
     assert ran.faults == []
     assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (1, 0)
     assert [text for text in ran.round.warnings if "did not come out" in text] == [
-        "1 records did not come out of 'relay-out' in time: they count as lost, and end-to-end latency is that of the "
-        "others"
+        "1 record did not come out of 'relay-out' in time (counted as lost); end-to-end latency is that of the others"
     ]
 
 

@@ -246,6 +246,7 @@ _UNPRIVILEGED = """
 import os, sys
 from pathlib import Path
 import javaproperties
+import pytest_kafkaperf.clusters.access.stores  # now: this checkout may be readable for root only
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
 from pytest_kafkaperf.core.errors import UsageError
 if os.geteuid() == 0:
