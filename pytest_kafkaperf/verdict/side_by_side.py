@@ -53,11 +53,10 @@ def judge_suspect(
     if early:
         reason = f"one equal session is enough, because {rebuilt.slower_machine} has shown a slower machine"
         finding = Finding(outcome=Verdict.PASSED, reason=reason)
-    confirmed = finding.outcome is Verdict.REGRESSED
-    decided = confirmed or finding.unsettled or finding.outcome is Verdict.INCONCLUSIVE
-    way = "confirmed by " if confirmed else "" if decided else "not confirmed: "
+    cleared = not finding.unsettled and finding.outcome not in (Verdict.REGRESSED, Verdict.INCONCLUSIVE)
+    way = "not confirmed: " if cleared else "confirmed by " if finding.outcome is Verdict.REGRESSED else ""
     reason = "; ".join(filter(None, (stored_change, f"{way}{finding.reason}")))
-    if decided:
+    if not cleared:
         return dataclasses.replace(finding, reason=reason), None
     if machine is None:
         return Finding(outcome=Verdict.PASSED, reason=reason), None
