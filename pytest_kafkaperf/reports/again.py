@@ -15,9 +15,14 @@ def undecided(result: Result, options: Mapping[str, str]) -> str:
     """Return why a test is INCONCLUSIVE, and at the end the command that resolves it; `options` as in `command_for`."""
     checks = result.checks if result.rounds else ()
     reasons = [check.reason for check in checks if check.outcome is Verdict.INCONCLUSIVE] or result.notes
-    reason = next(iter(reasons), "nothing was measured").partition(f"; {HOW_TO_MAKE}")[0]
+    reason = without_remedy(next(iter(reasons), "nothing was measured"))
     label, option = remedy_of(result)
     return f"INCONCLUSIVE: {reason}; {label}: {command_for(result, options, option)}"
+
+
+def without_remedy(reason: str) -> str:
+    """Return a reason without the general advice to make a baseline, where the command for one follows."""
+    return reason.partition(f"; {HOW_TO_MAKE}")[0]
 
 
 def is_compared(result: Result) -> bool:

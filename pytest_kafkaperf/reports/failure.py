@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.problems import Problem
+from pytest_kafkaperf.reports.again import without_remedy
 from pytest_kafkaperf.reports.layout import PLAIN, Columns, Paper, Row, text_of
 from pytest_kafkaperf.reports.table import describe_changes, row_of, without_repeats
 from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.result import Result, standard_of
-from pytest_kafkaperf.verdict.baselines.record import HOW_TO_MAKE
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
@@ -53,7 +53,7 @@ def failure_text(
     With `strict`, an INCONCLUSIVE threshold counts as not met.
     """
     broken = [
-        (check, dataclasses.replace(row, detects="", why=row.why.partition(f"; {HOW_TO_MAKE}")[0]))
+        (check, dataclasses.replace(row, detects="", why=without_remedy(row.why)))
         for check, row in checked
         if check.outcome.fails or (strict and check.outcome is Verdict.INCONCLUSIVE)
     ]
