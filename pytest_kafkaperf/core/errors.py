@@ -103,9 +103,9 @@ def nearest(given: str, valid: Iterable[str]) -> str:
     return suggestion(given, choices) or f"valid are {', '.join(map(repr, sorted(choices)))}"
 
 
-def suggestion(given: str, choices: Sequence[str]) -> str | None:
-    """Name the choices whose spelling is nearest to `given`, or return None when none is near."""
-    near = difflib.get_close_matches(given, choices, n=3, cutoff=0.6)
+def suggestion(given: str, choices: Sequence[str], *, similarity: float = 0.6) -> str | None:
+    """Name the choices whose spelling is nearest to `given`, or return None when none is that similar."""
+    near = difflib.get_close_matches(given, choices, n=3, cutoff=similarity)
     return _did_you_mean(near) if near else None
 
 

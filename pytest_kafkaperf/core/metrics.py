@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import statistics
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from pytest_kafkaperf.core.errors import ScenarioError, ending_alike, nearest
+from pytest_kafkaperf.core.errors import ScenarioError, ending_alike, nearest, suggestion
 from pytest_kafkaperf.core.units import Unit, unit_of
 
 Better = Literal["lower", "higher"]
@@ -219,7 +218,7 @@ _PLUGINS = frozenset(CATALOGUE)
 _OWN_NAME = re.compile(r"app(\.\w+)+", re.ASCII)
 """The names of metrics that tests record."""
 _RESEMBLES = 0.85
-"""Similarity of two names, by `difflib`, from which on one of them is misspelt: one or two letters differ."""
+"""Similarity of two names from which on one of them is misspelt: one or two letters differ."""
 
 
 def metric(name: str, better: Better = "lower") -> Metric:
@@ -234,7 +233,7 @@ def metric(name: str, better: Better = "lower") -> Metric:
     found = CATALOGUE.get(name)
     if found is not None:
         return found
-    if name.startswith("app.") and not difflib.get_close_matches(name, _PLUGINS, n=1, cutoff=_RESEMBLES):
+    if name.startswith("app.") and suggestion(name, [*_PLUGINS], similarity=_RESEMBLES) is None:
         return _own(name, "", better)
     raise ScenarioError(f"unknown metric {name!r}; {nearest(name, ending_alike(name, HEADLINES) or [*CATALOGUE])}")
 
