@@ -245,7 +245,7 @@ def _memory_bytes() -> int | None:
 
 _TIMEOUT_S = 5
 
-_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 """Variables that git sets for its hooks; they would select another repository than the folder's."""
 
 DIRTY = "-dirty"
@@ -302,7 +302,7 @@ def _pathspecs(folder: Path, besides: Path | None) -> list[str]:
 
 def _output(command: list[str]) -> str:
     """Return the output of a command, or an empty text if it fails."""
-    environment = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
+    environment = {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
     try:
         done = subprocess.run(  # noqa: S603 - the user's git, or the system's sysctl
             command,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
+from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds, grown, scenario_changes
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
 from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -175,3 +178,23 @@ def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | No
     rounds = session.measured.rounds
     gated = (threshold.metric for threshold in thresholds if threshold.needs_baseline)
     return next((flaw for metric in gated if (flaw := flaw_of(metric, rounds, ratio=True))), None)
+
+
+def orphans_of(
+    store: BaselineStore, settings: Settings, *, collected: Collection[str], files: Collection[str]
+) -> list[Stored]:
+    """Return the baselines whose tests no longer exist.
+
+    `collected` are the nodeids of this run, `files` the test files of which all tests were collected.
+
+    Raises:
+        BaselineError: the folder cannot be read.
+
+    """
+    stored = store.stored()
+    known = {file_of(each.nodeid) for each in stored}
+    # Another project may share a folder outside of this one: its baselines are left alone.
+    ours = settings.baselines.resolve().is_relative_to(settings.root.resolve())
+    # A baseline may hold a name that is too long for a file; Path.exists would raise.
+    missing = {file for file in known if ours and not os.path.exists(settings.root / file)}  # noqa: PTH110
+    return orphans(stored, collected=collected, files={*files, *missing})

@@ -28,6 +28,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 20
 """Timeout of each call, including the wait for its effect."""
+_MAY_NOT_CREATE = kafka_errors.TopicAuthorizationFailedError.errno
 LOOK_TIMEOUT_S = 5
 """Timeout of requests that no measurement depends on."""
 SWEEP_TIMEOUT_S = 10
@@ -60,6 +61,10 @@ class TopicGoneError(ClusterError):
     """A topic that existed and that the cluster no longer knows."""
 
 
+class TopicExistsError(ClusterError):
+    """Topic that was to be created, and that exists."""
+
+
 class Admin:
     """Requests of a test besides load; connects for each call."""
 
@@ -73,6 +78,7 @@ class Admin:
 
         Raises:
             ClusterError: the cluster rejected it, or it took too long.
+            TopicExistsError: there is such a topic.
 
         """
         self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")
@@ -160,6 +166,10 @@ class Admin:
         async with self._admin() as admin:
             response = await admin.create(request)
             for _, code, *message in response.topic_errors:
+                # The metadata of a broker may still have a topic that is deleted, so only this reply is certain.
+                exists = code == kafka_errors.TopicAlreadyExistsError.errno
+                if exists or (code == _MAY_NOT_CREATE and not await self._is_unknown(topic)):
+                    raise TopicExistsError(f"topic {topic!r} exists already")
                 if code:
                     raise await self._refused(admin, request, scenario, code, next(filter(None, message), ""))
             while not _has_leaders(await self._described(admin, topic), scenario.partitions):
