@@ -4,7 +4,7 @@
     python .ci/ranges.py --ends     the lowest versions on the oldest CPython, and the newest ones on the newest
 
 Each has an environment of its own, and runs the pure tests, those of the seam to aiokafka, and perf tests on a broker.
-Lowest means what is asked for directly, `EXTRAS` and the group `dev` with it, in the lowest version that has a wheel for
+Lowest means what is asked for directly, with `EXTRAS` and the group `dev`, in the lowest version that has a wheel for
 that CPython; what these need in turn is new. A CPython is one on the PATH, one of pyenv, or what `uv python install`
 fetches; where there is none, or a package has no wheel for it, the table says so.
 """

@@ -52,7 +52,7 @@ OUTSIDE = (
     "SECURITY.md",
     "benchmarks/README.md",
     "tests/README.md",
-    "examples/ci/*.yml",
+    "examples/ci/*",
 )
 """Files outside of the guide's folder that the site contains, too, under the same path."""
 
