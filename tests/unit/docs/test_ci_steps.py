@@ -1,10 +1,11 @@
-"""The shell steps of the GitHub examples, run by bash against a fake GitHub with the real `gh`."""
+"""The shell steps of the examples for CI, run by bash: against a fake GitHub with the real `gh`, and against git."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from pytest_kafkaperf.reports.markdown import markdown
 from tests.support.github_api import BOT, GitHub, github
 from tests.support.repository import git
 from tests.support.results import endings, session
-from tests.support.workflows import run_step
+from tests.support.workflows import read_workflow, run_step
 
 CI = Path(__file__).parents[3] / "examples" / "ci"
 COMMENT, GATE = CI / "github-pull-request-comment.yml", CI / "github-pull-request.yml"
@@ -190,6 +191,39 @@ def test_equal_baselines_make_no_commit(api: GitHub, origin: Path, tmp_path: Pat
     """A pull request without a change cannot be opened."""
     assert commit_baselines(api, origin, tmp_path / "equal", "1") == 0
     assert (api.changes, git(origin, "branch", "--list", "kafka-baseline")) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("variables", "target"),
+    [({"CI_COMMIT_BRANCH": "main"}, "main"), ({"CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "slower"}, "slower")],
+)
+def test_gitlab_opens_a_merge_request_with_the_baselines(
+    origin: Path, tmp_path: Path, variables: dict[str, str], target: str
+) -> None:
+    """By options of the push: a job has no other way without a program of GitLab's."""
+    git(origin, "config", "receive.advertisePushOptions", "true")
+    hook = origin / ".git" / "hooks" / "pre-receive"
+    hook.write_text(f'#!/bin/sh\necho "$GIT_PUSH_OPTION_0 $GIT_PUSH_OPTION_1" > "{tmp_path}/options"\n')
+    hook.chmod(0o755)
+    clone = tmp_path / "clone"
+    git(origin, "clone", "--quiet", f"--branch={target}", str(origin), str(clone))
+    (clone / "kafka-baselines" / "test_orders.json").write_text("2")
+    script = read_workflow(CI / "gitlab-ci.yml")["kafka-baseline"]["script"][1:]
+    surroundings = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{origin}.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://kafka-baseline:secret@gitlab.example/team/orders.git",
+        "CI_SERVER_HOST": "gitlab.example",
+        "CI_PROJECT_PATH": "team/orders",
+        "CI_COMMIT_REF_SLUG": target,
+        "KAFKA_BASELINE_TOKEN": "secret",
+    }
+    command = ["bash", "-e", "-c", "\n".join(script)]
+    subprocess.run(command, cwd=clone, env={**surroundings, **variables}, check=True, timeout=60, capture_output=True)
+    assert figures_of(origin, f"kafka-baseline-{target}") == "2"
+    assert (tmp_path / "options").read_text() == f"merge_request.create merge_request.target={target}\n"
 
 
 # change points
