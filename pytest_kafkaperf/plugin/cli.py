@@ -136,6 +136,18 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--tolerance", default="10%", help="allowed regression without thresholds; default: 10%%")
     command.set_defaults(run=_compare)
 
+    command = commands.add_parser(
+        "bisect",
+        help="find the commit that made a test slower",
+        description="Compare commits with GOOD side by side, as --kafka-reference does, until one is the first that is "
+        "slower. A commit whose test is INCONCLUSIVE or INVALID is skipped.",
+    )
+    command.add_argument("revisions", metavar="GOOD..BAD", help="two commits, branches or tags")
+    command.add_argument("test", metavar="TEST", help=f"the test, such as {_EXAMPLE}")
+    command.add_argument("--setup", metavar="COMMAND", help="as --kafka-reference-setup, for each commit")
+    command.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTION", help="options of pytest")
+    command.set_defaults(run=_bisect)
+
     command = commands.add_parser("trend", help="find change points in a history, with Apache Otava (extra trend)")
     command.add_argument("history", type=Path, metavar="HISTORY", help="file of --kafka-report=history")
     command.add_argument("--metric", help="default: throughput, latency and capacity")
@@ -243,6 +255,17 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
         lines += ["", *render_compared(test, paper)]
     status = int(outcome.fails) if outcome.tests else _FAILED
     return [*lines, *_unmatched(outcome)], status
+
+
+def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
+    """Find a commit."""
+    from pytest_kafkaperf.plugin.bisect import find_commit  # noqa: PLC0415 - imports the load engine
+
+    def say(line: str) -> None:
+        _print([line])
+
+    found = find_commit(given.revisions, given.test, setup=given.setup, options=given.options, say=say)
+    return [f"the first slower commit is {found}"], _DONE
 
 
 def _trend(given: argparse.Namespace, paper: Paper) -> _Output:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import os
 import socket
 import sys
@@ -11,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Never
-from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -30,6 +27,7 @@ from pytest_kafkaperf.runner.peer_messages import (
     packages,
     probes_to_json,
 )
+from pytest_kafkaperf.runner.revision import installed_from
 from pytest_kafkaperf.runner.settings import Settings
 
 _OPTIONS = (
@@ -156,13 +154,7 @@ class PeerSide:
 
         files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
         theirs = {name: file for name, file in files.items() if file and is_theirs(Path(file).resolve())}
-        seen: set[str] = set()
-        for each in importlib.metadata.distributions():
-            url = json.loads(each.read_text("direct_url.json") or "{}").get("url", "")
-            folder = Path(unquote(urlsplit(url).path))
-            if each.name not in seen and url.startswith("file:") and is_theirs(folder):
-                theirs[each.name] = str(folder)
-            seen.add(each.name)
+        theirs |= {name: str(path) for name, path in installed_from(self._origin, besides=own).items()}
         found = next((f"{name} from {path}" for name, path in sorted(theirs.items()) if not _is_ours(name)), None)
         if found is not None:
             raise UsageError(
@@ -211,4 +203,4 @@ class _Side:
 
 
 def _is_ours(name: str) -> bool:
-    return name.replace("-", "_").startswith("pytest_kafkaperf")
+    return name.partition(".")[0] == "pytest_kafkaperf"

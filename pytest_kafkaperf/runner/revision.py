@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.metadata
+import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +16,7 @@ import venv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import platformdirs
 from filelock import FileLock, Timeout
@@ -37,6 +39,7 @@ _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TA
 """Variables with the name of a pull request's base branch: of GitHub, GitLab and Jenkins."""
 _BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _PATHS = "kafkaperf_reference.pth"
+_OWN_NAME = "pytest-kafkaperf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,20 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
         yield Checkout(root=inside, python=python, commit=commit, subjects=(*since[:_MOST_SUBJECTS], *more))
 
 
+def installed_from(folder: Path, *, besides: Path | None = None) -> dict[str, Path]:
+    """Return the packages that were installed from a folder, but not from `besides`, with their own folders."""
+    found: dict[str, Path] = {}
+    for each in importlib.metadata.distributions():
+        url = json.loads(each.read_text("direct_url.json") or "{}").get("url", "")
+        path = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
+        found.setdefault(each.name, path or Path())  # the first one of a name is imported
+    return {
+        name: path
+        for name, path in found.items()
+        if path.is_relative_to(folder) and not (besides and path.is_relative_to(besides)) and name != _OWN_NAME
+    }
+
+
 def top_folder(root: Path) -> Path:
     """Return the top folder of the checkout that pytest's root folder is in; the root folder itself without git."""
     with contextlib.suppress(UsageError):
@@ -250,29 +267,25 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
     (packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
     path = os.pathsep.join((str(programs), os.environ.get("PATH", "")))
-    command = subprocess.Popen(  # noqa: S602 - the user's own command
-        setup,
-        shell=True,
-        cwd=root,
-        env={**os.environ, "PATH": path, "VIRTUAL_ENV": str(folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    supervisor.kill_later(command.pid)
     try:
-        output, _ = command.communicate(timeout=_SETUP_TIMEOUT_S)
-        problem = f"exited with status {command.returncode}" if command.returncode else None
+        subprocess.run(  # noqa: S602 - the user's own command
+            setup,
+            shell=True,
+            cwd=root,
+            env={**os.environ, "PATH": path, "VIRTUAL_ENV": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_SETUP_TIMEOUT_S,
+            check=True,
+        )
+    except subprocess.CalledProcessError as error:
+        end = error.stdout[-_TAIL_CHARACTERS:].strip()
+        raise UsageError(f"{_SETUP}={setup!r} exited with status {error.returncode} in {root}:\n{end}") from None
     except subprocess.TimeoutExpired:
-        output, problem = "", f"has not ended within {_SETUP_TIMEOUT_S} s"
-    finally:
-        if command.poll() is None:
-            os.killpg(command.pid, signal.SIGKILL)
-    if problem is not None:
-        raise UsageError(f"{_SETUP}={setup!r} {problem} in {root}:\n{output[-_TAIL_CHARACTERS:].strip()}")
+        raise UsageError(f"{_SETUP}={setup!r} has not ended within {_SETUP_TIMEOUT_S} s in {root}") from None
     done.touch()
     return str(python)
 

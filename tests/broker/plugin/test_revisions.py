@@ -74,22 +74,12 @@ def test_a_slower_service_is_found_by_rounds_in_turns(repository: Project) -> No
     assert not leftovers(run.out)
 
 
-def test_unchanged_code_passes_and_both_sides_know_which_they_are(repository: Project) -> None:
-    """The reference runs in a folder of its own, which is removed."""
-    run = repository.run("--kafka-reference=git:HEAD")
-    (test,) = run.report["tests"]
-    assert test["verdict"] in ("PASSED", "INCONCLUSIVE"), run.out
-    assert git(repository.folder, "worktree", "list").count("\n") == 0
-    lines = (repository.folder / "starts").read_text(encoding="utf-8").splitlines()
-    assert {line.split()[1] for line in lines} == {"test"}  # the other side wrote into its own folder
-    assert all(ended(int(line.split()[0])) for line in lines)
-
-
 def leftovers(text: str) -> list[str]:
     """Return the folders of references that are left, of those that a run names."""
     return [word for word in text.split() if "kafkaperf-reference-" in word and Path(word).exists()]
 
 
+RELATIVE = "e2e.latency.p50 <= baseline + 30%"
 ACTIONS = """
     kafka_perf.at("300 ms", service.restart)
     kafka_perf.record("app.side", lambda app: float(app.side == "reference"), service, unit="count", better="lower")
@@ -99,14 +89,16 @@ ACTIONS = """
 def test_actions_and_own_metrics_are_those_of_each_side(repository: Project) -> None:
     """The other pytest does them to its own application."""
     body = TEST.replace("    kafka_perf()", f"{ACTIONS}    kafka_perf()").replace('"1 s"', '"5 s"')
-    commit(repository.test(body.replace("p50 <= baseline + 30%", "p50 <= baseline + 900%")), "Restart")
+    commit(repository.test(body.replace(RELATIVE, "errors == 0")), "Restart")
     run = repository.run("--kafka-reference=git:HEAD", "--kafka-rounds=1")
     (test,) = run.report["tests"]
     assert test["problems"] == [], run.out
     ours, theirs = test["rounds"][0], test["reference"]["rounds"][0]
     assert (ours["metrics"]["app.side"], theirs["metrics"]["app.side"]) == (0, 1)
     for one in (ours, theirs):
-        assert {"mover stopped", "mover ready"} <= {event["text"] for event in one["events"]}
+        events = " ".join(event["text"] for event in one["events"])
+        assert "mover stopped" in events
+        assert "mover ready" in events
         assert one["metrics"]["app.memory"] > 10e6
 
 
@@ -160,7 +152,7 @@ def test_nothing_is_left_behind(end: signal.Signals, repository: Project) -> Non
     commit(repository.test(TEST.replace('"1 s"', '"60 s"')), "Take long")
     with repository.running("--kafka-reference=git:HEAD", "-v", reports=False) as process:
         pytests = psutil.Process(process.pid)
-        wait_for(lambda: (repository.folder / "starts").exists())
+        wait_for((repository.folder / "starts").exists)
         children = pytests.children(recursive=True)
         peers = [one for one in children if "pytest_kafkaperf.plugin.peer_side" in one.cmdline()]
         folders = {one.cwd() for one in peers}
@@ -180,10 +172,13 @@ def wait_for(happens: Callable[[], bool]) -> None:
 
 
 def test_another_checkout_with_another_interpreter_is_a_reference(repository: Project, tmp_path: Path) -> None:
-    """It has the tests, the packages and the configuration that it has."""
+    """It has the tests, the packages and the configuration that it has; equal code differs in nothing."""
+    commit(repository.test(TEST.replace(RELATIVE, "errors == 0")), "Judge errors alone")
     other = tmp_path / "other"
     git(tmp_path, "clone", "--quiet", str(repository.folder), str(other))
     run = repository.run(f"--kafka-reference=path:{other},python={sys.executable}", "--kafka-rounds=2")
     (test,) = run.report["tests"]
-    assert test["problems"] == [], run.out
-    assert (other / "starts").read_text(encoding="utf-8").split()[1] == "reference"
+    assert (test["verdict"], test["problems"], test["changed"]) == ("PASSED", [], []), run.out
+    starts = [(folder / "starts").read_text(encoding="utf-8").split() for folder in (repository.folder, other)]
+    assert [(side, len(rest)) for _, side, *rest in starts] == [("test", 1), ("reference", 1)]
+    assert all(ended(int(pid)) for pid, *_ in starts)

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from pytest_kafkaperf.plugin.options import OPTIONS
 
 ROOT = Path(__file__).parents[3]
-OPTION_NAMES = (*(name for name, option in OPTIONS.items() if option.place != "ini"), "reference-setup")
+OPTION_NAMES = tuple(name for name, option in OPTIONS.items() if option.place != "ini")
 """Without `--kafka-`."""
 PAGES = (
     ROOT / "README.md",
