@@ -192,13 +192,17 @@ _NEEDED = "give a report written with --kafka-report=json"
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "{path} is not valid JSON: Expecting value: line 1 column 1 (char 0); " + _NEEDED),
-        ("[]", "{path} is not a report, because it has no 'tests'; " + _NEEDED),
-        ('{"sessions": []}', "{path} is not a report, because it has no 'tests'; " + _NEEDED),
+        ("", "report {path} is invalid: not JSON: Expecting value: line 1 column 1 (char 0); " + _NEEDED),
+        ("[]", "report {path} is invalid: must be a JSON object, not list; " + _NEEDED),
+        (
+            '{"sessions": []}',
+            "report {path} is invalid: schema={'sessions': []}: field required; "
+            "created={'sessions': []}: field required; "
+            "environment={'sessions': []}: field required; tests={'sessions': []}: field required; " + _NEEDED,
+        ),
         (
             {**report(), "schema": 2},
-            "{path} has schema 2, but this version of pytest-kafkaperf supports schemas up to 1; upgrade "
-            "pytest-kafkaperf",
+            "report {path} has schema 2, but this version of pytest-kafkaperf reads up to 1; upgrade pytest-kafkaperf",
         ),
         ({**report(), "schema": 0}, "report {path} is invalid: schema=0: must be 1; " + _NEEDED),
         (
