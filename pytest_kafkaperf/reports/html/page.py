@@ -22,7 +22,6 @@ from pytest_kafkaperf.core.units import Unit, counted
 from pytest_kafkaperf.reports.again import command_for, is_compared
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
-from pytest_kafkaperf.reports.html.charts import TEMPLATE
 from pytest_kafkaperf.reports.html.results import broker_charts, charts_of
 from pytest_kafkaperf.reports.html.sweeps import sweep_charts
 from pytest_kafkaperf.reports.latency_curve import describe_search
@@ -64,7 +63,6 @@ def render(results: Sequence[Result], run: RunFacts) -> str:
         counts=_counts(results),
         tests=_tests(results, run),
         sweeps=_sweeps(results),
-        template=TEMPLATE,
         style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - a file of this package
         plotly_js=scripts[0],
         page_js=scripts[1],
