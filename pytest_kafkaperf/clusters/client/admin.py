@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -266,13 +265,7 @@ class Admin:
         return by_broker
 
     def _call(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float = TIMEOUT_S) -> T:
-        started_s = time.monotonic()
-        try:
-            return call(work, timeout_s=timeout_s)
-        except (TimeoutError, kafka_errors.KafkaError, NotImplementedError) as error:  # unknown version of a request
-            elapsed_s = time.monotonic() - started_s
-            reason = f"no answer in {elapsed_s:.0f} s" if isinstance(error, TimeoutError) else str(error)
-            raise ClusterError(f"could not {what} on {self._servers}: {reason}") from None
+        return call(work, what, self._servers, timeout_s=timeout_s)
 
 
 def transaction_timeout_ms(scenario: Scenario) -> int:
@@ -337,13 +330,11 @@ async def _init_producer(client: Any, transactional_id: str, timeout_ms: int) ->
     """Request a new epoch for a transactional id until the coordinator has aborted the open transaction (KIP-98)."""
     request = transaction.InitProducerIdRequest(transactional_id, timeout_ms)
     while True:
-        error, answer = await ask_coordinator(client, transactional_id, 1, request)
-        if answer is not None:
-            error = kafka_errors.for_code(answer.error_code)
-            if error is kafka_errors.NoError:
-                return
-        if error not in (kafka_errors.NoError, kafka_errors.ConcurrentTransactions, *TRANSIENT):
-            raise ClusterError(f"the cluster rejected {transactional_id!r}: {error and error.__name__}")
+        error, _ = await ask_coordinator(client, transactional_id, 1, request)
+        if error is kafka_errors.NoError:
+            return
+        if error not in (kafka_errors.ConcurrentTransactions, *TRANSIENT):
+            raise ClusterError(f"the cluster rejected {transactional_id!r}: {error.__name__}")
         await asyncio.sleep(_TICK_S)
 
 

@@ -139,34 +139,32 @@ TRANSIENT: tuple[type[Exception], ...] = (
 """Errors of a coordinator that is about to be available."""
 
 
-async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception] | None, Any]:
+async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception], Any]:
     """Send a request to the coordinator of a group (kind 0) or of a transactional id (kind 1).
 
     Returns:
-        The error, None if there is a response; and the response.
+        The error, also that in the response, or `NoError`; and the response, None if there is none.
 
     """
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
         found = await client.send(client.get_random_node(), coordination.FindCoordinatorRequest(key, kind))
-        error: type[Exception] = kafka_errors.for_code(found.error_code)
+        error, answer = kafka_errors.for_code(found.error_code), None
         if error is kafka_errors.NoError:
+            error = kafka_errors.GroupCoordinatorNotAvailableError
             with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):
                 answer = await client.send(found.coordinator_id, request)
-                codes = [answer.error_code] if hasattr(answer, "error_code") else [one[0] for one in answer.groups]
-                if not any(kafka_errors.for_code(code) in TRANSIENT for code in codes):
-                    return None, answer
-        elif error not in TRANSIENT:
-            return error, None
-        if time.monotonic() > deadline:
-            return error, None
+                code = answer.error_code if hasattr(answer, "error_code") else answer.groups[0][0]
+                error = kafka_errors.for_code(code)
+        if error not in TRANSIENT or time.monotonic() > deadline:
+            return error, answer
         await asyncio.sleep(_TICK_S)
 
 
 async def remove_members(client: Any, group: str) -> None:
     """Remove all members from a group: Kafka otherwise counts a killed worker as a member for 10 s more."""
-    _, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-    if answer is not None:
+    error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
+    if error is kafka_errors.NoError:
         _, _, _, _, _, members, *_ = answer.groups[0]
         for member, *_ in members:
             await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
