@@ -23,9 +23,8 @@ from pytest_kafkaperf.reports.again import command_for, is_compared
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.reports.html.results import broker_charts, charts_of
-from pytest_kafkaperf.reports.html.sweeps import sweep_charts
+from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
 from pytest_kafkaperf.reports.latency_curve import describe_search
-from pytest_kafkaperf.reports.sweeps import find_sweeps
 from pytest_kafkaperf.reports.table import (
     bounded,
     changes_of,
