@@ -10,7 +10,6 @@ import math
 import os
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,7 +62,7 @@ def this_machine() -> Mapping[str, str | None]:
     model and stepping, `6-85-7`, or an ARM CPU's implementer and part: virtual machines of several generations have the
     same name.
     """
-    memory = _memory_bytes()
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "system": platform.system(),
         "kernel": platform.release(),
@@ -72,7 +71,7 @@ def this_machine() -> Mapping[str, str | None]:
         "cpu family": read_cpu_family(_CPUINFO),
         "cores": str(usable_cores(Path("/sys/fs/cgroup/cpu.max"))),
         "governor": read_governor(Path("/sys/devices/system/cpu")),
-        "memory": None if memory is None else format_quantity(memory, Unit.BYTES),
+        "memory": format_quantity(memory_bytes, Unit.BYTES),
     }
 
 
@@ -216,13 +215,6 @@ def read_governor(cpus: Path) -> str | None:
     return ", ".join(sorted(found - {""})) or None
 
 
-def _memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return None
-
-
 _TIMEOUT_S = 5
 
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
@@ -249,10 +241,7 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
             without a change of the code under test.
 
     """
-    git = shutil.which("git")
-    if git is None:
-        return None
-    status = _output([git, "-C", str(folder), *_STATUS, *_pathspecs(folder, besides)])
+    status = _output(["git", "-C", str(folder), *_STATUS, *_pathspecs(folder, besides)])
     found = re.search(_HEAD, status)
     if found is None:
         return None
