@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.reports.calibration import calibration_remarks
 from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, summary
+from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of
@@ -75,7 +75,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
                 "unit": str(CATALOGUE[name].unit),
                 "better": CATALOGUE[name].better,
                 "values": values,
-                "median": summary(name, values),
+                "median": CATALOGUE[name].aggregate(values),
             }
             for name, values in result.values().items()
         },

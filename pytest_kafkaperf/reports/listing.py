@@ -41,7 +41,7 @@ def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names
         values = [one[name] for one in rounds if name in one]
         if values:
             figures = (statistics.median(values), min(values), max(values))
-            table.add_row(name, *(_figure(name, value) for value in figures))
+            table.add_row(name, *(format_quantity(value, CATALOGUE[name].unit) for value in figures))
     return _lines(table, paper)
 
 
@@ -96,10 +96,3 @@ def render_note(text: str, paper: Paper) -> list[str]:
 def _lines(table: Table, paper: Paper) -> list[str]:
     text = render(table, dataclasses.replace(paper, width=paper.width - len(_INDENT)))
     return [f"{_INDENT}{line}" for line in text.splitlines()]
-
-
-def _figure(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    found = CATALOGUE.get(name)
-    return f"{value:.6g}" if found is None else format_quantity(value, found.unit)

@@ -35,7 +35,7 @@ from pytest_kafkaperf.reports.table import (
     short,
     short_change,
     took,
-    warnings_of,
+    without_repeats,
 )
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.scenarios.fields import format_field
@@ -133,11 +133,8 @@ def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
 
 
 def _when(created: str) -> str:
-    """Format an ISO 8601 time as `2025-01-31 12:00 UTC`; return any other text unchanged."""
-    try:
-        moment = datetime.fromisoformat(created)
-    except ValueError:
-        return created
+    """Format an ISO 8601 time as `2025-01-31 12:00 UTC`."""
+    moment = datetime.fromisoformat(created)
     return f"{moment:%Y-%m-%d %H:%M} {moment.tzname() or ''}".rstrip()
 
 
@@ -244,7 +241,7 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
         yield "changed", f"against the {standard_of(result)}: {', '.join(changes_of(result))}"
-    yield from (("warning", text) for text in warnings_of(result))
+    yield from (("warning", text) for text in without_repeats(result.warnings))
     yield from (("note", text) for text in result.notes)
     for one in result.advice:
         yield ("better" if one.better else "worse"), f"{describe_advice(one)}: beyond noise, but has no threshold"
