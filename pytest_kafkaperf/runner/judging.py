@@ -148,21 +148,20 @@ class CaseJudge:
                 name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
                 tolerances[name] = min(tolerance, tolerances.get(name, tolerance))
         measured = [session.measured.rounds for session in judged(sessions)]
+        alpha = ALPHA / max(1, count_gated(case.thresholds))
+        way: Confirmation = "beside" if self.alone is None else "fresh"
         found: dict[str, Calibrated] = {}
         notes = []
         for name, tolerance in tolerances.items():
-            flaw = no_ratio(CATALOGUE[name], measured)
-            one = None
-            if flaw is None:
-                values = [logs(CATALOGUE[name], rounds) for rounds in measured]
-                alpha = ALPHA / max(1, count_gated(case.thresholds))
-                way: Confirmation = "beside" if self.alone is None else "fresh"
-                one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way)
-                flaw = f"{name} has one round per session, so its noise is unknown"
-            if one is not None:
-                found[name] = one
-            else:
+            if flaw := no_ratio(CATALOGUE[name], measured):
                 notes.append(f"not calibrated: {flaw}")
+                continue
+            values = [logs(CATALOGUE[name], rounds) for rounds in measured]
+            one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way)
+            if one is None:
+                notes.append(f"not calibrated: {name} has one round per session, so its noise is unknown")
+            else:
+                found[name] = one
         return found, notes
 
     def _with_losses(self, judgement: Judgement, sessions: Sequence[MeasuredSession]) -> Judgement:

@@ -194,10 +194,6 @@ def _acks(value: Any) -> Any:
     return {"0": 0, "1": 1, "-1": "all", -1: "all"}.get(value, value) if isinstance(value, str | int) else value
 
 
-def _none_as_null(value: Any) -> Any:
-    return None if value == "none" else value
-
-
 def _topic(name: str) -> str:
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise ValueError("must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'")
@@ -251,7 +247,9 @@ Correlation = Annotated[
 
 Acks = Annotated[Literal[0, 1, "all"], BeforeValidator(_acks)]
 
-Compression = Annotated[Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(_none_as_null)]
+Compression = Annotated[
+    Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(lambda name: None if name == "none" else name)
+]
 
 Ratio = Annotated[float, BeforeValidator(_number)]
 
