@@ -44,15 +44,7 @@ def update_baseline(
     """
     with store.alone():  # another run may have changed the file since this one began
         old = store.load(environment, result.nodeid)
-        chosen = accepted(
-            mode,
-            result.verdict,
-            result.sessions,
-            thresholds=thresholds,
-            baseline=result.baseline,
-            exists=old is not None,
-            calibrated=calibrated,
-        )
+        chosen = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
         scenario = described(result.scenario, result.plan)
         record = old if mode == "append" and chosen.sessions else None
         dropped = [] if record is None else scenario_changes(record.scenario, scenario)
@@ -101,27 +93,19 @@ def _ratcheted(
 
 
 def accepted(
-    mode: str,
-    verdict: Verdict,
-    sessions: Sequence[MeasuredSession],
-    *,
-    thresholds: Sequence[Threshold],
-    baseline: BaselineRounds,
-    exists: bool,
-    calibrated: bool,
+    mode: str, result: Result, *, thresholds: Sequence[Threshold], exists: bool, calibrated: bool
 ) -> Acceptance:
     """Choose the sessions to write by the mode of `--kafka-update-baselines` and the test's verdict.
 
     Args:
         mode: `all`, `new`, `improved` or `append`.
-        verdict: of the test; a failed test is never written.
-        sessions: of the test.
+        result: of the test; a failed test is never written.
         thresholds: of the test.
-        baseline: the baseline that the test was compared with.
         exists: True if the test has a baseline file, comparable or not.
         calibrated: True if all sessions were run by `--kafka-calibrate`.
 
     """
+    verdict, sessions = result.verdict, result.sessions
     if verdict.fails or (mode == "new" and exists) or (mode == "improved" and verdict is not Verdict.IMPROVED):
         return Acceptance()
     beside = sessions[0].reference is not None
@@ -130,7 +114,7 @@ def accepted(
     match mode:
         case "improved":
             fresh = counting[1:]
-            obstacle = ratchet_obstacle(thresholds, [session.measured for session in fresh], baseline)
+            obstacle = ratchet_obstacle(thresholds, [session.measured for session in fresh], result.baseline)
             if obstacle is not None:
                 return Acceptance(notes=(f"the baseline is not changed: {obstacle}",))
             chosen = fresh

@@ -47,9 +47,8 @@ def chosen(
     exists: bool = True,
     calibrated: bool = False,
 ) -> tuple[int, tuple[str, ...]]:
-    found = accepted(
-        mode, verdict, sessions, thresholds=LIMITS, baseline=BASELINE, exists=exists, calibrated=calibrated
-    )
+    result = bare_result(*sessions, verdict=verdict, baseline=BASELINE)
+    found = accepted(mode, result, thresholds=LIMITS, exists=exists, calibrated=calibrated)
     assert all(any(one is each for each in sessions) for one in found.sessions)
     return len(found.sessions), found.notes
 
