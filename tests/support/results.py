@@ -402,7 +402,7 @@ def calibration() -> Result:
         "tests/perf/test_orders.py::test_noise", before=None, now=Behaviour(), fresh=4, limits=("errors == 0",)
     )
     found = Calibrated(
-        noise=Noise(within=0.032, between=0.041, sessions=5, assumed=False),
+        noise=Noise(within=0.032, between=0.041, assumed=False),
         tolerance=math.log(1.1),
         sessions=5,
         suspects=1,
