@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import SecretStr
+
+from pytest_kafkaperf.clusters.access.stores import pem_of, unencrypted
 
 _LEEWAY = datetime.timedelta(hours=1)
 """Tolerance for clocks of other machines and containers that are behind."""
@@ -69,13 +71,9 @@ def certificates(hosts: Sequence[str]) -> Certificates:
         .sign(authority_key, hashes.SHA256())
     )
     return Certificates(
-        authority=_pem(authority),
-        certificate=_pem(server) + _pem(authority),
-        key=SecretStr(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            ).decode()
-        ),
+        authority=pem_of(authority),
+        certificate=pem_of(server) + pem_of(authority),
+        key=SecretStr(unencrypted(key)),
     )
 
 
@@ -105,7 +103,3 @@ def _host(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
