@@ -271,7 +271,7 @@ def _largest_alone_bytes(scenario: Scenario) -> int:
     """Return the size of a batch with only the largest record; 0 if the sizes come from samples, not read here."""
     if scenario.record_size is None:
         return 0
-    value_bytes = scenario.max_record_size
+    value_bytes = max(scenario.record_sizes)
     key_bytes = 0 if scenario.key is None else KEY_BYTES
     body_bytes = (
         4  # attributes, deltas of timestamp and offset, length of the key: a byte each
