@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from aiokafka import errors as kafka_errors
@@ -46,17 +45,6 @@ _READS = frozenset({Operation.READ, Operation.DESCRIBE})
 """Operations of a run on a topic that it only reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """Names that a run is going to use."""
-
-    topic: str
-    group: str
-    """Group of its first consumers."""
-    transactional_id: str
-    """Transactional id of its first producer."""
-
-
 class Preflight:
     """Checks of one cluster before the load; each call opens its own connection."""
 
@@ -90,28 +78,29 @@ class Preflight:
             return scenario.partitions
         return self._call(lambda client: self._topic(client, output, _READS)).partitions
 
-    def check(self, scenario: Scenario, names: Names, *, guarded: bool) -> None:
+    def check(self, scenario: Scenario, topic: str, member: str, *, guarded: bool) -> None:
         """Check what the run is going to use; its topic exists already.
 
         Args:
             scenario: resolved.
-            names: names that the run is going to use.
+            topic: the topic that the run writes or reads.
+            member: the name of its first consumer group, which is also its first transactional id.
             guarded: True if the cluster may deny access to groups and transactional ids, so that these are checked too.
 
         Raises:
             ClusterError: the load would fail; has one line per problem.
 
         """
-        found = self._call(lambda client: self._problems(client, scenario, names, guarded=guarded))
+        found = self._call(lambda client: self._problems(client, scenario, topic, member, guarded=guarded))
         if found:
             raise ClusterError("\n".join(found))
 
-    async def _problems(self, client: Any, scenario: Scenario, names: Names, *, guarded: bool) -> list[str]:
+    async def _problems(self, client: Any, scenario: Scenario, topic: str, member: str, *, guarded: bool) -> list[str]:
         own = scenario.topic is None
-        metadata = await self._topic(client, names.topic, needed_operations(scenario), own=own)
+        metadata = await self._topic(client, topic, needed_operations(scenario), own=own)
         found = list(topic_problems(scenario, metadata))
         if metadata.operations is not None and (missing := needed_operations(scenario) - metadata.operations):
-            found.append(self._refused(missing, _topics(names.topic, own=own)))
+            found.append(self._refused(missing, _topics(topic, own=own)))
         if scenario.output_topic is not None:
             output = await self._topic(client, scenario.output_topic, _READS)
             if output.leaderless:
@@ -121,9 +110,9 @@ class Preflight:
         for group in scenario.group:
             found += await self._watched_group_problems(client, group)
         if guarded and scenario.consumers:
-            found += await self._group_problems(client, names.group)
+            found += await self._group_problems(client, member)
         if guarded and scenario.transaction_size is not None:
-            found += await self._transaction_problems(client, names.transactional_id, scenario)
+            found += await self._transaction_problems(client, member, scenario)
         return found
 
     async def _topic(self, client: Any, topic: str, needed: Iterable[Operation], *, own: bool = False) -> TopicMetadata:
