@@ -57,15 +57,8 @@ def write_reports(
     found: list[str] = []
 
     def document() -> str:
-        return json_text(
-            results,
-            endings,
-            created=facts.created,
-            plugin=facts.plugin,
-            environment=facts.environment,
-            exit_status=exit_status or (_USAGE_ERROR if errors or found else 0),
-            errors=[*errors, *found],
-        )
+        status = exit_status or (_USAGE_ERROR if errors or found else 0)
+        return json_text(results, endings, facts, exit_status=status, errors=[*errors, *found])
 
     # The JSON report is the last one, because it lists the errors of the others.
     texts: dict[str, Callable[[], str]] = {

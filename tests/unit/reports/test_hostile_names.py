@@ -114,8 +114,8 @@ def gitlab(one: Result, _: str, __: Path) -> str:
 
 
 def report(one: Result, name: str, _: Path) -> str:
-    given: dict[str, Any] = {"created": "now", "plugin": name, "environment": {"key": name, "kafka": name}}
-    return json_text([one], ends(one, name), **given, exit_status=1, errors=[name])
+    about = results.facts(created="now", plugin=name, environment={"key": name, "kafka": name})
+    return json_text([one], ends(one, name), about, exit_status=1, errors=[name])
 
 
 def history(one: Result, name: str, folder: Path) -> str:
