@@ -23,9 +23,6 @@ _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
 _RESERVED = r"(?is)(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?"
 """Names that Windows reserves for devices, with any extension."""
 
-_IN_KEY = ("system", "architecture", "cpu", "cpu family", "cores")
-"""The facts about a machine in its key."""
-
 _MAX_KEY = 100
 
 _MAX_CPU = 40
@@ -80,9 +77,10 @@ def default_environment_key(provider: str, machine: Mapping[str, str | None] | N
 
     The key is a safe folder name on every system.
     """
-    system, architecture, cpu, family, cores = map((machine or this_machine()).get, _IN_KEY)
-    model = _slug(re.sub(_NOISE, " ", cpu or ""))[:_MAX_CPU].strip("-_")
-    parts = (_slug(system or ""), _slug(architecture or ""), model, _slug(family or ""), f"{cores}c", _slug(provider))
+    facts = machine or this_machine()
+    system, architecture, cpu, family = (facts[name] or "" for name in ("system", "architecture", "cpu", "cpu family"))
+    model = _slug(re.sub(_NOISE, " ", cpu))[:_MAX_CPU].strip("-_")
+    parts = (_slug(system), _slug(architecture), model, _slug(family), f"{facts['cores']}c", _slug(provider))
     return "-".join(part for part in parts if part)[:_MAX_KEY].rstrip("-_")
 
 
