@@ -157,13 +157,13 @@ class Admin:
         return self._call(self._broker_properties(), "read the brokers' properties", LOOK_TIMEOUT_S)
 
     def _admin(self) -> contextlib.AbstractAsyncContextManager[Any]:
-        return _started(_AdminClient(bootstrap_servers=self._servers, **self._config))
+        return _started(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config))
 
     async def _create_topic(self, topic: str, scenario: Scenario) -> None:
         config = {**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config}
         request = CreateTopic(topic, scenario.partitions, scenario.replication_factor, config, TIMEOUT_S * 1000)
         async with self._admin() as admin:
-            response = await admin.create(request)
+            response = await admin._send_to_controller(request)  # noqa: SLF001 - its own has no version 4
             for _, code, *message in response.topic_errors:
                 if code:
                     raise await self._refused(admin, request, scenario, code, next(filter(None, message), ""))
@@ -278,14 +278,6 @@ def transaction_timeout_ms(scenario: Scenario) -> int:
     """Return the time after which the cluster aborts a transaction whose producer has gone."""
     timeout_ms: int = scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
     return timeout_ms
-
-
-class _AdminClient(AIOKafkaAdminClient):  # type: ignore[misc] # aiokafka ships no types
-    """aiokafka's admin client, which sends our own request for a new topic too."""
-
-    async def create(self, request: CreateTopic) -> Any:
-        """Create a topic."""
-        return await self._send_to_controller(request)
 
 
 @contextlib.asynccontextmanager
