@@ -42,7 +42,7 @@ def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names
         values = [one[name] for one in rounds if name in one]
         if values:
             figures = (statistics.median(values), min(values), max(values))
-            table.add_row(name, *(_figure(name, value) for value in figures))
+            table.add_row(name, *(format_quantity(value, CATALOGUE[name].unit) for value in figures))
     return _lines(table, paper)
 
 
@@ -117,8 +117,6 @@ def _commit(given: str | None) -> str:
     return printable(f"{given[:12]}{DIRTY if given.endswith(DIRTY) else ''}") if given else "-"
 
 
-def _figure(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    found = CATALOGUE.get(name)
+def _figure(name: str, value: float) -> str:
+    found = CATALOGUE.get(name)  # a metric of a test's own is not there
     return f"{value:.6g}" if found is None else format_quantity(value, found.unit)
