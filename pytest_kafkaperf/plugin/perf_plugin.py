@@ -62,7 +62,7 @@ class PerfPlugin:
         self._hidden_benchmarks = 0
         """Number of perf tests that pytest-benchmark's table leaves out."""
         self._peer: PeerSide | None = config.pluginmanager.get_plugin(PEER)
-        """What serves the other pytest, which measures; None in every pytest that a user starts."""
+        """Server of the other pytest, which measures; None in every pytest that a user starts."""
         self._interrupted = ExitStack()
         """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
 

@@ -39,6 +39,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin
 from pytest_kafkaperf.runner.peer_messages import (
     ORIGIN,
     PROTOCOL,
@@ -48,7 +49,7 @@ from pytest_kafkaperf.runner.peer_messages import (
     packages,
     probes_from_json,
 )
-from pytest_kafkaperf.runner.revision import Checkout, Revision, checked_out, top_folder, without_origin
+from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import Settings
 
 _HELLO_TIMEOUT_S = 120
@@ -123,9 +124,9 @@ class PeerTest:
     applications: Sequence[PeerApplication]
     actions: Sequence[Action]
     changes: tuple[str, ...]
-    """What differs between the code and the packages of the reference and of this side."""
+    """Differences between the code and the packages of the reference and of this side."""
     note: str | None
-    """What the reader must know of that; None if nothing."""
+    """Remark on these packages; None if there is none."""
 
 
 class Peer:
