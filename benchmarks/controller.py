@@ -23,6 +23,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -33,7 +34,7 @@ from pytest_kafkaperf.load.histogram import Histogram
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced, WorkerReport
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
@@ -281,8 +282,8 @@ def _cases(size: int, settings: Settings) -> Iterator[Case]:
         fields = {"rate": f"{number + 1}k records/s", "duration": "10 s", "consumers": 1}
         limits = ("produce.latency.p99 <= baseline + 20%", "produce.throughput >= baseline - 10%", "errors == 0")
         marks = [
-            Mark(name="kafka_scenario", args=(), kwargs=fields),
-            Mark(name="kafka_threshold", args=limits, kwargs={}),
+            pytest.mark.kafka_scenario(**fields).mark,
+            pytest.mark.kafka_threshold(*limits).mark,
         ]
         yield read_case(_nodeid(number), marks, {}, settings, folder=settings.root)
 

@@ -52,7 +52,7 @@ OUTSIDE = (
     "SECURITY.md",
     "benchmarks/README.md",
     "tests/README.md",
-    "examples/ci/*.yml",
+    "examples/ci/*",
 )
 """Files outside of the guide's folder that the site contains, too, under the same path."""
 
@@ -328,7 +328,16 @@ def _supported() -> str:
     ranges = dict(re.match(r"([\w-]+)(?:\[.*\])?([^;]*)", one).groups() for one in wanted)  # type: ignore[union-attr]
     pythons = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r"Python :: 3\.", name)]
     mechanisms = ", ".join(f"`{name}`" for name in typing.get_args(Mechanism))
-    packages = ("pytest", "pytest-benchmark", "aiokafka", "testcontainers", "distributed", "jinja2", "plotly")
+    packages = (
+        "pytest",
+        "pytest-benchmark",
+        "aiokafka",
+        "testcontainers",
+        "distributed",
+        "jinja2",
+        "plotly",
+        "apache-otava",
+    )
     rows = [
         ("Python", f"CPython {project['requires-python']}", f"tested: {pythons[0]} to {pythons[-1]}"),
         *((name, ranges[name], _PACKAGES.get(name, "tested: the lowest and the newest version")) for name in packages),
@@ -351,6 +360,7 @@ _PACKAGES = {
     "distributed": "extra `dask`",
     "jinja2": "extra `html`",
     "plotly": "extra `html`",
+    "apache-otava": "extra `trend`; CPython up to 3.14",
 }
 
 

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 
 from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess
-from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin
+from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError
 from pytest_kafkaperf.clusters.client.groups import group_members
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -136,10 +136,14 @@ class Application:
             raise UsageError("kafka_app needs process groups, which this system lacks; use Linux or macOS")
         admin = Admin(self.cluster.bootstrap_servers, self.cluster.access)
         with contextlib.ExitStack() as stack:
+            own: list[str] = []
+            stack.callback(_delete, admin, own)
             for topic, partitions in self._recipe.topics.items():
-                if admin.is_gone(topic):
-                    stack.callback(_delete, admin, topic)
+                own.append(topic)
+                try:
                     admin.create_topic(topic, Scenario(partitions=partitions))
+                except TopicExistsError:
+                    own.remove(topic)
             supervisor.remove_later(self._folder)
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._folder.mkdir(mode=0o700)
@@ -270,11 +274,12 @@ def _environment(cluster: Cluster, side: str, folder: Path) -> dict[str, str]:
     return inherited | {name: text for name, text in own.items() if text is not None}
 
 
-def _delete(admin: Admin, topic: str) -> None:
-    try:
-        admin.delete_topic(topic, timeout_s=LOOK_TIMEOUT_S)
-    except ClusterError as error:
-        warn(f"topic {topic} of an application was left behind: {error}")
+def _delete(admin: Admin, topics: Sequence[str]) -> None:
+    for topic in topics:
+        try:
+            admin.delete_topic(topic, timeout_s=LOOK_TIMEOUT_S)
+        except ClusterError as error:
+            warn(f"topic {topic} of an application was left behind: {error}")
 
 
 def _name_of(command: Sequence[str]) -> str:

@@ -43,7 +43,14 @@ class ChildProcess:
         """Process id; None before the first start, and while it is stopped."""
         return None if self._process is None or self._stopped else self._process.pid
 
-    def launch(self, command: Sequence[str | Path], *, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    def launch(
+        self,
+        command: Sequence[str | Path],
+        *,
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         """Start the process and append to the log of earlier starts.
 
         Raises:
@@ -59,6 +66,7 @@ class ChildProcess:
                     command,
                     cwd=folder,
                     env=env,
+                    pass_fds=pass_fds,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

@@ -10,10 +10,8 @@ import math
 import os
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
@@ -53,48 +51,36 @@ cluster (every name that is not listed here), client, machine, plugin."""
 _OTHER_FACTS = _IMPORTANCE.index(())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """Properties of a machine; None for those that the operating system does not report."""
-
-    system: str
-    architecture: str
-    kernel: str
-    cpu: str | None
-    cpu_family: str | None
-    """Numbers of the CPU's family, model and stepping, `6-85-7`, or an ARM CPU's implementer and part. Virtual machines
-    of several generations have the same name."""
-    cores: int
-    """Cores that this process may use; a container or an affinity mask can leave fewer than the machine has."""
-    memory_bytes: int | None
-    governor: str | None
-    """CPU frequency governor as Linux names it: `performance`, `powersave`."""
-
-
 @functools.cache
-def this_machine() -> Machine:
-    """Return the properties of this machine, cached for the life of the process."""
-    return Machine(
-        system=platform.system(),
-        architecture=platform.machine() or "unknown-architecture",
-        kernel=platform.release(),
-        cpu=read_cpu_model(_CPUINFO) or _apple_model() or platform.processor() or None,
-        cpu_family=read_cpu_family(_CPUINFO),
-        cores=usable_cores(Path("/sys/fs/cgroup/cpu.max")),
-        memory_bytes=_memory_bytes(),
-        governor=read_governor(Path("/sys/devices/system/cpu")),
-    )
+def this_machine() -> Mapping[str, str | None]:
+    """Return the facts about this machine by name, cached for the life of the process.
+
+    None stands for those that the operating system does not report. `cpu family` has the numbers of the CPU's family,
+    model and stepping, `6-85-7`, or an ARM CPU's implementer and part: virtual machines of several generations have the
+    same name.
+    """
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": platform.system(),
+        "kernel": platform.release(),
+        "architecture": platform.machine() or "unknown-architecture",
+        "cpu": read_cpu_model(_CPUINFO) or _apple_model() or platform.processor() or None,
+        "cpu family": read_cpu_family(_CPUINFO),
+        "cores": str(usable_cores(Path("/sys/fs/cgroup/cpu.max"))),
+        "governor": read_governor(Path("/sys/devices/system/cpu")),
+        "memory": format_quantity(memory_bytes, Unit.BYTES),
+    }
 
 
-def default_environment_key(provider: str, machine: Machine | None = None) -> str:
+def default_environment_key(provider: str, machine: Mapping[str, str | None] | None = None) -> str:
     """Return the environment key of a machine and a cluster provider: `linux-x86_64-intel-xeon-6-85-7-2c-local`.
 
     The key is a safe folder name on every system.
     """
-    machine = machine or this_machine()
-    cpu = _slug(re.sub(_NOISE, " ", machine.cpu or ""))[:_MAX_CPU].strip("-_")
-    family = _slug(machine.cpu_family or "")
-    parts = (_slug(machine.system), _slug(machine.architecture), cpu, family, f"{machine.cores}c", _slug(provider))
+    facts = machine or this_machine()
+    system, architecture, cpu, family = (facts[name] or "" for name in ("system", "architecture", "cpu", "cpu family"))
+    model = _slug(re.sub(_NOISE, " ", cpu))[:_MAX_CPU].strip("-_")
+    parts = (_slug(system), _slug(architecture), model, _slug(family), f"{facts['cores']}c", _slug(provider))
     return "-".join(part for part in parts if part)[:_MAX_KEY].rstrip("-_")
 
 
@@ -123,26 +109,17 @@ def is_reserved(name: str) -> bool:
     return re.fullmatch(_RESERVED, name) is not None
 
 
-def fingerprint(cluster: Mapping[str, str | None], machine: Machine | None = None) -> dict[str, str]:
+def fingerprint(cluster: Mapping[str, str | None], machine: Mapping[str, str | None] | None = None) -> dict[str, str]:
     """Return the facts that results may depend on, as text by name: cluster, versions and machine.
 
     Unknown facts are left out.
     """
-    machine = machine or this_machine()
-    memory = machine.memory_bytes
     facts = {
         **cluster,
         "plugin": _version("pytest-kafkaperf"),
         "aiokafka": _version("aiokafka"),
         "python": platform.python_version(),
-        "system": machine.system,
-        "kernel": machine.kernel,
-        "architecture": machine.architecture,
-        "cpu": machine.cpu,
-        "cpu family": machine.cpu_family,
-        "cores": str(machine.cores),
-        "governor": machine.governor,
-        "memory": None if memory is None else format_quantity(memory, Unit.BYTES),
+        **(machine or this_machine()),
     }
     return {name: text for name, text in facts.items() if text}
 
@@ -236,16 +213,9 @@ def read_governor(cpus: Path) -> str | None:
     return ", ".join(sorted(found - {""})) or None
 
 
-def _memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return None
-
-
 _TIMEOUT_S = 5
 
-_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 """Variables that git sets for its hooks; they would select another repository than the folder's."""
 
 DIRTY = "-dirty"
@@ -269,10 +239,7 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
             without a change of the code under test.
 
     """
-    git = shutil.which("git")
-    if git is None:
-        return None
-    status = _output([git, "-C", str(folder), *_STATUS, *_pathspecs(folder, besides)])
+    status = _output(["git", "-C", str(folder), *_STATUS, *_pathspecs(folder, besides)])
     found = re.search(_HEAD, status)
     if found is None:
         return None
@@ -302,7 +269,7 @@ def _pathspecs(folder: Path, besides: Path | None) -> list[str]:
 
 def _output(command: list[str]) -> str:
     """Return the output of a command, or an empty text if it fails."""
-    environment = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
+    environment = {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
     try:
         done = subprocess.run(  # noqa: S603 - the user's git, or the system's sysctl
             command,

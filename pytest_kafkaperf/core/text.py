@@ -71,9 +71,6 @@ def without_folders(nodeid: str) -> str:
 MAX_PROBLEM = 300
 """Maximum number of characters of a displayed validation problem; a document may have one in every line."""
 
-MAX_SCHEMA = 20
-"""Maximum number of digits of a displayed schema version."""
-
 
 def parse_document(content: bytes | str) -> Any:
     """Parse JSON. NaN and infinite numbers pass, as in Python's parser; the callers' models reject them.

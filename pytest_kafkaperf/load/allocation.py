@@ -36,8 +36,6 @@ class WorkerAllocation:
     """`HOST:PORT` of the scheduler of a Dask cluster; None: the workers run on this machine."""
     reason: str = ""
     """Explanation of the numbers, for reports."""
-    is_measured: bool = False
-    """True if a probe has determined the numbers."""
 
     @property
     def is_open(self) -> bool:
@@ -127,7 +125,6 @@ def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> Wor
         producing=_needed(sending, scenario.producers, cores),
         consuming=_needed(receiving, live, cores) if live and receiving is not None else None,
         reason=f"{each} {' and '.join(f'{one * 100:.0f} %' for one in known)} of a core",
-        is_measured=True,
     )
 
 

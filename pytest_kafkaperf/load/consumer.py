@@ -18,9 +18,10 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.clock import known_to_ns, now_ns
 from pytest_kafkaperf.load.messages import Consumed
-from pytest_kafkaperf.load.payload import RecordFilter, names_of, origin
+from pytest_kafkaperf.load.payload import Nonce, RecordFilter, names_of, origin
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _POLL_MS = 100
 """Time limit of one poll, after which a consumer notices the end of production."""
@@ -36,29 +37,28 @@ _QUIET_S = 10
 class Consumer:
     """The reading of one group member. `client` is started, and no other code uses it.
 
-    With `existing`, it reads what others have written, from the begin of the drain on, and times none of it.
-    With `catches_up`, it begins to read when the window opens, at a backlog.
-    With `record_filter`, other applications write to the topic, too; the consumer reads their records and ignores them.
+    Without producers, it reads what others have written, from the begin of the drain on, and times none of it.
+    At a backlog, it begins to read when the window opens.
+    If other applications write to the topic, too, the consumer reads their records and ignores them.
     An application's output has no known end: the shared counters tell how many records the group has yet to receive.
     """
 
     def __init__(
         self,
         client: Any,
+        scenario: Scenario,
         *,
         group: int,
+        nonce: Nonce,
         counters: SharedCounters,
         on_received: Callable[[], None],
-        record_filter: RecordFilter | None = None,
-        existing: bool = False,
-        catches_up: bool = False,
     ) -> None:
         self.report = Consumed(group=group)
         self._counters = counters
-        self._filter = record_filter
-        self._existing = existing
-        self._catches_up = catches_up
-        self._reads_application = record_filter is not None and record_filter.is_application
+        self._existing = not scenario.producers
+        self._filter = None if self._existing else RecordFilter.of(scenario, nonce)
+        self._catches_up = scenario.catches_up
+        self._reads_application = scenario.output_topic is not None
         self._on_received = on_received
         self._client = client
         self._series = Series(0)

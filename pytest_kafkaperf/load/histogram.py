@@ -43,14 +43,10 @@ class Histogram:
     def record(self, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
         """Add values of shape `(n,)`; `counts` of the same shape gives the number of occurrences of each.
 
-        Raises:
-            ValueError: a value is negative, which is a bug in the use of the clock and never an effect of the load.
-
+        Raises as `buckets_of`.
         """
         if values_ns.size == 0:
             return
-        if (lowest_ns := int(values_ns.min())) < 0:
-            raise ValueError(f"negative latency: {lowest_ns} ns")
         if self.counts.nbytes < _BYTES:
             self.counts, self.first = merged([self]).counts, 0
         buckets = buckets_of(values_ns, _SUBBUCKET_BITS)
@@ -115,7 +111,14 @@ def smallest(counts: Counts) -> Counts:
 
 
 def buckets_of(values_ns: Nanoseconds, subbucket_bits: int) -> npt.NDArray[np.int64]:
-    """Return the bucket of each value, in the same shape; an octave has `2**subbucket_bits` buckets."""
+    """Return the bucket of each value, in the same shape; an octave has `2**subbucket_bits` buckets.
+
+    Raises:
+        ValueError: a value is negative, which is a bug in the use of the clock and never an effect of the load.
+
+    """
+    if (lowest_ns := int(values_ns.min())) < 0:
+        raise ValueError(f"negative latency: {lowest_ns} ns")
     # Zero has no logarithm. It shares the first bucket with 1 ns, which is below the resolution of the clocks.
     bits = np.maximum(values_ns, 1).astype(np.float64).view(np.int64)
     buckets = (bits >> _MANTISSA_BITS - subbucket_bits) - (_BIAS << subbucket_bits)

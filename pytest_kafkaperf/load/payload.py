@@ -94,16 +94,13 @@ class Payload:
         """Size in bytes of the largest value."""
         self._mixed = len(sizes) > 1
         kept = _MAX_POOL_BYTES // max(self._batch_size, self.largest)
-        self._template = functools.lru_cache(maxsize=max(1, min(_MAX_TEMPLATES, kept)))(self._encoded)
+        self.template = functools.lru_cache(maxsize=max(1, min(_MAX_TEMPLATES, kept)))(self._encoded)
+        """Returns the encoded values from a start on that fill a batch."""
         if scenario.consumers and not self.tagged:
             raise LoadError(
                 f"the samples in {scenario.payload} have values smaller than {TAG_BYTES} B: with consumers, "
                 f"end-to-end timing writes {TAG_BYTES} B into each; use longer samples, or consumers=0"
             )
-
-    def template(self, start: int) -> Template:
-        """Return the encoded values from `start` on that fill a batch."""
-        return self._template(start)
 
     def after(self, start: int, template: Template, used: int) -> int:
         """Return the start of the next batch, after `used` records of the template at `start`.

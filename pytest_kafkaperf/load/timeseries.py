@@ -65,14 +65,10 @@ class Series:
     def record(self, instants_ns: Nanoseconds, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
         """Add latencies of shape `(n,)`, each to the interval of its instant; `counts` gives the number of occurrences.
 
-        Raises:
-            ValueError: a latency is negative, which is a bug in the use of the clock and never an effect of the load.
-
+        Raises as `histogram.buckets_of`.
         """
         if values_ns.size == 0:
             return
-        if (lowest_ns := int(values_ns.min())) < 0:
-            raise ValueError(f"negative latency: {lowest_ns} ns")
         buckets = buckets_of(values_ns, _SUBBUCKET_BITS)
         left, right = int(buckets.min()), int(buckets.max()) + 1
         self._cover_buckets(left, right)

@@ -22,7 +22,7 @@ from pytest_kafkaperf.load.clients import REQUEST_TIMEOUT_S, make_consumer, make
 from pytest_kafkaperf.load.clock import make_alarm, now_ns
 from pytest_kafkaperf.load.consumer import Consumer
 from pytest_kafkaperf.load.messages import Assignment, WorkerReport
-from pytest_kafkaperf.load.payload import Payload, RecordFilter
+from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.producers.base import Producer, Window
 from pytest_kafkaperf.load.producers.batch import BatchProducer
 from pytest_kafkaperf.load.producers.keyed import KeyedProducer
@@ -134,12 +134,11 @@ class LoadWorker:
             self._consumers = [
                 Consumer(
                     client,
+                    scenario,
                     group=group,
+                    nonce=assignment.nonce,
                     counters=self._counters,
                     on_received=functools.partial(self._publish_received, group),
-                    record_filter=RecordFilter.of(scenario, assignment.nonce) if scenario.producers else None,
-                    existing=not scenario.producers,
-                    catches_up=scenario.catches_up,
                 )
                 for group, client in readers
             ]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
 """The command line, with `addopts` and `PYTEST_ADDOPTS`."""
+PEER = "kafkaperf-peer"
+"""Name of the plugin that serves another pytest; only there, the module `plugin.peer_side` registers it."""
 _COLLECTION = "kafkaperf-collection"
 _PERF = "kafkaperf-session"
 
@@ -170,10 +172,13 @@ def _settings(config: pytest.Config) -> Settings:
         from pytest_kafkaperf.core.errors import UsageError  # noqa: PLC0415 - only for perf tests
         from pytest_kafkaperf.plugin.option_values import read_settings  # noqa: PLC0415 - imports pydantic
 
+        given, written = from_command_line(config), from_ini(config)
+        if (peer := config.pluginmanager.get_plugin(PEER)) is not None:
+            given, written = peer.relevant(given), peer.relevant(written)
         try:
             collection.settings = read_settings(
-                from_command_line(config),
-                from_ini(config),
+                given,
+                written,
                 invocation_folder=config.invocation_params.dir,
                 root=config.rootpath,
             )

@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin import takes_perf
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock
-from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.settings import Settings
 
 _RESEMBLES = 0.8
@@ -57,11 +57,10 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
         UsageError: every problem of the test, one per line, each with the nodeid.
 
     """
-    marks = [Mark(name=mark.name, args=mark.args, kwargs=mark.kwargs) for mark in item.iter_markers()]
-    marks = [mark for mark in reversed(marks) if mark.name in _MARKERS]  # pytest yields the closest marker first
+    closest_first = [mark for mark in item.iter_markers() if mark.name in _MARKERS]
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     try:
-        case = read_case(item.nodeid, marks, parameters, settings, folder=item.path.parent)
+        case = read_case(item.nodeid, closest_first[::-1], parameters, settings, folder=item.path.parent)
         # `auto` is never an external cluster; only a running test looks for Docker, and checks again.
         target = Local() if isinstance(settings.cluster, Auto) else settings.cluster
         provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)

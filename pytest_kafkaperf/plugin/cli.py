@@ -1,4 +1,4 @@
-"""The command `kafkaperf`: import results of other tools, show baselines, compare two reports.
+"""The command `kafkaperf`: import results of other tools, show baselines, compare two reports, find change points.
 
 Exit status: 0 on success, 1 if a compared test regressed or is invalid, 2 for a usage error or if nothing was compared.
 """
@@ -19,7 +19,7 @@ from typing import Never
 from pytest_kafkaperf.clusters.target import WORDS, parse_target, resolve
 from pytest_kafkaperf.core.environment import default_environment_key, differences
 from pytest_kafkaperf.core.errors import KafkaPerfError, UnitError, UsageError
-from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.options import OPTIONS
@@ -29,11 +29,13 @@ from pytest_kafkaperf.reports.json_reader import read_report
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.listing import (
     render_baseline,
+    render_changes,
     render_compared,
     render_metrics,
     render_note,
     standard_output,
 )
+from pytest_kafkaperf.reports.trend import find_change_points
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
 
@@ -133,6 +135,24 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("after", type=Path, metavar="B.json", help="report to judge")
     command.add_argument("--tolerance", default="10%", help="allowed regression without thresholds; default: 10%%")
     command.set_defaults(run=_compare)
+
+    command = commands.add_parser(
+        "bisect",
+        help="find the commit that made a test slower",
+        description="Compare commits with GOOD side by side, as --kafka-reference does, until one is the first that is "
+        "slower. A commit whose test is INCONCLUSIVE or INVALID is skipped.",
+    )
+    command.add_argument("revisions", metavar="GOOD..BAD", help="two commits, branches or tags")
+    command.add_argument("test", metavar="TEST", help=f"the test, such as {_EXAMPLE}")
+    command.add_argument("--setup", metavar="COMMAND", help="as --kafka-reference-setup, for each commit")
+    command.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTION", help="options of pytest")
+    command.set_defaults(run=_bisect)
+
+    command = commands.add_parser("trend", help="find change points in a history, with Apache Otava (extra trend)")
+    command.add_argument("history", type=Path, metavar="HISTORY", help="file of --kafka-report=history")
+    command.add_argument("--metric", help="default: throughput, latency and capacity")
+    command.add_argument("--test", default="", metavar="TEXT", help="only tests whose node ID contains this text")
+    command.set_defaults(run=_trend)
     return parser
 
 
@@ -235,6 +255,22 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
         lines += ["", *render_compared(test, paper)]
     status = int(outcome.fails) if outcome.tests else _FAILED
     return [*lines, *_unmatched(outcome)], status
+
+
+def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
+    """Find a commit."""
+    from pytest_kafkaperf.plugin.bisect import find_commit  # noqa: PLC0415 - imports the load engine
+
+    def say(line: str) -> None:
+        _print([line])
+
+    found = find_commit(given.revisions, given.test, setup=given.setup, options=given.options, say=say)
+    return [f"the first slower commit is {found}"], _DONE
+
+
+def _trend(given: argparse.Namespace, paper: Paper) -> _Output:
+    metrics = [given.metric] if given.metric else HEADLINES
+    return render_changes(find_change_points(given.history, metrics=metrics, test=given.test), paper), _DONE
 
 
 def _unmatched(outcome: ReportComparison) -> list[str]:

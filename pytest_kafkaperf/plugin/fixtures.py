@@ -19,6 +19,7 @@ from pytest_kafkaperf.clusters.spec import as_cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.metrics import Better, declare
 from pytest_kafkaperf.core.text import printable
+from pytest_kafkaperf.plugin import PEER
 from pytest_kafkaperf.plugin.console import paper_of, progress
 from pytest_kafkaperf.reports.again import undecided
 from pytest_kafkaperf.reports.calibration import describe_session, remaining_s
@@ -175,6 +176,15 @@ class KafkaPerf:
         self._called = True
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
+        peer = node.config.pluginmanager.get_plugin(PEER)
+        if peer is not None:
+            with failing():
+                actions = [
+                    *(planned(time, do, duration_s=None) for time, do in self._planned),
+                    *self._recorded.values(),
+                ]
+                cluster = as_cluster(self._cluster)
+                peer.serve(cluster, actions, session.clusters.applications_on(cluster))
         with failing():
             case = configure(self._case).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):

@@ -17,6 +17,7 @@ from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, shown
 from pytest_kafkaperf.reports.html import check_installed
+from pytest_kafkaperf.runner.revision import Revision, parse_revision
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import parse_declared
 
@@ -35,8 +36,8 @@ _EXCLUSIVE = (
     ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
     ("calibrate", "reference", "calibration compares a cluster with itself"),
     ("no-confirm", "reference", "a comparison with a reference always takes several sessions"),
-    ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
     ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
+    ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
 )
 """Pairs of options that exclude each other, and the reason."""
 
@@ -66,8 +67,9 @@ def read_settings(
     def path(name: str) -> Path | None:
         return (invocation_folder if name in given else root) / values[name] if name in values else None
 
-    reference = parse_target(values["reference"], option="--kafka-reference") if "reference" in values else None
-    _check_combinations(values, reference)
+    cluster = parse_target(values.get("cluster", OPTIONS["cluster"].default))
+    reference = _reference(values.get("reference"), invocation_folder if "reference" in given else root)
+    _check_combinations(values, reference, cluster)
     reports = {**_reports(written.get("report"), root), **_reports(given.get("report"), invocation_folder)}
     if "html" in reports:
         check_installed()
@@ -75,7 +77,7 @@ def read_settings(
         command_line=given,
         ini=written,
         root=root,
-        cluster=parse_target(values.get("cluster", OPTIONS["cluster"].default)),
+        cluster=cluster,
         workers=_workers(values.get("workers")),
         client_config=path("client-config"),
         metrics_urls=_urls(_listed(values, "metrics-url")),
@@ -91,6 +93,7 @@ def read_settings(
         session_gap_s=_seconds(values, "session-gap", minimum=0, maximum=_MOST_GAP_S),
         confirm="no-confirm" not in values,
         reference=reference,
+        reference_setup=values.get("reference-setup"),
         reference_config=_properties(values.get("reference-config")),
         reference_client_config=path("reference-client-config"),
         calibrate=_whole_number(values, "calibrate", minimum=2),
@@ -101,7 +104,13 @@ def read_settings(
     )
 
 
-def _check_combinations(values: Mapping[str, str], reference: Target | None) -> None:
+def _reference(text: str | None, start: Path) -> Target | Revision | None:
+    if text is None:
+        return None
+    return parse_revision(text, start=start) or parse_target(text, option="--kafka-reference")
+
+
+def _check_combinations(values: Mapping[str, str], reference: Target | Revision | None, cluster: Target) -> None:
     """Check that no options contradict each other.
 
     Raises:
@@ -119,6 +128,21 @@ def _check_combinations(values: Mapping[str, str], reference: Target | None) -> 
         raise UsageError(
             "--kafka-update-baselines=improved with --kafka-calibrate: calibration judges no test, so no test can "
             "improve; use all, new or append"
+        )
+    if "reference-setup" in values and (not isinstance(reference, Revision) or reference.ref is None):
+        raise UsageError(
+            f"--kafka-reference-setup={values['reference-setup']}: it is only for a revision of the code, such as "
+            "--kafka-reference=git:origin/main"
+        )
+    if isinstance(reference, Revision) and isinstance(cluster, External):
+        raise UsageError(
+            f"--kafka-reference={reference} with --kafka-cluster={cluster}: the applications of both sides would share "
+            "topics and groups on one cluster; use --kafka-cluster=local or docker"
+        )
+    if "reference-config" in values and isinstance(reference, Revision):
+        raise UsageError(
+            f"--kafka-reference-config with --kafka-reference={reference}: each side's cluster is as its own tests "
+            "declare it; compare either code or brokers"
         )
     if "reference-config" in values and isinstance(reference, External):
         raise UsageError(

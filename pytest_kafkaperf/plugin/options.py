@@ -75,9 +75,17 @@ OPTIONS = {
         "", "delete the baselines of deleted tests after a run of all tests", "off", "bool", "command line"
     ),
     "reference": Option(
-        TARGET,
-        "compare with this cluster instead of stored baselines, in short sessions on both until the evidence decides",
+        f"{TARGET}|git:REF[,tests=ref]|path:DIR[,python=PATH]",
+        "compare with this cluster, or with this revision of the code (git:merge-base: where the branch began), "
+        "instead of stored baselines, in short sessions on both until the evidence decides",
         "none",
+    ),
+    "reference-setup": Option(
+        "COMMAND",
+        "shell command that installs the revision of --kafka-reference=git:REF into an environment of its own, for "
+        "example 'pip install -e .'",
+        "it uses this environment",
+        place="command line",
     ),
     "reference-config": Option(
         "NAME=VALUE", "broker property of the reference, such as num.io.threads=1; repeatable", "none", "linelist"

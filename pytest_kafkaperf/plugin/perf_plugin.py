@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,21 +17,26 @@ from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError, shortened
 from pytest_kafkaperf.core.signals import ignored_interrupt, without_interrupt
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.plugin import ARGUMENTS, Collection, has_thresholds, takes_perf
+from pytest_kafkaperf.plugin import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
 from pytest_kafkaperf.plugin.console import print_annotations, print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
+from pytest_kafkaperf.plugin.peer_side import peer_options
 from pytest_kafkaperf.reports.calibration import NOTHING_TO_CALIBRATE, describe_plan
 from pytest_kafkaperf.reports.ci import junit_properties
 from pytest_kafkaperf.reports.pytest_benchmark import Groups, asks_for_table, is_disabled, without_tests
 from pytest_kafkaperf.reports.writing import append_history, report_to_github, write_reports
 from pytest_kafkaperf.runner.case import Case, read_spec
 from pytest_kafkaperf.runner.result import Ending
+from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.session import Session
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import estimate
 from pytest_kafkaperf.scenarios.threshold import count_gated
+
+if TYPE_CHECKING:
+    from pytest_kafkaperf.plugin.peer_side import PeerSide
 
 _MAX_REASON = 2000
 """Maximum length, in characters, of the reason of a failure in reports."""
@@ -56,6 +61,8 @@ class PerfPlugin:
         self._annotations: list[str] = []
         self._hidden_benchmarks = 0
         """Number of perf tests that pytest-benchmark's table leaves out."""
+        self._peer: PeerSide | None = config.pluginmanager.get_plugin(PEER)
+        """Server of the other pytest, which measures; None in every pytest that a user starts."""
         self._interrupted = ExitStack()
         """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
 
@@ -70,7 +77,12 @@ class PerfPlugin:
             history = self._settings.reports.get("history")
             if history is not None:
                 append_history(history, [])  # fails now instead of after the load of the first test
-            self._session = Session(self._settings, began_s=self._collection.began_s)
+            self._session = Session(
+                self._settings,
+                began_s=self._collection.began_s,
+                files=[*dict.fromkeys(map(file_of, self._collection.cases))],
+                peer_options=peer_options(self._config, self._settings),
+            )
         return self._session
 
     def session_or_fail(self) -> Session:
@@ -123,8 +135,9 @@ class PerfPlugin:
                     if cluster is None:
                         raise UsageError("kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()")
                     fields |= {"command": command, "cwd": self._config.rootpath / str(fields.get("cwd", ""))}
-                    application = Application(Recipe.of(fields, where="kafka_app: "), as_cluster(cluster))
-                    stack.callback(self.session_or_fail().opened(application).close)
+                    recipe = Recipe.of(fields, where="kafka_app: ")
+                    application = Application(recipe, as_cluster(cluster), "reference" if self._peer else "test")
+                    stack.callback(self.session_or_fail().clusters.opened(application).close)
                 if node is not None:
                     stack.callback(lambda: node.add_report_section("teardown", str(application), application.output))
                 return application
@@ -149,7 +162,7 @@ class PerfPlugin:
         reference = settings.reference
         lines = settings.describe(verbose=verbosity > 0) if verbosity >= 0 else []
         wanted = {(case.spec, settings.cluster) for case in cases}
-        if reference is not None:
+        if reference is not None and not isinstance(reference, Revision):
             wanted |= {(case.reference, reference) for case in cases if case.reference is not None}
         if settings.calibrate is not None and not is_disabled(self._config):
             lines += describe_plan(cases, settings.calibrate)
@@ -174,9 +187,18 @@ class PerfPlugin:
             result = session.refuse_for_time(case, self.later(item))
             if result is not None:
                 conclude(result, session, item)
+        if case is not None:
+            with failing():
+                self.open_session().announce(case, self.later(item))
         if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             with failing():
                 self._session.clusters.restore()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        """Let the other side tear down its fixtures at the same time."""
+        if self._session is not None and self._session.peer is not None:
+            self._session.peer.stop()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -272,6 +294,8 @@ class PerfPlugin:
                 self._session.close()
         except KafkaPerfError as error:  # the reports do not depend on it
             self._errors.append(str(error))
+        if self._peer is not None:
+            return  # the other side writes the reports
         try:
             # If every test failed before it needed the session, there is none yet.
             self._find_orphans(session, self.open_session())

@@ -52,7 +52,7 @@ def brief_command(result: Result, *options: str) -> str:
 
 _OPTIONS = """
     client-config brokers low-noise rounds duration warmup
-    baselines environment strict no-confirm calibrate reference reference-config
+    baselines environment strict no-confirm calibrate reference reference-config reference-setup
 """
 """Options that change measurements or verdicts; others are left out of the command that runs a test again."""
 

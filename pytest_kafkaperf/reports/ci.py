@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.text import UNSEEN, printable, without_folders
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
 from pytest_kafkaperf.runner.result import Ending, Result
-from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
@@ -201,29 +201,22 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
 
     Values are in base units and changes are ratios. Unknown values are left out.
     """
-    return [
+    found: list[tuple[str, object]] = [
         ("kafka_verdict", str(result.verdict)),
         *(("kafka_problem", problem.text) for problem in result.problems),
         *result.metrics.items(),
-        *(
-            each
-            for number, check in enumerate(result.checks, 1)
-            for each in _check_properties(f"kafka_check_{number}", check)
-        ),
     ]
-
-
-def _check_properties(prefix: str, check: Check) -> Iterator[tuple[str, object]]:
-    yield prefix, check.expression
-    yield f"{prefix}_outcome", str(check.outcome)
-    yield f"{prefix}_reason", check.reason
-    figures = {
-        "observed": check.observed,
-        "limit": check.limit_value,
-        "baseline": check.baseline,
-        "change": check.change,
-        "detectable": check.detectable,
-    }
-    for name, value in figures.items():
-        if value is not None and math.isfinite(value):
-            yield f"{prefix}_{name}", value
+    for number, check in enumerate(result.checks, 1):
+        prefix = f"kafka_check_{number}"
+        figures = {
+            "observed": check.observed,
+            "limit": check.limit_value,
+            "baseline": check.baseline,
+            "change": check.change,
+            "detectable": check.detectable,
+        }
+        found += [(prefix, check.expression), (f"{prefix}_outcome", str(check.outcome))]
+        found.append((f"{prefix}_reason", check.reason))
+        known = ((name, value) for name, value in figures.items() if value is not None and math.isfinite(value))
+        found += [(f"{prefix}_{name}", value) for name, value in known]
+    return found

@@ -114,12 +114,10 @@ def _figures(rounds: Sequence[ReportedRound]) -> tuple[Mapping[str, float], ...]
 
 
 def _headlines(before: ReportedTest, after: ReportedTest, tolerance_ratio: float) -> list[Threshold]:
-    def measures(test: ReportedTest, name: str) -> bool:
-        return any(name in one.metrics for one in test.rounds)
-
+    known = [{name for one in test.rounds for name in one.metrics} for test in (before, after)]
     worse = {"lower": "<= baseline +", "higher": ">= baseline -"}
     return [
         parse_threshold(f"{name} {worse[metric(name).better]} {tolerance_ratio * 100:g}%")
         for name in HEADLINES
-        if measures(before, name) and measures(after, name)
+        if all(name in each for each in known)
     ]

@@ -12,8 +12,9 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.reports.calibration import calibration_remarks
+from pytest_kafkaperf.reports.html import RunFacts
 from pytest_kafkaperf.runner.capacity import SearchPlan
-from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result, summary
+from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.comparison import change_of
@@ -26,10 +27,8 @@ SCHEMA = 1
 def json_text(
     results: Sequence[Result],
     endings: Mapping[str, Ending],
+    facts: RunFacts,
     *,
-    created: str,
-    plugin: str,
-    environment: Mapping[str, Any],
     exit_status: int,
     errors: Sequence[str],
 ) -> str:
@@ -41,9 +40,9 @@ def json_text(
     measured = {result.nodeid for result in results}
     document = {
         "schema": SCHEMA,
-        "created": created,
-        "plugin": plugin,
-        "environment": environment,
+        "created": facts.created,
+        "plugin": facts.plugin,
+        "environment": facts.environment,
         "exit_status": exit_status,
         "errors": list(errors),
         "tests": [_test(result, endings.get(result.nodeid)) for result in results],
@@ -75,7 +74,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
                 "unit": str(CATALOGUE[name].unit),
                 "better": CATALOGUE[name].better,
                 "values": values,
-                "median": summary(name, values),
+                "median": CATALOGUE[name].aggregate(values),
             }
             for name, values in result.values().items()
         },
@@ -155,6 +154,7 @@ def _round(one: Round) -> dict[str, Any]:
         "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],
         "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
         "at_least": one.at_least,
+        "window_s": one.window_s,
     }
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from pytest_kafkaperf.core.errors import UsageError, shortened
-from pytest_kafkaperf.core.text import MAX_PROBLEM, MAX_SCHEMA, parse_document
+from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.json import SCHEMA
-from pytest_kafkaperf.scenarios.fields import explain
+from pytest_kafkaperf.scenarios.fields import NewerSchemaError, parse_model
 from pytest_kafkaperf.verdict.baselines.record import MOST
-
-_NEEDED = "give a report written with --kafka-report=json"
 
 
 class _Part(BaseModel):
@@ -84,21 +81,10 @@ def read_report(path: Path) -> Report:
 
     """
     try:
-        data = parse_document(path.read_bytes())
+        return parse_model(path.read_bytes(), Report, schema=SCHEMA)
     except OSError as error:
         raise UsageError(f"cannot read report {path}: {error.strerror or error}") from None
+    except NewerSchemaError as error:
+        raise UsageError(f"report {path} {error}") from None
     except ValueError as error:
-        raise UsageError(f"{path} is not valid JSON: {error}; {_NEEDED}") from None
-    if not isinstance(data, dict) or "tests" not in data:
-        raise UsageError(f"{path} is not a report, because it has no 'tests'; {_NEEDED}")
-    schema = data.get("schema")
-    if isinstance(schema, int) and schema > SCHEMA:
-        shown = shortened(str(schema), MAX_SCHEMA)
-        raise UsageError(
-            f"{path} has schema {shown}, but this version of pytest-kafkaperf supports schemas up to {SCHEMA}; upgrade "
-            "pytest-kafkaperf"
-        )
-    try:
-        return Report.model_validate(data)
-    except ValidationError as error:
-        raise UsageError(f"report {path} is invalid: {shortened(explain(error), MAX_PROBLEM)}; {_NEEDED}") from None
+        raise UsageError(f"report {path} is invalid: {error}; give a report written with --kafka-report=json") from None

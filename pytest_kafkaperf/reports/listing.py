@@ -10,14 +10,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from pytest_kafkaperf.core.environment import DIRTY
+from pytest_kafkaperf.core.environment import DIRTY, differences
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import printable
-from pytest_kafkaperf.core.units import format_quantity
+from pytest_kafkaperf.core.units import format_quantity, format_ratio
 from pytest_kafkaperf.reports.compare import Compared
 from pytest_kafkaperf.reports.layout import Paper, is_ascii_only
 from pytest_kafkaperf.reports.table import Block, row_of
 from pytest_kafkaperf.reports.terminal import new_table, render, render_table
+from pytest_kafkaperf.reports.trend import ChangePoint
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -41,7 +42,7 @@ def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names
         values = [one[name] for one in rounds if name in one]
         if values:
             figures = (statistics.median(values), min(values), max(values))
-            table.add_row(name, *(_figure(name, value) for value in figures))
+            table.add_row(name, *(format_quantity(value, CATALOGUE[name].unit) for value in figures))
     return _lines(table, paper)
 
 
@@ -51,11 +52,8 @@ def render_baseline(record: BaselineRecord, path: Path, paper: Paper) -> list[st
     sessions.add_column("commit")
     sessions.add_column("figures")
     for session in record.sessions:
-        given = session.commit or "-"
-        commit = printable(f"{given[:12]}{DIRTY if given.endswith(DIRTY) else ''}")
-        sessions.add_row(
-            printable(session.created), str(len(session.rounds)), commit, "imported" if session.imported else "measured"
-        )
+        source = "imported" if session.imported else "measured"
+        sessions.add_row(printable(session.created), str(len(session.rounds)), _commit(session.commit), source)
     imports = dict.fromkeys(
         f"imported from {session.imported.tool}: {', '.join(session.imported.files)}"
         for session in record.sessions
@@ -88,6 +86,23 @@ def render_compared(test: Compared, paper: Paper) -> list[str]:
     return render_table([block], wide).splitlines()
 
 
+def render_changes(changes: Iterable[Sequence[ChangePoint]], paper: Paper) -> list[str]:
+    """Return for each run from which on a test differs its time and commit, the metrics, and what else changed."""
+    lines = []
+    for found in changes:
+        table = new_table("metric", right=("before", "after", "change"))
+        for name, before, after, *_ in found:
+            change = format_ratio(after / before - 1) if before > 0 else "-"
+            table.add_row(printable(name), _figure(name, before), _figure(name, after), change)
+        *_, last, first = found[0]
+        commits = f"commit {_commit(first.commit)}, in the run before {_commit(last.commit)}"
+        head = f"{first.time:%Y-%m-%d %H:%M %Z}, {commits}, environment {first.environment}"
+        other = ", ".join(differences(last.fingerprint, first.fingerprint)) or "nothing"
+        lines += [printable(first.nodeid), *render_note(head, paper), *_lines(table, paper)]
+        lines += [*render_note(f"other differences of the two runs: {other}", paper), ""]
+    return lines or ["no change points"]
+
+
 def render_note(text: str, paper: Paper) -> list[str]:
     """Return a sentence as wrapped, indented lines."""
     return paper.wrap(text, indent=_INDENT, hanging=_INDENT)
@@ -98,8 +113,10 @@ def _lines(table: Table, paper: Paper) -> list[str]:
     return [f"{_INDENT}{line}" for line in text.splitlines()]
 
 
-def _figure(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    found = CATALOGUE.get(name)
+def _commit(given: str | None) -> str:
+    return printable(f"{given[:12]}{DIRTY if given.endswith(DIRTY) else ''}") if given else "-"
+
+
+def _figure(name: str, value: float) -> str:
+    found = CATALOGUE.get(name)  # a metric of a test's own is not there
     return f"{value:.6g}" if found is None else format_quantity(value, found.unit)

@@ -22,9 +22,9 @@ from pytest_kafkaperf.reports.table import (
     remark_of,
     rows_of,
     short,
-    warnings_of,
+    without_repeats,
 )
-from pytest_kafkaperf.runner.result import Ending, Result, summary
+from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.outcome import UNGATED, Verdict
@@ -209,7 +209,7 @@ def _figures(result: Result) -> str:
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(len(result.sessions), 'session')}{first}",
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
-        *(f"warning: {each}" for each in warnings_of(result)),
+        *(f"warning: {each}" for each in without_repeats(result.warnings)),
     ]
     figures = "".join(
         _figures_line(name, values, result)
@@ -229,5 +229,5 @@ def _noise(name: str, found: Calibrated, result: Result) -> str:
 def _figures_line(name: str, values: list[float], result: Result) -> str:
     unit = CATALOGUE[name].unit
     rounds = ", ".join(short(value, unit) for value in values)
-    median = bounded(short(summary(name, values), unit), name, result)
+    median = bounded(short(CATALOGUE[name].aggregate(values), unit), name, result)
     return f"{_table_line([code(name), text(median), text(rounds)])}\n"

@@ -171,11 +171,6 @@ def bounded(text: str, name: str, result: Result) -> str:
     return f"≥ {text}" if name in result.lower_bounds else text
 
 
-def warnings_of(result: Result) -> list[str]:
-    """Return the first line of each warning; of those that differ only in their numbers, the first and their count."""
-    return without_repeats(result.warnings)
-
-
 def without_repeats(texts: Iterable[str]) -> list[str]:
     """Return the first line of each text; of those that differ only in their numbers, the first and their count."""
     alike: dict[str, list[str]] = {}
@@ -338,7 +333,7 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
     if result.verdict is Verdict.REGRESSED and result.reference is None:
         calibrate = f"--kafka-calibrate={max(2, result.baseline_sessions or 2)}"  # to make no weaker baseline
         yield f"accept it, if it is intended: {brief_command(result, calibrate, '--kafka-update-baselines')}"
-    yield from (f"warning: {text}" for text in warnings_of(result))
+    yield from (f"warning: {text}" for text in without_repeats(result.warnings))
     yield from result.notes
     yield from (f"advice (no threshold): {describe_advice(one)}" for one in result.advice)
     if verbose:

@@ -18,7 +18,7 @@ from pytest_kafkaperf.reports.html import RunFacts, html_page
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import compat_lines
-from pytest_kafkaperf.runner.result import judged, summary
+from pytest_kafkaperf.runner.result import judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,15 +57,8 @@ def write_reports(
     found: list[str] = []
 
     def document() -> str:
-        return json_text(
-            results,
-            endings,
-            created=facts.created,
-            plugin=facts.plugin,
-            environment=facts.environment,
-            exit_status=exit_status or (_USAGE_ERROR if errors or found else 0),
-            errors=[*errors, *found],
-        )
+        status = exit_status or (_USAGE_ERROR if errors or found else 0)
+        return json_text(results, endings, facts, exit_status=status, errors=[*errors, *found])
 
     # The JSON report is the last one, because it lists the errors of the others.
     texts: dict[str, Callable[[], str]] = {
@@ -170,7 +163,7 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
 def _metrics(rounds: Sequence[Round]) -> dict[str, float | None]:
     """Return the summary of each metric over the rounds of one session; None for values that JSON cannot represent."""
     values = {name: [one.metrics[name] for one in rounds if name in one.metrics] for name in CATALOGUE}
-    found = {name: summary(name, each) for name, each in values.items() if each}
+    found = {name: CATALOGUE[name].aggregate(each) for name, each in values.items() if each}
     return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
 

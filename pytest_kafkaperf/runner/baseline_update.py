@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Collection, Sequence
 
+from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
+from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds, grown, scenario_changes
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
 from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.regression import ALPHA, SESSIONS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acceptance:
-    """The sessions to write; none if the baseline is not changed."""
-
-    sessions: tuple[MeasuredSession, ...] = ()
-    notes: tuple[str, ...] = ()
-    """The reasons why sessions are not written although the mode asks for them."""
 
 
 def update_baseline(
@@ -44,19 +37,11 @@ def update_baseline(
     """
     with store.alone():  # another run may have changed the file since this one began
         old = store.load(environment, result.nodeid)
-        chosen = accepted(
-            mode,
-            result.verdict,
-            result.sessions,
-            thresholds=thresholds,
-            baseline=result.baseline,
-            exists=old is not None,
-            calibrated=calibrated,
-        )
+        chosen, notes = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
         scenario = described(result.scenario, result.plan)
-        record = old if mode == "append" and chosen.sessions else None
+        record = old if mode == "append" and chosen else None
         dropped = [] if record is None else scenario_changes(record.scenario, scenario)
-        for session in chosen.sessions:
+        for session in chosen:
             one = BaselineRecord.of_session(
                 nodeid=result.nodeid,
                 environment=environment,
@@ -68,13 +53,13 @@ def update_baseline(
             )
             record = grown(record, one)
         if mode == "improved" and result.reference is None:
-            record, notes = _ratcheted(old, record, result.verdict)
-            chosen = replace(chosen, notes=(*chosen.notes, *notes))
+            record, remarks = _ratcheted(old, record, result.verdict)
+            notes += remarks
         if record is None:
-            return None, [*chosen.notes]
+            return None, notes
         store.save(record)
     anew = [f"the baseline starts again: the scenario changed ({'; '.join(dropped)})"] if dropped else []
-    return record, [*chosen.notes, *anew]
+    return record, [*notes, *anew]
 
 
 def _ratcheted(
@@ -101,49 +86,41 @@ def _ratcheted(
 
 
 def accepted(
-    mode: str,
-    verdict: Verdict,
-    sessions: Sequence[MeasuredSession],
-    *,
-    thresholds: Sequence[Threshold],
-    baseline: BaselineRounds,
-    exists: bool,
-    calibrated: bool,
-) -> Acceptance:
+    mode: str, result: Result, *, thresholds: Sequence[Threshold], exists: bool, calibrated: bool
+) -> tuple[list[MeasuredSession], list[str]]:
     """Choose the sessions to write by the mode of `--kafka-update-baselines` and the test's verdict.
+
+    Returns no session if the baseline is not changed, and the reasons why sessions are left out that the mode asks for.
 
     Args:
         mode: `all`, `new`, `improved` or `append`.
-        verdict: of the test; a failed test is never written.
-        sessions: of the test.
+        result: of the test; a failed test is never written.
         thresholds: of the test.
-        baseline: the baseline that the test was compared with.
         exists: True if the test has a baseline file, comparable or not.
         calibrated: True if all sessions were run by `--kafka-calibrate`.
 
     """
+    verdict, sessions = result.verdict, result.sessions
     if verdict.fails or (mode == "new" and exists) or (mode == "improved" and verdict is not Verdict.IMPROVED):
-        return Acceptance()
+        return [], []
     beside = sessions[0].reference is not None
     # Sessions beside the baseline's brokers have other, shorter rounds than the first one.
     counting = [session for session in judged(sessions) if beside or session.reference is None]
     match mode:
         case "improved":
             fresh = counting[1:]
-            obstacle = ratchet_obstacle(thresholds, [session.measured for session in fresh], baseline)
+            obstacle = ratchet_obstacle(thresholds, [session.measured for session in fresh], result.baseline)
             if obstacle is not None:
-                return Acceptance(notes=(f"the baseline is not changed: {obstacle}",))
+                return [], [f"the baseline is not changed: {obstacle}"]
             chosen = fresh
         # Sessions that cleared a suspect are as good as the first one; without them, only its noise would count.
         case "append":
             chosen = counting
         case _:
             chosen = counting if calibrated else counting[:1]
-    flaws = {number: flaw for number, session in enumerate(chosen, 1) if (flaw := _flaw(thresholds, session))}
-    return Acceptance(
-        sessions=tuple(session for number, session in enumerate(chosen, 1) if number not in flaws and session.rounds),
-        notes=tuple(dict.fromkeys(f"not written into the baseline: {flaw}" for flaw in flaws.values())),
-    )
+    flaws = [_flaw(thresholds, session) for session in chosen]
+    kept = [session for session, flaw in zip(chosen, flaws, strict=True) if flaw is None and session.rounds]
+    return kept, [f"not written into the baseline: {flaw}" for flaw in dict.fromkeys(filter(None, flaws))]
 
 
 def ratchet_obstacle(
@@ -175,3 +152,23 @@ def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | No
     rounds = session.measured.rounds
     gated = (threshold.metric for threshold in thresholds if threshold.needs_baseline)
     return next((flaw for metric in gated if (flaw := flaw_of(metric, rounds, ratio=True))), None)
+
+
+def orphans_of(
+    store: BaselineStore, settings: Settings, *, collected: Collection[str], files: Collection[str]
+) -> list[Stored]:
+    """Return the baselines whose tests no longer exist.
+
+    `collected` are the nodeids of this run, `files` the test files of which all tests were collected.
+
+    Raises:
+        BaselineError: the folder cannot be read.
+
+    """
+    stored = store.stored()
+    known = {file_of(each.nodeid) for each in stored}
+    # Another project may share a folder outside of this one: its baselines are left alone.
+    ours = settings.baselines.resolve().is_relative_to(settings.root.resolve())
+    # A baseline may hold a name that is too long for a file; Path.exists would raise.
+    missing = {file for file in known if ours and not os.path.exists(settings.root / file)}  # noqa: PTH110
+    return orphans(stored, collected=collected, files={*files, *missing})

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import External
@@ -28,6 +28,9 @@ from pytest_kafkaperf.scenarios.records import Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario, merge
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, parse_declared, parse_threshold
 
+if TYPE_CHECKING:
+    import pytest
+
 _PAIRS = 4
 """Rounds of each side in a session beside the reference."""
 _SHORT_S = 1.0
@@ -38,15 +41,6 @@ _SHORT_WARMUP_S = 0.3
 """Longest load before such a round."""
 _RECORDS_BEYOND = 50
 """Records beyond a quantile that make its noise small against other noise."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """One marker of a test, from its module, class or function."""
-
-    name: str
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +174,7 @@ class Case:
 
 
 def read_case(
-    nodeid: str, marks: Sequence[Mark], parameters: Mapping[str, Any], settings: Settings, *, folder: Path
+    nodeid: str, marks: Sequence[pytest.Mark], parameters: Mapping[str, Any], settings: Settings, *, folder: Path
 ) -> Case:
     """Read a test's markers, in order of rising precedence, and its parameters.
 
@@ -244,7 +238,7 @@ def read_case(
     )
 
 
-def _refuse_arguments(mark: Mark) -> None:
+def _refuse_arguments(mark: pytest.Mark) -> None:
     if mark.name == "kafka_threshold":
         if mark.kwargs or not mark.args:
             raise ScenarioError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin, transaction_timeout_ms
-from pytest_kafkaperf.clusters.client.preflight import Names, Preflight
+from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.client.run_names import round_name
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
@@ -106,7 +106,8 @@ class RoundContext:
         cluster = self.cluster
         Preflight(cluster.bootstrap_servers, cluster.access).check(
             self.scenario,
-            Names(topic=self.topic, group=f"{self.name}-0", transactional_id=f"{self.name}-0"),
+            self.topic,
+            f"{self.name}-0",
             guarded=self.scenario.topic is not None or cluster.provider == "external" or cluster.access != Access(),
         )
 

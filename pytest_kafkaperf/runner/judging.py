@@ -20,12 +20,11 @@ from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated, holds
 from pytest_kafkaperf.verdict.advice import Advice, advice
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.calibration import Calibrated, calibrated
-from pytest_kafkaperf.verdict.clear import is_clear
 from pytest_kafkaperf.verdict.comparison import logs, no_ratio
 from pytest_kafkaperf.verdict.dates import FEWEST_DATES
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import Confirmation
-from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.regression import ALPHA, is_clear
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 from pytest_kafkaperf.verdict.verdict import judge, worst
 
@@ -110,7 +109,7 @@ class CaseJudge:
         )
 
     def judge_clear(self, sessions: Sequence[MeasuredSession]) -> Judgement:
-        """Judge suspects for whose confirmation there is no time: one that is clear fails (see `verdict.clear`).
+        """Judge suspects for whose confirmation there is no time: one that is clear fails (see `is_clear`).
 
         Other programs on this machine are an explanation that only further sessions can exclude. Beside other brokers,
         they are none, and the last look is final (see `verdict.sequential`).
@@ -149,21 +148,20 @@ class CaseJudge:
                 name, tolerance = threshold.metric.name, threshold.relative.log_tolerance
                 tolerances[name] = min(tolerance, tolerances.get(name, tolerance))
         measured = [session.measured.rounds for session in judged(sessions)]
+        alpha = ALPHA / max(1, count_gated(case.thresholds))
+        way: Confirmation = "beside" if self.alone is None else "fresh"
         found: dict[str, Calibrated] = {}
         notes = []
         for name, tolerance in tolerances.items():
-            flaw = no_ratio(CATALOGUE[name], measured)
-            one = None
-            if flaw is None:
-                values = [logs(CATALOGUE[name], rounds) for rounds in measured]
-                alpha = ALPHA / max(1, count_gated(case.thresholds))
-                way: Confirmation = "beside" if self.alone is None else "fresh"
-                one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way)
-                flaw = f"{name} has one round per session, so its noise is unknown"
-            if one is not None:
-                found[name] = one
-            else:
+            if flaw := no_ratio(CATALOGUE[name], measured):
                 notes.append(f"not calibrated: {flaw}")
+                continue
+            values = [logs(CATALOGUE[name], rounds) for rounds in measured]
+            one = calibrated(values, tolerance=tolerance, alpha=alpha, confirmation=way)
+            if one is None:
+                notes.append(f"not calibrated: {name} has one round per session, so its noise is unknown")
+            else:
+                found[name] = one
         return found, notes
 
     def _with_losses(self, judgement: Judgement, sessions: Sequence[MeasuredSession]) -> Judgement:

@@ -75,6 +75,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         shares=tuple(map(_share, report.workers)),
         commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
+        window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
     )
 
 

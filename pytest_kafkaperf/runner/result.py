@@ -219,7 +219,7 @@ class Result:
     @property
     def metrics(self) -> Mapping[str, float]:
         """Each metric in base units: the median over the rounds, or the sum for counts such as `errors`."""
-        return {name: summary(name, values) for name, values in self.values().items()}
+        return {name: CATALOGUE[name].aggregate(values) for name, values in self.values().items()}
 
     @property
     def lower_bounds(self) -> tuple[str, ...]:
@@ -262,8 +262,3 @@ class Ending:
 def standard_of(result: Result) -> Literal["baseline", "reference"]:
     """Return the word for what the test is compared with."""
     return "baseline" if result.reference is None else "reference"
-
-
-def summary(name: str, values: list[float]) -> float:
-    """Return one value of a metric for all rounds."""
-    return CATALOGUE[name].aggregate(values)

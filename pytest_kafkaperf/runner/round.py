@@ -44,6 +44,8 @@ class Round:
     """Maximum error of end-to-end latency if records travel between machines; None if one clock timed all records."""
     commit_interval_s: float | None = None
     """Commit interval of the slowest watched group, which times of the application include; None without one."""
+    window_s: tuple[float, float] | None = None
+    """Start and end of the window on the monotonic clock of this machine, in seconds; None if no load ran."""
 
 
 class StepOutcome(StrEnum):

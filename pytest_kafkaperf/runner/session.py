@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib.metadata
 import math
-import os
 import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.environment import commit_change, current_commit, default_environment_key, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
-from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action, moved
-from pytest_kafkaperf.runner.baseline_update import update_baseline
+from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.runner.judging import CaseJudge, quieter_notes, stale_notes
+from pytest_kafkaperf.runner.peer import NewTestError, Peer, PeerTest, opened_peer
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.runner.result import Result, warnings_of
+from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
@@ -47,9 +47,20 @@ _CLOSING_RATIO = 0.05
 class Session:
     """Runs perf tests one after the other, and owns the clusters and baselines that they share."""
 
-    def __init__(self, settings: Settings, *, began_s: float) -> None:
-        """The time budget counts from `began_s` on the monotonic clock."""
+    def __init__(
+        self, settings: Settings, *, began_s: float, files: Sequence[str] = (), peer_options: Sequence[str] = ()
+    ) -> None:
+        """The time budget counts from `began_s` on the monotonic clock.
+
+        `files` are those of the perf tests, and `peer_options` are pytest's options for another revision of them.
+        """
         self.settings = settings
+        self.peer: Peer | None = None
+        """The other side of comparisons with another revision of the code, once it has started."""
+        self._files = files
+        self._peer_options = peer_options
+        self._open = contextlib.ExitStack()
+        """The other side's checkout and process."""
         self.results: list[Result] = []
         self.written: dict[str, int] = {}
         """Number of dates in each baseline that was written, by nodeid."""
@@ -58,8 +69,6 @@ class Session:
         self.pruned = False
         """True if these baselines were deleted."""
         self.clusters = SessionClusters(settings)
-        self._applications: list[Application] = []
-        """The applications that run now, on any cluster."""
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)
@@ -73,22 +82,25 @@ class Session:
         return time.monotonic() - self._began_s
 
     def close(self) -> None:
-        """Stop every cluster that this session started."""
-        self.clusters.close()
+        """Stop every cluster that this session started, and the other side."""
+        with self._open:
+            self.clusters.close()
 
-    def opened(self, application: Application) -> Application:
-        """Start an application, which is part of all tests on this cluster until the caller closes it.
+    def announce(self, case: Case, later: Sequence[Case]) -> None:
+        """Have the other side set up this test, while this side does so; nothing without another revision.
 
         Raises:
-            ClusterError: a topic could not be created, or the application ended or was not ready in time.
-            UsageError: it cannot be started.
+            ClusterError: the other side has ended.
+            UsageError: it could not be started.
 
         """
-        if str(application) in map(str, self._on(application.cluster)):
-            raise UsageError(f"kafka_app: {application} is already running; give this one another name: name='NAME'")
-        self._applications.append(application.open())
-        application.closing.callback(self._applications.remove, application)
-        return application
+        revision = self.settings.reference
+        if not isinstance(revision, Revision):
+            return
+        if self.peer is None:
+            starting = opened_peer(revision, self.settings, files=self._files, options=self._peer_options)
+            self.peer = self._open.enter_context(starting)
+        self.peer.begin(case.nodeid, [each.nodeid for each in later])
 
     def run(
         self,
@@ -119,12 +131,21 @@ class Session:
         case, unfit = _resolved(case, cluster)
         # Read before the load: a damaged file is an error at once, not after minutes.
         baseline = self._baseline(case, key)
-        alone = obstacle(case, cluster, baseline, has_actions=bool(actions), has_app=bool(self._on(cluster)))
+        notes: list[str] = []
+        twin: PeerTest | None = None
+        if self.peer is not None:
+            try:
+                twin = self.peer.test(case.nodeid, actions)
+            except NewTestError as error:
+                case, notes = dataclasses.replace(case, reference=None), [str(error)]
+        alone = obstacle(
+            case, cluster, baseline, has_actions=bool(actions), has_app=bool(self.clusters.applications_on(cluster))
+        )
         judge = CaseJudge(case, baseline, self.settings, alone=alone)
-        reference = self.clusters.reference(case)
+        reference = self.clusters.reference(case) if twin is None else twin.cluster
         for each in (cluster, reference):
             self.clusters.sweep(each)
-        sides = self._sides(case, cluster, reference, actions, on_progress)
+        sides = self._sides(case, cluster, twin or reference, actions, on_progress)
         runner = self._runner(sides, self.settings.workers, on_progress)
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
         budget = CaseBudget(case, later, left_s=self._left_s())
@@ -145,13 +166,19 @@ class Session:
             )
         else:
             sessions = (not_run(unfit),)
-            notes = () if budget.obstacle is None or unfit else (budget.obstacle,)
-            ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=notes, partial=True)
+            reasons = () if budget.obstacle is None or unfit else (budget.obstacle,)
+            ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=reasons, partial=True)
         result = self._result(
             case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
-        deduced = filter(None, [bottleneck(result)])
-        result = dataclasses.replace(result, took_s=time.monotonic() - began_s, notes=(*deduced, *result.notes))
+        deduced = filter(None, [bottleneck(result), *notes, None if twin is None else twin.note])
+        changed = () if twin is None else twin.changes
+        result = dataclasses.replace(
+            result,
+            took_s=time.monotonic() - began_s,
+            notes=(*deduced, *result.notes),
+            changed=(*changed, *result.changed),
+        )
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 
@@ -168,32 +195,24 @@ class Session:
         return self._add(result)
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
-        """Find baselines whose tests no longer exist, and delete them if the settings say so.
+        """Find baselines whose tests no longer exist, and delete them if the settings say so and all files are `whole`.
 
-        `collected` are the nodeids of this run, `files` the test files of which all tests were collected; `whole` is
-        True if that holds for every file.
+        The other arguments are those of `orphans_of`.
 
         Raises:
             BaselineError: the folder cannot be read, or a file cannot be deleted.
 
         """
-        stored = self._store.stored()
-        known = {file_of(each.nodeid) for each in stored}
-        # Another project may share a folder outside of this one: its baselines are left alone.
-        ours = self.settings.baselines.resolve().is_relative_to(self.settings.root.resolve())
-        # A baseline may hold a name that is too long for a file; Path.exists would raise.
-        missing = {file for file in known if ours and not os.path.exists(self.settings.root / file)}  # noqa: PTH110
-        self.orphans = orphans(stored, collected=collected, files={*files, *missing})
+        self.orphans = orphans_of(self._store, self.settings, collected=collected, files=files)
         self.pruned = self.settings.prune and whole
         if self.pruned:
             self._store.prune(self.orphans)
 
     def environment(self) -> dict[str, Any]:
         """Describe the machine and the cluster for the reports."""
-        providers = {result.cluster.provider for result in self.results} or {"local"}
-        provider = min(providers)
-        facts = self.results[0].cluster if self.results else None
-        return {"key": self.environment_key(provider), **({} if facts is None else facts.fingerprint)}
+        provider = min((result.cluster.provider for result in self.results), default="local")
+        facts = self.results[0].cluster.fingerprint if self.results else {}
+        return {"key": self.environment_key(provider), **facts}
 
     def environment_key(self, provider: str) -> str:
         """Return the key of the environment, under which its baselines are stored."""
@@ -248,7 +267,7 @@ class Session:
         self,
         case: Case,
         cluster: Cluster,
-        reference: Cluster | None,
+        reference: Cluster | PeerTest | None,
         actions: Sequence[Action],
         on_progress: OnProgress,
     ) -> list[Side]:
@@ -262,24 +281,15 @@ class Session:
         side = functools.partial(
             Side, case.scenario, plan=case.plan, on_progress=on_progress, prefix=self.settings.topic_prefix
         )
-        applications = self._on(cluster)
+        applications = self.clusters.applications_on(cluster)
         sides = [side(cluster, actions=actions, applications=applications)]
-        if reference is not None:
-            twins = [self._twin(each, reference) for each in applications]
+        if isinstance(reference, PeerTest):
+            sides.append(side(reference.cluster, actions=reference.actions, applications=reference.applications))
+        elif reference is not None:
+            twins = [self.clusters.twin(each, reference) for each in applications]
             pairs = [(cluster, reference), *zip(applications, twins, strict=True)]
             sides.append(side(reference, actions=moved(actions, pairs), applications=twins))
         return sides
-
-    def _twin(self, application: Application, reference: Cluster) -> Application:
-        """Return the same application on the reference, which runs as long as the test's own."""
-        running = [each for each in self._on(reference) if str(each) == str(application)]
-        if not running:
-            running = [self.opened(application.on(reference))]
-            application.closing.callback(running[0].close)
-        return running[0]
-
-    def _on(self, cluster: Cluster) -> list[Application]:
-        return [each for each in self._applications if each.cluster.bootstrap_servers == cluster.bootstrap_servers]
 
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:
@@ -299,7 +309,7 @@ class Session:
         sessions, judgement = ran.sessions, ran.judgement
         baseline, compared = judge.baseline, judge.is_compared
         there = baseline.fingerprint if reference is None else reference.fingerprint
-        has_app = case.scenario.output_topic or case.scenario.group or self._on(cluster)
+        has_app = case.scenario.output_topic or case.scenario.group or self.clusters.applications_on(cluster)
         commit = commit_change(baseline.commit, self.commit) if has_app and reference is None else ()
         calibration, uncalibrated = judge.calibrate(sessions)
         return Result(

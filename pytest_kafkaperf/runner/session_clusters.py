@@ -1,15 +1,17 @@
-"""The clusters of one pytest session: those of the tests, the reference, and the brokers of baselines, rebuilt."""
+"""The clusters of one pytest session (of tests, the reference, rebuilt baselines), and the applications on them."""
 
 from __future__ import annotations
 
 import contextlib
 
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.shared import SharedClusters, Wanted
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import External, is_loopback
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.runner.case import Case
+from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import Settings
 
 
@@ -19,6 +21,8 @@ class SessionClusters:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._shared = SharedClusters()
+        self._applications: list[Application] = []
+        """The applications that run now, on any cluster."""
         self._swept: set[str] = set()
         """Servers of the external clusters on which the remains of crashed runs were removed."""
 
@@ -56,9 +60,9 @@ class SessionClusters:
         return self._shared.get(wanted, lasting=lasting)
 
     def reference(self, case: Case) -> Cluster | None:
-        """Return the cluster that the options compare a test with, if any; raises as `own` does."""
+        """Return the cluster that the options compare a test with, if they name one; raises as `own` does."""
         reference, settings = self._settings.reference, self._settings
-        if reference is None or case.reference is None:
+        if reference is None or case.reference is None or isinstance(reference, Revision):
             return None
         properties = settings.reference_client_config or settings.client_config
         wanted = Wanted(
@@ -108,3 +112,29 @@ class SessionClusters:
         self._swept.add(cluster.bootstrap_servers)
         with contextlib.suppress(ClusterError):  # not needed for this run; the next run tries again
             Admin(cluster.bootstrap_servers, cluster.access).sweep(self._settings.topic_prefix)
+
+    def opened(self, application: Application) -> Application:
+        """Start an application, which is part of all tests on this cluster until the caller closes it.
+
+        Raises:
+            ClusterError: a topic could not be created, or the application ended or was not ready in time.
+            UsageError: it cannot be started.
+
+        """
+        if str(application) in map(str, self.applications_on(application.cluster)):
+            raise UsageError(f"kafka_app: {application} is already running; give this one another name: name='NAME'")
+        self._applications.append(application.open())
+        application.closing.callback(self._applications.remove, application)
+        return application
+
+    def twin(self, application: Application, reference: Cluster) -> Application:
+        """Return the same application on the reference, which runs as long as the test's own."""
+        running = [each for each in self.applications_on(reference) if str(each) == str(application)]
+        if not running:
+            running = [self.opened(application.on(reference))]
+            application.closing.callback(running[0].close)
+        return running[0]
+
+    def applications_on(self, cluster: Cluster) -> list[Application]:
+        """Return the applications that run on this cluster."""
+        return [each for each in self._applications if each.cluster.bootstrap_servers == cluster.bootstrap_servers]

@@ -10,6 +10,7 @@ from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Ta
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.scenarios.threshold import Threshold
 
 SCENARIO_OPTIONS = ("rounds", "duration", "warmup")
@@ -58,8 +59,10 @@ class Settings:
     """Pause before each fresh session, in seconds."""
     confirm: bool
     """True if suspects run again in fresh sessions."""
-    reference: Target | None
-    """Cluster that replaces the stored baselines; None: tests are compared with stored baselines."""
+    reference: Target | Revision | None
+    """Cluster, or code under test, that replaces the stored baselines; None: tests are compared with these."""
+    reference_setup: str | None
+    """Shell command that makes the environment of a revision."""
     reference_config: Mapping[str, str]
     """Broker properties of the reference, in addition to those of the test."""
     reference_client_config: Path | None

@@ -36,7 +36,7 @@ def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
     values too short for that; the warm-up then uses longer ones.
     """
     update: dict[str, Any] = {**_IRRELEVANT, "duration": duration_s, "producers": max(1, scenario.producers)}
-    if scenario.tags_in_header and (scenario.record_size is None or scenario.min_record_size < TAG_BYTES):
+    if scenario.tags_in_header and (scenario.record_size is None or min(scenario.record_sizes) < TAG_BYTES):
         update |= {"payload": "random", "record_size": _TAGGED_BYTES}
     return scenario.model_copy(update=update)
 

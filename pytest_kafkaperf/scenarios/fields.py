@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from pytest_kafkaperf.core.errors import ScenarioError, nearest, shortened
-from pytest_kafkaperf.core.text import printable, repr_of
+from pytest_kafkaperf.core.text import MAX_PROBLEM, parse_document, printable, repr_of
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time, parse_whole
 from pytest_kafkaperf.scenarios.rate import Rate, dump_rate, format_rate, parse_rate
 from pytest_kafkaperf.scenarios.records import (
@@ -54,6 +54,10 @@ _WORDS = {
 
 _MAX_SHOWN = 100
 """Maximum number of characters of an invalid value in an error."""
+_MAX_SCHEMA = 20
+"""Maximum number of digits of a displayed schema version."""
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class MarkerFields(BaseModel):
@@ -82,6 +86,36 @@ class MarkerFields(BaseModel):
             return cls.model_validate(dict(fields))
         except ValidationError as error:
             raise ScenarioError(f"{where}{explain(error, names)}") from None
+
+
+class NewerSchemaError(ValueError):
+    """A document that a newer version of the plugin has written."""
+
+
+def parse_model(content: bytes, model: type[_Model], *, schema: int) -> _Model:
+    """Parse a JSON document whose format has this version.
+
+    Raises:
+        NewerSchemaError: the document has a later version.
+        ValueError: the content is not JSON, or does not fit the model.
+
+    """
+    try:
+        data = parse_document(content)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"must be a JSON object, not {type(data).__name__}")  # noqa: TRY004 - as other invalid content
+    version = data.get("schema")
+    if isinstance(version, int) and version > schema:
+        shown = shortened(str(version), _MAX_SCHEMA)
+        raise NewerSchemaError(
+            f"has schema {shown}, but this version of pytest-kafkaperf reads up to {schema}; upgrade pytest-kafkaperf"
+        )
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise ValueError(shortened(explain(error), MAX_PROBLEM)) from None
 
 
 def _in_our_words(name: str) -> str:
@@ -160,10 +194,6 @@ def _acks(value: Any) -> Any:
     return {"0": 0, "1": 1, "-1": "all", -1: "all"}.get(value, value) if isinstance(value, str | int) else value
 
 
-def _none_as_null(value: Any) -> Any:
-    return None if value == "none" else value
-
-
 def _topic(name: str) -> str:
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise ValueError("must have 1 to 249 of the characters a-z A-Z 0-9 . _ - and must not be '.' or '..'")
@@ -217,7 +247,9 @@ Correlation = Annotated[
 
 Acks = Annotated[Literal[0, 1, "all"], BeforeValidator(_acks)]
 
-Compression = Annotated[Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(_none_as_null)]
+Compression = Annotated[
+    Literal["gzip", "snappy", "lz4", "zstd"] | None, BeforeValidator(lambda name: None if name == "none" else name)
+]
 
 Ratio = Annotated[float, BeforeValidator(_number)]
 

@@ -173,16 +173,6 @@ class Scenario(MarkerFields):
         return mean_size(self.record_sizes)
 
     @property
-    def min_record_size(self) -> int:
-        """Smallest size of a value in bytes; raises as `record_sizes` does."""
-        return min(self.record_sizes)
-
-    @property
-    def max_record_size(self) -> int:
-        """Largest size of a value in bytes; raises as `record_sizes` does."""
-        return max(self.record_sizes)
-
-    @property
     def all_headers(self) -> list[tuple[str, bytes]]:
         """Headers of each record in their order; the header for the tag, if any, is last."""
         tag = [(HEADER, bytes(TAG_BYTES))] if self.tags_in_header else []

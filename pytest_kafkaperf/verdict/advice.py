@@ -52,25 +52,17 @@ def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Col
         if each.name in measured and (not each.can_be_zero or each.name.startswith("lag."))
     ]
     alpha = ALPHA / 2 / max(1, len(subjects))
-    by_family: dict[str, list[_Change]] = {}
+    beside = sessions[0].reference is not None
+    by_family: dict[str, list[Advice]] = {}
     for subject in subjects:
-        beside = sessions[0].reference is not None
         found = _beside(subject, sessions, alpha) if beside else _change(subject, sessions[0], baseline, alpha)
         if found is not None:
             by_family.setdefault(_family(subject.name), []).append(found)
     largest = (max(changes, key=_importance) for changes in by_family.values())
-    return tuple(change.advice for change in sorted(largest, key=lambda change: -change.shift))
+    return tuple(sorted(largest, key=_shift, reverse=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """Change of a metric, with its shift on the scale where larger is worse."""
-
-    advice: Advice
-    shift: float
-
-
-def _beside(subject: Metric, sessions: Sequence[Measured], alpha: float) -> _Change | None:
+def _beside(subject: Metric, sessions: Sequence[Measured], alpha: float) -> Advice | None:
     """Return the change of a metric against the reference if it is significant, by the sequential test."""
     differences = differences_of(subject, sessions)
     if isinstance(differences, str):
@@ -82,7 +74,7 @@ def _beside(subject: Metric, sessions: Sequence[Measured], alpha: float) -> _Cha
     return None if centre is None else _found(subject, centre, evidence.mean)
 
 
-def _change(subject: Metric, session: Measured, baseline: BaselineRounds, alpha: float) -> _Change | None:
+def _change(subject: Metric, session: Measured, baseline: BaselineRounds, alpha: float) -> Advice | None:
     """Return the change of a metric against the baseline if it is significant."""
     comparison = compare(subject, [session], baseline)
     if isinstance(comparison, str) or not exceeds(abs(comparison.shift), math.log1p(LEAST_CHANGE)):
@@ -92,20 +84,24 @@ def _change(subject: Metric, session: Measured, baseline: BaselineRounds, alpha:
     return _found(subject, comparison.known.level, comparison.shift)
 
 
-def _found(subject: Metric, level: float, shift: float) -> _Change:
-    found = Advice(
+def _found(subject: Metric, level: float, shift: float) -> Advice:
+    return Advice(
         metric=subject.name,
         observed=value_of(subject, level + shift),
         baseline=value_of(subject, level),
         change=change_of(subject, shift),
         better=shift < 0,
     )
-    return _Change(advice=found, shift=shift)
 
 
-def _importance(change: _Change) -> tuple[bool, float]:
+def _shift(one: Advice) -> float:
+    """Return the change on the log scale where larger is worse."""
+    return abs(math.log1p(one.change)) * (-1 if one.better else 1)
+
+
+def _importance(one: Advice) -> tuple[bool, float]:
     """Return a key by which a throughput comes before the bandwidth, and else the largest change first."""
-    return change.advice.metric.endswith(".throughput"), abs(change.shift)
+    return one.metric.endswith(".throughput"), abs(_shift(one))
 
 
 def _family(metric: str) -> str:

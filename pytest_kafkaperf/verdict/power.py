@@ -46,8 +46,6 @@ class Noise:
     """Standard deviation of the rounds within a session."""
     between: float
     """Standard deviation between sessions, beyond the effect of `within`."""
-    sessions: int
-    """Number of sessions in the estimate."""
     assumed: bool
     """True if there were fewer than 3 sessions, too few to estimate `between`; it is then assumed to equal `within`.
 
@@ -76,7 +74,7 @@ class Noise:
             squares = math.fsum(size * (mean - overall) ** 2 for size, mean in zip(sizes, means, strict=True))
             mean_size = (rounds - sum(size**2 for size in sizes) / rounds) / (len(groups) - 1)
             between = max(0.0, (squares / (len(groups) - 1) - within) / mean_size)
-        return cls(within=math.sqrt(within), between=math.sqrt(between), sessions=len(groups), assumed=assumed)
+        return cls(within=math.sqrt(within), between=math.sqrt(between), assumed=assumed)
 
 
 Confirmation = Literal["none", "fresh", "beside"]

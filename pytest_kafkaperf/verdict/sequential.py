@@ -88,32 +88,25 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
     there is no time for another look.
     """
     sessions, mean = len(differences), statistics.fmean(differences)
-    if sessions < FEWEST_SESSIONS:
-        return Look(
-            sessions=sessions,
-            tolerance=tolerance,
-            last=differences[-1],
-            mean=mean,
-            interval=None,
-            decision="open",
-            deviation=None,
-        )
-    deviation = statistics.stdev(differences)
-    error = max(deviation / math.sqrt(sessions), math.ulp(1.0))
-    needed, enough = (_quantile(level, sessions, final=final) * error for level in (alpha, BETA))
     decision: Decision = "open"
-    if mean - tolerance >= needed:
-        decision = "regressed"
-    elif -mean - tolerance >= needed:
-        decision = "improved"
-    elif tolerance + MARGIN - mean >= enough:
-        decision = "equal"
+    interval = deviation = None
+    if sessions >= FEWEST_SESSIONS:
+        deviation = statistics.stdev(differences)
+        error = max(deviation / math.sqrt(sessions), math.ulp(1.0))
+        needed, enough = (_quantile(level, sessions, final=final) * error for level in (alpha, BETA))
+        interval = mean - enough, mean + enough
+        if mean - tolerance >= needed:
+            decision = "regressed"
+        elif -mean - tolerance >= needed:
+            decision = "improved"
+        elif tolerance + MARGIN - mean >= enough:
+            decision = "equal"
     return Look(
         sessions=sessions,
         tolerance=tolerance,
         last=differences[-1],
         mean=mean,
-        interval=(mean - enough, mean + enough),
+        interval=interval,
         decision=decision,
         deviation=deviation,
     )

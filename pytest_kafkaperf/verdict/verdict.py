@@ -17,8 +17,6 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import counted, format_quantity
 from pytest_kafkaperf.scenarios.threshold import (
     Absolute,
-    Extreme,
-    Limit,
     Operator,
     Relative,
     Threshold,
@@ -29,7 +27,7 @@ from pytest_kafkaperf.scenarios.threshold import (
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, centre_of, change_of, flaw_of, value_of
-from pytest_kafkaperf.verdict.dates import Comparison, compare, level_of
+from pytest_kafkaperf.verdict.dates import compare, level_of
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
@@ -121,27 +119,6 @@ class _Result:
     warning: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
-    """Measurements that decide about the thresholds of one metric."""
-
-    subject: Metric
-    rounds: Rounds
-    """Rounds of all sessions that count."""
-    ungated: Verdict | None
-    comparison: Comparison | str = ""
-    """Comparison with the baseline, or the reason why there is none."""
-    obstacle: str | None = None
-    """Reason why the comparison does not count, or None."""
-    stage: Stage = "alone"
-    alpha: float = ALPHA
-    """Significance level of the threshold."""
-    imported: str | None = None
-    """Tool that measured an imported baseline; None if this plugin measured it."""
-    look: Look | str | None = None
-    """Evidence of the sessions with a reference, or the reason why there is none; None without a reference."""
-
-
 def worst(outcomes: Sequence[Verdict]) -> Verdict:
     """Return the outcome that takes precedence; PASSED if there is none."""
     ranks = list(Verdict)
@@ -189,25 +166,26 @@ def _evaluate(
 ) -> _Result:
     """Evaluate a threshold of sessions without a reference."""
     subject, comparison = threshold.metric, compare(threshold.metric, sessions, baseline)
-    evidence = _Evidence(
-        subject=subject,
-        rounds=list(itertools.chain.from_iterable(session.rounds for session in sessions)),
-        comparison=comparison,
-        obstacle=baseline.obstacle,
-        ungated=ungated,
-        stage=stage,
-        alpha=ALPHA / max(1, gated),
-        imported=baseline.imported,
-    )
+    rounds, alpha = _rounds_of(sessions), ALPHA / max(1, gated)
+    finding = _MET
+    if ungated is not None:
+        finding = _ungated(subject, rounds, ungated)
+    elif baseline.obstacle or isinstance(comparison, str):
+        finding = Finding(outcome=Verdict.INCONCLUSIVE, reason=baseline.obstacle or str(comparison))
+    elif threshold.relative is not None:
+        finding = judge_relative(
+            threshold.relative, subject, comparison, stage, alpha=alpha, imported=baseline.imported
+        )
     level, counts = level_of(subject, baseline), baseline.obstacle is None and baseline.imported is None
     least = None
     if level is not None and counts and threshold.relative is not None and not isinstance(comparison, str):
         tolerance = threshold.relative.log_tolerance
         way: Confirmation = "none" if stage == "alone" else "beside" if beside else "fresh"
-        least = detectable_shift(level, tolerance=tolerance, confirmation=way, alpha=evidence.alpha)
+        least = detectable_shift(level, tolerance=tolerance, confirmation=way, alpha=alpha)
     result = _result(
         threshold,
-        evidence,
+        rounds,
+        _combined(threshold, rounds, finding, open_until_settled=stage == "fresh"),
         known=None if level is None else value_of(subject, level.level),
         detectable=detectable_change(threshold, sessions[0].rounds, level if counts else None, least),
     )
@@ -239,12 +217,11 @@ def _evaluate_pairs(
             for count in counts
         ]
     known = differences if isinstance(differences, str) else looks[-1]
-    evidence = _Evidence(
-        subject=subject,
-        rounds=list(itertools.chain.from_iterable(session.rounds for session in sessions)),
-        ungated=ungated,
-        look=known,
-    )
+    rounds, finding = _rounds_of(sessions), _MET
+    if ungated is not None:
+        finding = _ungated(subject, rounds, ungated)
+    elif relative is not None:
+        finding = judge_look(relative, subject, known)
     references = [session.reference or () for session in sessions]
     centre = centre_of(subject, references)
     level = level_of(subject, BaselineRounds(sessions=tuple(map(tuple, references))))
@@ -253,9 +230,10 @@ def _evaluate_pairs(
         least = detectable(known.deviation, tolerance=tolerance, alpha=alpha, power=POWER)
     result = _result(
         threshold,
-        evidence,
+        rounds,
+        _combined(threshold, rounds, finding, open_until_settled=True),
         known=None if centre is None else value_of(subject, centre),
-        detectable=detectable_change(threshold, evidence.rounds, level, least),
+        detectable=detectable_change(threshold, rounds, level, least),
     )
     if isinstance(known, str) or centre is None:
         return result
@@ -269,14 +247,29 @@ def _evaluate_pairs(
     return dataclasses.replace(result, check=check)
 
 
-def _result(threshold: Threshold, evidence: _Evidence, *, known: float | None, detectable: float | None) -> _Result:
-    """Judge a threshold; the caller adds the change, which depends on the kind of the evidence.
+def _rounds_of(sessions: Sequence[Measured]) -> Rounds:
+    return list(itertools.chain.from_iterable(session.rounds for session in sessions))
+
+
+_MET = Finding(outcome=Verdict.PASSED, reason="")
+"""Finding on the relative part of a threshold that has none."""
+
+
+def _ungated(subject: Metric, rounds: Rounds, outcome: Verdict) -> Finding:
+    """Return the finding on a relative limit that is not judged."""
+    problem = flaw_of(subject, rounds, ratio=True)
+    return Finding(outcome=Verdict.INCONCLUSIVE if problem else outcome, reason=problem or UNGATED[outcome])
+
+
+def _result(
+    threshold: Threshold, rounds: Rounds, finding: Finding, *, known: float | None, detectable: float | None
+) -> _Result:
+    """Return a threshold with its result; the caller adds the change, which depends on the kind of the evidence.
 
     `known` is the value of the baseline or the reference.
     """
     subject, limit = threshold.metric, threshold.limit
-    finding = _judge(limit, threshold.operator, evidence)
-    values = [] if flaw_of(subject, evidence.rounds) else [one[subject.name] for one in evidence.rounds]
+    values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
     check = Check(
         expression=threshold.expression,
         metric=subject.name,
@@ -301,25 +294,29 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
     return lower, higher
 
 
-def _judge(limit: Limit, operator: Operator, evidence: _Evidence) -> Finding:
-    match limit:
-        case Absolute():
-            return _judge_absolute(limit, operator, evidence)
-        case Relative():
-            return _judge_relative(limit, evidence)
-        case Extreme(parts=parts):
-            findings = [_judge(part, operator, evidence) for part in parts]
-            texts = [describe_limit(part, evidence.subject) for part in parts]
-            reason = "; ".join(f"{text}: {one.reason}" for text, one in zip(texts, findings, strict=True))
-            combine = _one_holds if limit.takes_one(operator) else worst
-            outcome = combine([one.outcome for one in findings])
-            unsettled = any(one.unsettled for one in findings)
-            if evidence.look is not None or evidence.stage == "fresh":
-                # A suspect stays open until the fresh sessions settle it, even if its absolute part passes.
-                outcome = Verdict.INCONCLUSIVE if unsettled else outcome
-            elif outcome is not Verdict.INCONCLUSIVE:
-                unsettled = False  # the other part decides, so no confirmation is needed
-            return Finding(outcome=outcome, reason=reason, unsettled=unsettled)
+def _combined(threshold: Threshold, rounds: Rounds, relative: Finding, *, open_until_settled: bool) -> Finding:
+    """Return the finding on a threshold; `relative` is that on the part of its limit that refers to the baseline.
+
+    `open_until_settled`: a suspect stays open until its sessions settle it, even if its absolute part passes.
+    """
+    limit, subject = threshold.limit, threshold.metric
+    if isinstance(limit, Absolute):
+        return _judge_absolute(limit, threshold.operator, subject, rounds)
+    if isinstance(limit, Relative):
+        return relative
+    findings = [
+        _judge_absolute(part, threshold.operator, subject, rounds) if isinstance(part, Absolute) else relative
+        for part in limit.parts
+    ]
+    texts = [describe_limit(part, subject) for part in limit.parts]
+    reason = "; ".join(f"{text}: {one.reason}" for text, one in zip(texts, findings, strict=True))
+    combine = _one_holds if limit.takes_one(threshold.operator) else worst
+    outcome, unsettled = combine([one.outcome for one in findings]), relative.unsettled
+    if open_until_settled:
+        outcome = Verdict.INCONCLUSIVE if unsettled else outcome
+    elif outcome is not Verdict.INCONCLUSIVE:
+        unsettled = False  # the other part decides, so no confirmation is needed
+    return Finding(outcome=outcome, reason=reason, unsettled=unsettled)
 
 
 def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
@@ -332,8 +329,7 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
     return worst(undecided) if undecided else Verdict.REGRESSED
 
 
-def _judge_absolute(limit: Absolute, operator: Operator, evidence: _Evidence) -> Finding:
-    subject, rounds = evidence.subject, evidence.rounds
+def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds: Rounds) -> Finding:
     problem = flaw_of(subject, rounds)
     values = [one[subject.name] for one in rounds if subject.name in one]
     if problem and not (subject.over_rounds == "sum" and _is_exceeded(values, operator, limit.value)):
@@ -351,18 +347,3 @@ def _is_exceeded(values: Sequence[float], operator: Operator, limit: float) -> b
         return False
     total = math.fsum(values)
     return total >= limit if operator == "<" else total > limit
-
-
-def _judge_relative(limit: Relative, evidence: _Evidence) -> Finding:
-    comparison = evidence.comparison
-    if evidence.ungated:
-        problem = flaw_of(evidence.subject, evidence.rounds, ratio=True)
-        outcome = Verdict.INCONCLUSIVE if problem else evidence.ungated
-        return Finding(outcome=outcome, reason=problem or UNGATED[evidence.ungated])
-    if evidence.look is not None:
-        return judge_look(limit, evidence.subject, evidence.look)
-    if evidence.obstacle or isinstance(comparison, str):
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=evidence.obstacle or str(comparison))
-    return judge_relative(
-        limit, evidence.subject, comparison, evidence.stage, alpha=evidence.alpha, imported=evidence.imported
-    )

@@ -18,14 +18,21 @@ import javaproperties
 
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
 from pytest_kafkaperf.core.errors import BaselineError, ScenarioError, UnitError, UsageError
-from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import parse_document, printable
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_exact
 from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.reports.layout import Paper
-from pytest_kafkaperf.reports.listing import render_baseline, render_compared, render_metrics, render_note
+from pytest_kafkaperf.reports.listing import (
+    render_baseline,
+    render_changes,
+    render_compared,
+    render_metrics,
+    render_note,
+)
+from pytest_kafkaperf.reports.trend import find_change_points
 from pytest_kafkaperf.scenarios.rate import dump_rate, format_rate, parse_rate, peak_rate
 from pytest_kafkaperf.scenarios.records import dump_sizes, format_sizes, parse_keys, parse_sizes
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -168,6 +175,13 @@ def reports(content: bytes) -> None:
                 _check_shown(render_compared(test, _PAPER))
 
 
+def history(content: bytes) -> None:
+    """A history: its change points are shown."""
+    with _file(content) as file:
+        found = _read((UsageError,), find_change_points, file, metrics=HEADLINES)
+        _check_shown([] if found is None else render_changes(found, _PAPER))
+
+
 def outputs(content: bytes) -> None:
     """Output of another tool: shown, and kept as a baseline."""
     source = _read((UsageError,), read_source, content, name="run.txt")
@@ -198,7 +212,7 @@ def _imported(source: Source, rounds: tuple[Mapping[str, float], ...]) -> Baseli
 
 TARGETS: Mapping[str, Target] = {
     target.__name__.replace("_", "-"): target
-    for target in (thresholds, units, client_properties, baselines, reports, outputs)
+    for target in (thresholds, units, client_properties, baselines, reports, history, outputs)
 }
 
 

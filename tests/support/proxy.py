@@ -35,8 +35,7 @@ from pytest_kafkaperf.clusters import local
 from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.client.readiness import wait_ready
-from pytest_kafkaperf.clusters.local import distribution, java
-from pytest_kafkaperf.clusters.local.process import Process
+from pytest_kafkaperf.clusters.local import Process, distribution, java
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 

@@ -402,7 +402,7 @@ def calibration() -> Result:
         "tests/perf/test_orders.py::test_noise", before=None, now=Behaviour(), fresh=4, limits=("errors == 0",)
     )
     found = Calibrated(
-        noise=Noise(within=0.032, between=0.041, sessions=5, assumed=False),
+        noise=Noise(within=0.032, between=0.041, assumed=False),
         tolerance=math.log(1.1),
         sessions=5,
         suspects=1,
@@ -467,9 +467,9 @@ def fingerprint(cluster: Cluster) -> dict[str, str]:
     }
 
 
-def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
-    """The arguments of `html_page`."""
-    facts: dict[str, Any] = {
+def facts(**changes: Any) -> RunFacts:
+    """The facts about a run."""
+    given: dict[str, Any] = {
         "created": CREATED,
         "plugin": "0.1.0",
         "environment": {"key": "linux-x86_64-amd-epyc-9454p-2c-local"},
@@ -478,7 +478,12 @@ def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
         "fingerprint": fingerprint,
         **changes,
     }
-    return {"results": results, "facts": RunFacts(**facts)}
+    return RunFacts(**given)
+
+
+def report(results: Sequence[Result], **changes: Any) -> dict[str, Any]:
+    """The arguments of `html_page`."""
+    return {"results": results, "facts": facts(**changes)}
 
 
 def _renamed(curves: BrokerCurves | None, name: str) -> BrokerCurves | None:

@@ -26,7 +26,7 @@ from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner import rounds as runner
-from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.time_budget import CaseBudget
@@ -82,7 +82,7 @@ def run_scenario(scenario: Scenario, cluster: Cluster, **given: Any) -> list[Rou
 def time_budget_of(rounds: int, *, left_s: float = math.inf) -> CaseBudget:
     """Return the time budget of a test with so many rounds, without an end by default."""
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
-    marks = [Mark(name="kafka_scenario", args=(), kwargs={"rounds": rounds})]
+    marks = [pytest.mark.kafka_scenario(rounds=rounds).mark]
     return CaseBudget(read_case("a.py::test", marks, {}, settings, folder=Path()), [], left_s=left_s)
 
 

@@ -62,11 +62,11 @@ class Access:
     def arguments(self) -> dict[str, Any]:
         """Return keyword arguments for aiokafka's clients; their repr shows no secret."""
         result: dict[str, Any] = {} if self.protocol == "PLAINTEXT" else {"security_protocol": self.protocol}
-        if self._uses_tls:
+        if self.protocol.endswith("SSL"):
             result["ssl_context"] = make_context(
                 self.trusted, self.certificate, _revealed(self.key), check_hostname=self.check_hostname
             )
-        if self._uses_login:
+        if self.protocol.startswith("SASL"):
             logging.getLogger("aiokafka.conn").addFilter(_hide_passwords)
             result["sasl_mechanism"] = self.mechanism
             result["sasl_plain_username"] = self.username
@@ -88,14 +88,6 @@ class Access:
         for secret in self.secrets():
             text = text.replace(secret, "***")
         return text
-
-    @property
-    def _uses_tls(self) -> bool:
-        return self.protocol in ("SSL", "SASL_SSL")
-
-    @property
-    def _uses_login(self) -> bool:
-        return self.protocol in ("SASL_PLAINTEXT", "SASL_SSL")
 
 
 def secret_lines(key: str) -> list[str]:

@@ -31,7 +31,7 @@ def read_trusted(values: Mapping[str, str], folder: Path) -> str | None:
     if isinstance(content, str):
         found = "".join(pem for label, pem in _blocks(content, source) if label == "CERTIFICATE")
     else:
-        found = "".join(_pem(certificate) for certificate in _open_pkcs12(content, source, values, "truststore")[1])
+        found = "".join(pem_of(certificate) for certificate in _open_pkcs12(content, source, values, "truststore")[1])
     if not found:
         raise UsageError(f"{source} contains no certificate; add the certificate of the brokers' authority")
     if not _is_usable(found, None, None):
@@ -55,12 +55,12 @@ def read_own(values: Mapping[str, str], folder: Path) -> tuple[str, str] | None:
     else:
         found, certificates = _open_pkcs12(content, source, values, "keystore")
         try:
-            chain = "".join(_pem(certificate) for certificate in _in_order(certificates))
+            chain = "".join(pem_of(certificate) for certificate in _in_order(certificates))
         except (ValueError, TypeError, KeyError):  # cryptography parses names lazily
             raise UsageError(f"{source} has a certificate that cannot be read; export it again") from None
         if found is None or not chain:
             raise UsageError(f"{source} must contain a private key and its certificate")
-        key = _unencrypted(found)
+        key = unencrypted(found)
     if not _is_usable(chain, chain, key):
         raise UsageError(f"{source}: the first certificate does not match the private key, or cannot be read")
     return chain, key
@@ -156,19 +156,21 @@ def _private_key(pem: str, password: str | None, source: str) -> str:
     if encrypted and password is None:
         raise UsageError(f"{source} has an encrypted private key; give 'ssl.key.password'")
     try:
-        return _unencrypted(load_pem_private_key(pem.encode(), (password or "").encode() if encrypted else None))
+        return unencrypted(load_pem_private_key(pem.encode(), (password or "").encode() if encrypted else None))
     except (ValueError, TypeError, UnsupportedAlgorithm):
         how = " with the password in 'ssl.key.password'" if encrypted else ""
         raise UsageError(f"{source} has a private key that cannot be read{how}; export it again") from None
 
 
-def _unencrypted(key: PrivateKeyTypes) -> str:
+def unencrypted(key: PrivateKeyTypes) -> str:
+    """Return a private key as PEM: PKCS #8, not encrypted."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
 
 
-def _pem(certificate: x509.Certificate) -> str:
+def pem_of(certificate: x509.Certificate) -> str:
+    """Return a certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 

@@ -8,16 +8,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import SecretStr
+
+from pytest_kafkaperf.clusters.access.stores import pem_of, unencrypted
 
 _LEEWAY = datetime.timedelta(hours=1)
 """Tolerance for clocks of other machines and containers that are behind."""
 
 _VALIDITY = datetime.timedelta(days=30)
 """Longer than any session, and short enough that a leftover key soon becomes useless."""
+
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +56,12 @@ def certificates(hosts: Sequence[str]) -> Certificates:
     authority = (
         _builder(authority_name, authority_name, authority_key, authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     server = (
         _builder(_name("pytest-kafkaperf broker"), authority_name, key, authority_key)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(
             # Brokers are also clients of each other.
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
@@ -58,13 +71,9 @@ def certificates(hosts: Sequence[str]) -> Certificates:
         .sign(authority_key, hashes.SHA256())
     )
     return Certificates(
-        authority=_pem(authority),
-        certificate=_pem(server) + _pem(authority),
-        key=SecretStr(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            ).decode()
-        ),
+        authority=pem_of(authority),
+        certificate=pem_of(server) + pem_of(authority),
+        key=SecretStr(unencrypted(key)),
     )
 
 
@@ -89,26 +98,8 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
 def _host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()

@@ -9,6 +9,7 @@ import functools
 import logging
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Self, TypeVar
 
@@ -17,6 +18,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol import metadata
 
 from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.core.errors import ClusterError
 
 T = TypeVar("T")
 
@@ -46,15 +48,22 @@ class BoundedLoop(asyncio.SelectorEventLoop):
         return await asyncio.wrap_future(found, loop=self)
 
 
-def call(work: Coroutine[Any, Any, T], *, timeout_s: float) -> T:
-    """Run a coroutine in a thread and event loop of its own, as the caller may have a running loop.
+def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: float) -> T:
+    """Run requests to a cluster in a thread and event loop of its own, as the caller may have a running loop.
 
     Raises:
-        TimeoutError: it took longer than the timeout.
+        ClusterError: it took longer than the timeout, or failed; `what` says what could not be done.
 
     """
-    with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
-        return thread.submit(run, asyncio.wait_for(work, timeout_s)).result()
+    started_s = time.monotonic()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(1, "kafkaperf-call") as thread:
+            return thread.submit(run, asyncio.wait_for(work, timeout_s)).result()
+    except TimeoutError:
+        reason = f"no answer in {time.monotonic() - started_s:.0f} s"
+    except (KafkaError, OSError, NotImplementedError) as error:  # the last one: unknown version of a request
+        reason = str(error) or type(error).__name__
+    raise ClusterError(f"could not {what} on {servers}: {reason}")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

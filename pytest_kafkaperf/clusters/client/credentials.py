@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
 from typing import Any
 
-from aiokafka.errors import KafkaError
 from aiokafka.protocol import api, types
 
 from pytest_kafkaperf.clusters.access import Access
-from pytest_kafkaperf.clusters.client.connection import connected, run
+from pytest_kafkaperf.clusters.client.connection import call, connected
 from pytest_kafkaperf.core.errors import ClusterError
 
 _TIMEOUT_S = 20
@@ -28,19 +26,15 @@ def create_scram_user(servers: str, access: Access, *, name: str, password: str)
         ClusterError: the cluster rejected it, or it took too long.
 
     """
-    run(_create(servers, access, name, password))
+    call(_create(servers, access, name, password), f"create the user {name!r}", servers, timeout_s=_TIMEOUT_S)
 
 
 async def _create(servers: str, access: Access, name: str, password: str) -> None:
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
-    try:
-        async with asyncio.timeout(_TIMEOUT_S), connected(servers, access) as client:
-            node = next(iter(client.cluster.brokers())).nodeId  # any broker forwards it to the controller
-            answer = await client.send(node, _AlterUser(name, salt, salted))
-    except (TimeoutError, KafkaError, OSError) as error:
-        reason = str(error) or type(error).__name__
-        raise ClusterError(f"could not create the user {name!r} on {servers}: {reason}") from None
+    async with connected(servers, access) as client:
+        node = next(iter(client.cluster.brokers())).nodeId  # any broker forwards it to the controller
+        answer = await client.send(node, _AlterUser(name, salt, salted))
     for _, code, message, _ in answer.results:
         if code:
             raise ClusterError(f"{servers} rejected the creation of user {name!r}: {message or f'error {code}'}")

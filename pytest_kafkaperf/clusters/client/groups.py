@@ -30,10 +30,10 @@ def groups_reading(topic: str, bootstrap_servers: str, access: Access, *, ignore
     Returns None if that is unknown: the cluster does not answer, this client may not see groups, or none is known to
     read the topic but the members of some are not known, as in a rebalance and in a group of KIP-848's protocol.
     """
-    try:
-        return call(_groups_reading(topic, bootstrap_servers, access, ignored), timeout_s=TIMEOUT_S)
-    except (TimeoutError, kafka_errors.KafkaError, NotImplementedError):  # unknown version of a request
-        return None
+    work = _groups_reading(topic, bootstrap_servers, access, ignored)
+    with contextlib.suppress(ClusterError):
+        return call(work, "list consumer groups", bootstrap_servers, timeout_s=TIMEOUT_S)
+    return None
 
 
 def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()) -> tuple[str, set[str]]:
@@ -53,17 +53,13 @@ def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()
             for member in without:
                 await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
             error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-        if answer is None:
-            return (error or kafka_errors.KafkaError).__name__, set()
-        code, _, state, _, _, members, *_ = answer.groups[0]
-        state = kafka_errors.for_code(code).__name__ if code else state
+        if error is not kafka_errors.NoError:
+            return error.__name__, set()
+        _, _, state, _, _, members, *_ = answer.groups[0]
         return state, {member for member, *_, assignment in members if _topics(assignment)}
 
-    try:
-        return call(ask(), timeout_s=_MEMBERS_TIMEOUT_S)
-    except (TimeoutError, kafka_errors.KafkaError) as error:
-        reason = str(error) or "no answer in time"
-        raise ClusterError(f"could not describe consumer group {group!r}: {reason}") from None
+    what = f"describe consumer group {group!r}"
+    return call(ask(), what, cluster.bootstrap_servers, timeout_s=_MEMBERS_TIMEOUT_S)
 
 
 async def _groups_reading(topic: str, bootstrap_servers: str, access: Access, ignored: str) -> list[str] | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
 from aiokafka import errors as kafka_errors
@@ -46,17 +45,6 @@ _READS = frozenset({Operation.READ, Operation.DESCRIBE})
 """Operations of a run on a topic that it only reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """Names that a run is going to use."""
-
-    topic: str
-    group: str
-    """Group of its first consumers."""
-    transactional_id: str
-    """Transactional id of its first producer."""
-
-
 class Preflight:
     """Checks of one cluster before the load; each call opens its own connection."""
 
@@ -73,7 +61,10 @@ class Preflight:
         """
         if scenario.topic is None:
             return scenario
-        return self._call(self._resolve(scenario, scenario.topic))
+        topic, needed = scenario.topic, needed_operations(scenario)
+        found = self._call(lambda client: self._topic(client, topic, needed))
+        update = {"partitions": found.partitions, "replication_factor": found.replication_factor}
+        return scenario.model_copy(update=update)
 
     def read_partitions(self, scenario: Scenario) -> int:
         """Return the number of partitions of the topic that consumers read.
@@ -82,56 +73,46 @@ class Preflight:
             ClusterError: there is no such topic, or this client is not permitted to see it.
 
         """
-        if scenario.output_topic is None:
+        output = scenario.output_topic
+        if output is None:
             return scenario.partitions
-        return self._call(self._read_partitions(scenario.output_topic))
+        return self._call(lambda client: self._topic(client, output, _READS)).partitions
 
-    def check(self, scenario: Scenario, names: Names, *, guarded: bool) -> None:
+    def check(self, scenario: Scenario, topic: str, member: str, *, guarded: bool) -> None:
         """Check what the run is going to use; its topic exists already.
 
         Args:
             scenario: resolved.
-            names: names that the run is going to use.
+            topic: the topic that the run writes or reads.
+            member: the name of its first consumer group, which is also its first transactional id.
             guarded: True if the cluster may deny access to groups and transactional ids, so that these are checked too.
 
         Raises:
             ClusterError: the load would fail; has one line per problem.
 
         """
-        found = self._call(self._problems(scenario, names, guarded=guarded))
+        found = self._call(lambda client: self._problems(client, scenario, topic, member, guarded=guarded))
         if found:
             raise ClusterError("\n".join(found))
 
-    async def _resolve(self, scenario: Scenario, topic: str) -> Scenario:
-        async with connected(self._servers, self._access) as client:
-            metadata = await self._topic(client, topic, needed_operations(scenario))
-        return scenario.model_copy(
-            update={"partitions": metadata.partitions, "replication_factor": metadata.replication_factor}
-        )
-
-    async def _read_partitions(self, topic: str) -> int:
-        async with connected(self._servers, self._access) as client:
-            return (await self._topic(client, topic, _READS)).partitions
-
-    async def _problems(self, scenario: Scenario, names: Names, *, guarded: bool) -> list[str]:
+    async def _problems(self, client: Any, scenario: Scenario, topic: str, member: str, *, guarded: bool) -> list[str]:
         own = scenario.topic is None
-        async with connected(self._servers, self._access) as client:
-            metadata = await self._topic(client, names.topic, needed_operations(scenario), own=own)
-            found = list(topic_problems(scenario, metadata))
-            if metadata.operations is not None and (missing := needed_operations(scenario) - metadata.operations):
-                found.append(self._refused(missing, _topics(names.topic, own=own)))
-            if scenario.output_topic is not None:
-                output = await self._topic(client, scenario.output_topic, _READS)
-                if output.leaderless:
-                    found.append(leaderless(f"topic {output.name!r}", output))
-                if output.operations is not None and (missing := _READS - output.operations):
-                    found.append(self._refused(missing, _topics(output.name, own=False)))
-            for group in scenario.group:
-                found += await self._watched_group_problems(client, group)
-            if guarded and scenario.consumers:
-                found += await self._group_problems(client, names.group)
-            if guarded and scenario.transaction_size is not None:
-                found += await self._transaction_problems(client, names.transactional_id, scenario)
+        metadata = await self._topic(client, topic, needed_operations(scenario), own=own)
+        found = list(topic_problems(scenario, metadata))
+        if metadata.operations is not None and (missing := needed_operations(scenario) - metadata.operations):
+            found.append(self._refused(missing, _topics(topic, own=own)))
+        if scenario.output_topic is not None:
+            output = await self._topic(client, scenario.output_topic, _READS)
+            if output.leaderless:
+                found.append(leaderless(f"topic {output.name!r}", output))
+            if output.operations is not None and (missing := _READS - output.operations):
+                found.append(self._refused(missing, _topics(output.name, own=False)))
+        for group in scenario.group:
+            found += await self._watched_group_problems(client, group)
+        if guarded and scenario.consumers:
+            found += await self._group_problems(client, member)
+        if guarded and scenario.transaction_size is not None:
+            found += await self._transaction_problems(client, member, scenario)
         return found
 
     async def _topic(self, client: Any, topic: str, needed: Iterable[Operation], *, own: bool = False) -> TopicMetadata:
@@ -153,20 +134,15 @@ class Preflight:
 
     async def _group_problems(self, client: Any, group: str) -> list[str]:
         error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-        if answer is not None:
-            ((code, *_, field_of_operations),) = answer.groups
-            error, operations = kafka_errors.for_code(code), granted(field_of_operations)
-            if operations is not None and error is kafka_errors.NoError and Operation.READ not in operations:
-                error = kafka_errors.GroupAuthorizationFailedError
-        if error is not kafka_errors.GroupAuthorizationFailedError:
+        operations = granted(answer.groups[0][-1]) if error is kafka_errors.NoError else None
+        is_refused = operations is not None and Operation.READ not in operations
+        if error is not kafka_errors.GroupAuthorizationFailedError and not is_refused:
             return []
         resource = Resource(kind="group", name=prefix_of(group), prefixed=True)
         return [self._refused([Operation.READ, Operation.DELETE], resource)]
 
     async def _watched_group_problems(self, client: Any, group: str) -> list[str]:
-        error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-        if answer is not None:
-            error = kafka_errors.for_code(answer.groups[0][0])
+        error, _ = await ask_coordinator(client, group, 0, DescribeGroups([group]))
         if error is kafka_errors.GroupAuthorizationFailedError:
             return [self._refused([Operation.DESCRIBE], Resource(kind="group", name=group))]
         groups = [name for name in await visible_groups(client) if not name.startswith(PREFIX)]
@@ -179,9 +155,7 @@ class Preflight:
     async def _transaction_problems(self, client: Any, transactional_id: str, scenario: Scenario) -> list[str]:
         timeout_ms = transaction_timeout_ms(scenario)
         request = transaction.InitProducerIdRequest(transactional_id, timeout_ms)
-        error, answer = await ask_coordinator(client, transactional_id, 1, request)
-        if answer is not None:
-            error = kafka_errors.for_code(answer.error_code)
+        error, _ = await ask_coordinator(client, transactional_id, 1, request)
         if error is kafka_errors.TransactionalIdAuthorizationFailed:
             resource = Resource(kind="transactional-id", name=prefix_of(transactional_id), prefixed=True)
             return [self._refused([Operation.WRITE, Operation.DESCRIBE], resource)]
@@ -193,13 +167,14 @@ class Preflight:
     def _refused(self, operations: Iterable[Operation], resource: Resource) -> str:
         return refusal(operations, resource, self._access, self._servers)
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            return call(work, timeout_s=TIMEOUT_S)
-        except TimeoutError:
-            raise ClusterError(f"{self._servers} did not answer within {TIMEOUT_S} s before the load") from None
-        except (kafka_errors.KafkaError, NotImplementedError) as error:
-            raise ClusterError(f"could not check {self._servers} before the load: {error}") from None
+    def _call(self, ask: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        """Return what a coroutine function returns for a connected client."""
+
+        async def asked() -> T:
+            async with connected(self._servers, self._access) as client:
+                return await ask(client)
+
+        return call(asked(), "check the topics and groups of the load", self._servers, timeout_s=TIMEOUT_S)
 
 
 def needed_operations(scenario: Scenario) -> frozenset[Operation]:
@@ -285,7 +260,7 @@ def _largest_alone_bytes(scenario: Scenario) -> int:
     """Return the size of a batch with only the largest record; 0 if the sizes come from samples, not read here."""
     if scenario.record_size is None:
         return 0
-    value_bytes = scenario.max_record_size
+    value_bytes = max(scenario.record_sizes)
     key_bytes = 0 if scenario.key is None else KEY_BYTES
     body_bytes = (
         4  # attributes, deltas of timestamp and offset, length of the key: a byte each

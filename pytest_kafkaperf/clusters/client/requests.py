@@ -1,4 +1,4 @@
-"""Requests that aiokafka's own clients do not send, each with a timeout."""
+"""Requests that aiokafka's own clients do not send, and the problems of a new topic that the cluster refuses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from aiokafka.protocol import admin, api, coordination, types
 from aiokafka.protocol import group as membership
 
 from pytest_kafkaperf.clusters.client.acls import Operation, granted
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _PROPERTIES = ("cleanup.policy", "max.message.bytes", "min.insync.replicas")
 
@@ -139,34 +140,32 @@ TRANSIENT: tuple[type[Exception], ...] = (
 """Errors of a coordinator that is about to be available."""
 
 
-async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception] | None, Any]:
+async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception], Any]:
     """Send a request to the coordinator of a group (kind 0) or of a transactional id (kind 1).
 
     Returns:
-        The error, None if there is a response; and the response.
+        The error, also that in the response, or `NoError`; and the response, None if there is none.
 
     """
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
         found = await client.send(client.get_random_node(), coordination.FindCoordinatorRequest(key, kind))
-        error: type[Exception] = kafka_errors.for_code(found.error_code)
+        error, answer = kafka_errors.for_code(found.error_code), None
         if error is kafka_errors.NoError:
+            error = kafka_errors.GroupCoordinatorNotAvailableError
             with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):
                 answer = await client.send(found.coordinator_id, request)
-                codes = [answer.error_code] if hasattr(answer, "error_code") else [one[0] for one in answer.groups]
-                if not any(kafka_errors.for_code(code) in TRANSIENT for code in codes):
-                    return None, answer
-        elif error not in TRANSIENT:
-            return error, None
-        if time.monotonic() > deadline:
-            return error, None
+                code = answer.error_code if hasattr(answer, "error_code") else answer.groups[0][0]
+                error = kafka_errors.for_code(code)
+        if error not in TRANSIENT or time.monotonic() > deadline:
+            return error, answer
         await asyncio.sleep(_TICK_S)
 
 
 async def remove_members(client: Any, group: str) -> None:
     """Remove all members from a group: Kafka otherwise counts a killed worker as a member for 10 s more."""
-    _, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-    if answer is not None:
+    error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
+    if error is kafka_errors.NoError:
         _, _, _, _, _, members, *_ = answer.groups[0]
         for member, *_ in members:
             await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
@@ -189,3 +188,60 @@ class DescribeGroups(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
     def build(self, request_struct_class: type[_DescribeGroupsStruct]) -> _DescribeGroupsStruct:
         """Build the request; aiokafka calls it."""
         return request_struct_class(self._groups, True)
+
+
+class _CreateTopicsStruct(admin.CreateTopicsRequest_v3):  # type: ignore[misc] # aiokafka ships no types
+    """CreateTopics v4: as v3, but a replication factor of -1 is the cluster's default (KIP-464)."""
+
+    API_VERSION = 4
+
+
+class CreateTopic(api.Request[admin.CreateTopicsRequest_v3 | _CreateTopicsStruct]):  # type: ignore[misc]
+    """Requests a new topic; aiokafka's own request has no version 4."""
+
+    API_KEY = 19
+
+    def __init__(
+        self, topic: str, partitions: int, replication_factor: int | None, config: Mapping[str, str], timeout_ms: int
+    ) -> None:
+        self.topic, self.config = topic, config
+        replicas = -1 if replication_factor is None else replication_factor
+        self._new: tuple[Any, ...] = (topic, partitions, replicas, [], list(config.items()))
+        self._timeout_ms = timeout_ms
+
+    def build(self, request_struct_class: type[Any]) -> Any:
+        """Build the request; aiokafka calls it."""
+        if self._new[2] < 0 and request_struct_class is not _CreateTopicsStruct:
+            raise kafka_errors.IncompatibleBrokerVersion(
+                "brokers before Kafka 2.4 have no default replication factor for requests; give replication_factor"
+            )
+        return request_struct_class([self._new], self._timeout_ms, False)
+
+
+def replicas_problem(wanted: int | None, brokers: int, servers: str, reason: str) -> str:
+    """Return the problem of a replication factor that the cluster refuses; None is the cluster's own default."""
+    if wanted is None:
+        return (
+            f"the cluster at {servers} has {brokers} brokers and refuses its own default.replication.factor "
+            f"({reason}); give replication_factor={brokers} or less"
+        )
+    if wanted > brokers:
+        return (
+            f"replication_factor={wanted} needs {wanted} brokers, and the cluster at {servers} has {brokers} "
+            f"({reason}); use replication_factor={brokers} or less, or a cluster of {wanted} brokers"
+        )
+    return (
+        f"the cluster at {servers} refuses replication_factor={wanted} ({reason}); give the one that it demands, or "
+        "leave replication_factor out to use its default"
+    )
+
+
+def policy_problem(scenario: Scenario, config: Mapping[str, str], reason: str) -> str:
+    """Return the problem of a topic that the cluster's policy forbids, with what the plugin asked for."""
+    replicas = "left to the cluster" if scenario.replication_factor is None else scenario.replication_factor
+    given = {"partitions": scenario.partitions, "replication_factor": replicas, **config}
+    wanted = ", ".join(f"{name}={value}" for name, value in given.items())
+    return (
+        f"its policy for new topics forbids it: {reason} (requested: {wanted}); set partitions, replication_factor or "
+        "topic_config to what the policy demands, or use an existing topic: topic='NAME'"
+    )

@@ -16,7 +16,7 @@ import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -138,16 +138,6 @@ def _network(docker: DockerClient, name: str, labels: Mapping[str, str]) -> Iter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """The parts of a broker's container besides its image, as docker-py takes them."""
-
-    environment: dict[str, str]
-    ports: dict[str, tuple[str, int] | int]
-    files: dict[str, bytes | Path] = field(default_factory=dict)
-    """By path in the container."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
     """The configuration of the containers."""
 
@@ -206,39 +196,38 @@ class _Layout:
         if self.spec.low_noise:
             variables["JDK_JAVA_OPTIONS"] = " ".join(LOW_NOISE_JVM_OPTIONS)
         variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
-        parts = _Parts(
-            environment=variables,
-            ports={f"{_PORTS[CLIENT]}/tcp": self._published(int(node.advertised[CLIENT].rpartition(":")[2]))},
-        )
-        url = None if self.agent is None else self._add_agent(parts, self.agent)
+        ports = {_PORTS[CLIENT]: int(node.advertised[CLIENT].rpartition(":")[2])}
+        files: dict[str, bytes | Path] = {}
         if self.security.keystore is not None:
-            parts.files[_KEYSTORE] = self.security.keystore.encode("ascii")
-        create = functools.partial(self._create, _alias(node.id), parts)
+            files[_KEYSTORE] = self.security.keystore.encode("ascii")
+        url = None
+        if self.agent is not None:
+            (ports[_AGENT_PORT],) = free_ports(1)
+            files |= {_AGENT_JAR: self.agent, _AGENT_CONFIG: jmx_exporter.configuration().encode("ascii")}
+            variables["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container
+            url = jmx_exporter.url(self._reached(ports[_AGENT_PORT]))
+        create = functools.partial(self._create, _alias(node.id), variables, ports, files)
         return Container(node.id, create, exporter_url=url, redact=self.security.redact)
 
-    def _add_agent(self, parts: _Parts, jar: Path) -> str:
-        """Add the JMX exporter to a broker's container and return its URL."""
-        (port,) = free_ports(1)
-        parts.files[_AGENT_JAR] = jar
-        parts.files[_AGENT_CONFIG] = jmx_exporter.configuration().encode("ascii")
-        parts.environment["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container
-        parts.ports[f"{_AGENT_PORT}/tcp"] = self._published(port)
-        return jmx_exporter.url(self._reached(port))
+    def _create(
+        self, alias: str, variables: Mapping[str, str], ports: Mapping[int, int], files: Mapping[str, bytes | Path]
+    ) -> Any:
+        """Create a container. Unlike testcontainers' own `DockerContainer`, it needs no reaper.
 
-    def _create(self, alias: str, parts: _Parts) -> Any:
-        """Create a container. Unlike testcontainers' own `DockerContainer`, it needs no reaper."""
+        `ports` are the published ports by those inside, `files` the contents by path inside.
+        """
         endpoint = self.docker.client.api.create_endpoint_config(aliases=[alias])
         container = self.docker.create(
             self.image,
-            environment=parts.environment,
-            ports=parts.ports,
+            environment=dict(variables),
+            ports={f"{inner}/tcp": self._published(port) for inner, port in ports.items()},
             labels=dict(self.labels),
             hostname=alias,
             shm_size=_MEMORY_SIZE if self.spec.low_noise else None,
             network=self.network,
             networking_config={self.network: endpoint},
         )
-        for path, content in parts.files.items():
+        for path, content in files.items():
             container.put_archive("/", build_transfer_tar(content, path))
         return container
 

@@ -70,6 +70,11 @@ def connection() -> Iterator[DockerClient]:
         raise ClusterError(f"the Docker daemon at {address} failed: {reason_of(error)}") from None
 
 
+def container_of(name: str) -> Any:
+    """Return a container by its id, as a docker-py object; its connection lasts as long as this process."""
+    return DockerClient(timeout=_REQUEST_TIMEOUT_S).client.containers.get(name)
+
+
 def host_of(docker: DockerClient) -> str:
     """Return the address at which ports are reached that the daemon publishes; `LOOPBACK` if it is on this machine."""
     host = docker.host()

@@ -6,8 +6,9 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,17 +25,18 @@ from pytest_kafkaperf.clusters.brokers.config import (
     broker_properties,
     new_uuid,
 )
-from pytest_kafkaperf.clusters.brokers.fleet import Fleet, launched
+from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Fleet, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
+from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.local.distribution import Distribution
 from pytest_kafkaperf.clusters.local.java import Java
-from pytest_kafkaperf.clusters.local.process import Process
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
-from pytest_kafkaperf.clusters.monitoring.probes import LoopbackProbe, MachineProbe
+from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, LoopbackProbe, MachineProbe, Probe, ProcessProbe
 from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
-from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.units import Unit, format_quantity
 
 _HOST = "127.0.0.1"
@@ -208,6 +210,59 @@ class Layout:
             "kafka.Kafka",
             home / PROPERTIES,
         ]
+
+
+class Process(ChildProcess):
+    """A broker as a child process."""
+
+    def __init__(
+        self,
+        broker: int,
+        command: Sequence[str | Path],
+        *,
+        folder: Path,
+        exporter_url: str | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        super().__init__(f"broker {broker}", folder / "broker.log", stop_timeout_s=STOP_TIMEOUT_S, redact=redact)
+        self._command = command
+        self._folder = folder
+        self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
+
+    def start(self) -> None:
+        """Start the process; raises as `launch` does."""
+        self.launch(self._command, folder=self._folder)
+
+    def pause(self) -> None:
+        """Suspend the process by SIGSTOP."""
+        self.check()
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the process by SIGCONT."""
+        self.check()
+        self.signal(signal.SIGCONT)
+
+    def remove(self) -> None:
+        """Kill the process; its data is removed with its folder, so an orderly shutdown is unnecessary."""
+        with without_interrupt():
+            self.retire()
+            self.stop(kill=True)
+
+    def check(self) -> None:
+        """Look at the state of the process.
+
+        Raises:
+            ClusterLostError: the process has ended; has the cause and the last lines of its log.
+
+        """
+        if (failure := self.failure()) is not None:
+            raise ClusterLostError(failure)
+
+    def probes(self) -> Sequence[Probe]:
+        """Return the probe of the process, and that of its JMX exporter if there is one."""
+        own: list[Probe] = [] if self.pid is None else [ProcessProbe(self.pid)]
+        return own if self._exporter is None else [*own, self._exporter]
 
 
 def _with_agent(jar: Path, home: Path) -> tuple[list[str], str]:

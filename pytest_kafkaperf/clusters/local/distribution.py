@@ -145,7 +145,11 @@ def _verify(distribution: Distribution, folder: Path) -> None:
 def _install(folder: Path, version: str, java: Java) -> Distribution:
     partial = folder.with_name(f"{version}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    jars = _fetch(partial, folder, version)
+    scratch = partial / "fetched"
+    fetched = maven.fetch(version, scratch=scratch, target=folder)
+    (partial / "jars").mkdir(parents=True)
+    jars = [jar.rename(partial / "jars" / jar.name) for jar in fetched]
+    shutil.rmtree(scratch)
     _format(partial, jars, version, java)
     names = {file: file.relative_to(partial) for file in (*jars, *sorted((partial / "storage").iterdir()))}
     sums = {name: sha256(file) for file, name in names.items()}
@@ -163,15 +167,6 @@ def _install(folder: Path, version: str, java: Java) -> Distribution:
         storage=folder / "storage",
         sums={folder / name: found for name, found in sums.items()},
     )
-
-
-def _fetch(partial: Path, folder: Path, version: str) -> list[Path]:
-    scratch = partial / "fetched"
-    fetched = maven.fetch(version, scratch=scratch, target=folder)
-    (partial / "jars").mkdir(parents=True)
-    classpath = [jar.rename(partial / "jars" / jar.name) for jar in fetched]
-    shutil.rmtree(scratch)
-    return classpath
 
 
 def _format(partial: Path, classpath: list[Path], version: str, java: Java) -> None:

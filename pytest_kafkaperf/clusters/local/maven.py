@@ -35,17 +35,7 @@ def fetch(version: str, *, scratch: Path, target: Path) -> list[Path]:
         ClusterError: jgo is not installed, there is no network, no such version, or a jar does not match its pin.
 
     """
-    pins = pinned(coordinate(version))
-    if not pins:
-        return list(resolve(version, scratch=scratch, target=target).values())
-    return _download(
-        f"Kafka {version}",
-        coordinate(version),
-        lambda context: _download_pinned(context, pins),
-        scratch=scratch,
-        target=target,
-        advice=_VERSIONS,
-    )
+    return list(resolve(version, scratch=scratch, target=target, pins=pinned(coordinate(version))).values())
 
 
 def fetch_one(what: str, coordinate: str, *, scratch: Path, target: Path) -> Path:
@@ -61,10 +51,12 @@ def fetch_one(what: str, coordinate: str, *, scratch: Path, target: Path) -> Pat
     )[0]
 
 
-def resolve(version: str, *, scratch: Path, target: Path) -> dict[str, Path]:
-    """Download as `fetch` does, but by the repository's metadata instead of pins; returns the jars by Maven's names."""
+def resolve(version: str, *, scratch: Path, target: Path, pins: Mapping[str, str] | None = None) -> dict[str, Path]:
+    """Download as `fetch` does, without pins by the repository's metadata; returns the jars by Maven's names."""
 
     def download(context: Any) -> dict[str, Path]:
+        if pins:
+            return dict(zip(pins, _download_pinned(context, pins), strict=True))
         artifacts = _runtime_artifacts(context, version)
         names = [f"{each.groupId}:{each.artifactId}:{each.version}" for each in artifacts]
         return dict(zip(names, _download_all(artifacts), strict=True))

@@ -21,14 +21,18 @@ _OTHER_SESSION_TIMEOUT_S = 120
 
 _REQUESTS = ("Produce", "FetchConsumer")
 _TIMES = ("TotalTimeMs", "RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs", "ResponseSendTimeMs")
+_FIGURES = (
+    ("server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", "Count"),
+    ("server", "KafkaRequestHandlerPool", "BrokerRequestHandlerAvgIdlePercent", "Count"),
+    ("server", "ReplicaManager", "UnderReplicatedPartitions", "Value"),
+    ("server", "ReplicaManager", "LeaderCount", "Value"),
+    ("server", "ReplicaManager", "IsrShrinksPerSec", "Count"),
+    ("controller", "KafkaController", "LastAppliedRecordOffset", "Value"),
+)
+"""Package, type, name and attribute of the other beans to read."""
 _BEANS = (
     *(f"kafka.network:type=RequestMetrics,name={time},request={request}" for time in _TIMES for request in _REQUESTS),
-    "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent",
-    "kafka.server:type=KafkaRequestHandlerPool,name=BrokerRequestHandlerAvgIdlePercent",
-    "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions",
-    "kafka.server:type=ReplicaManager,name=LeaderCount",
-    "kafka.server:type=ReplicaManager,name=IsrShrinksPerSec",
-    "kafka.controller:type=KafkaController,name=LastAppliedRecordOffset",
+    *(f"kafka.{package}:type={kind},name={name}" for package, kind, name, _ in _FIGURES),
 )
 _RULES = """\
 rules:
@@ -41,12 +45,7 @@ rules:
 """
 _NAMES = (
     *(f"kafka_network_RequestMetrics_{time}_{what}" for time in _TIMES for what in ("Mean", "Count")),
-    "kafka_server_KafkaRequestHandlerPool_RequestHandlerAvgIdlePercent_Count",
-    "kafka_server_KafkaRequestHandlerPool_BrokerRequestHandlerAvgIdlePercent_Count",
-    "kafka_server_ReplicaManager_UnderReplicatedPartitions_Value",
-    "kafka_server_ReplicaManager_LeaderCount_Value",
-    "kafka_server_ReplicaManager_IsrShrinksPerSec_Count",
-    "kafka_controller_KafkaController_LastAppliedRecordOffset_Value",
+    *(f"kafka_{package}_{kind}_{name}_{what}" for package, kind, name, what in _FIGURES),
 )
 """Names of the metrics to read. Requesting only these halves the broker's work, as it skips Java's own metrics."""
 

@@ -91,7 +91,12 @@ class Readings:
             "broker.memory": self._most("memory_bytes", window),
             **{f"broker.{name}": self._rate(_RATES[name], window) for name in _RATES if name != "cpu"},
             "broker.handlers.idle": min(
-                _known(_idle_ratio(tracks, window) for tracks in self.tracks.values()), default=None
+                _known(
+                    _idle_ratios(tracks, np.array(window))[0]
+                    for tracks in self.tracks.values()
+                    if "request_handler_idle_s" in tracks
+                ),
+                default=None,
             ),
             "broker.under_replicated": self._most("under_replicated", window),
             "broker.isr_shrinks": self._steps("isr_shrinks", window),
@@ -206,12 +211,6 @@ def _use(tracks: Tracks, start_ns: int, end_ns: int) -> Use:
         cpu_max_cores=_most(_rates(cpu, edges_ns)) if cpu else None,
         memory_max_bytes=_most(_listed(memory.most(_seconds_of(start_ns, end_ns)))) if memory else None,
     )
-
-
-def _idle_ratio(tracks: Tracks, window: tuple[int, int]) -> float | None:
-    if "request_handler_idle_s" not in tracks:
-        return None
-    return _idle_ratios(tracks, np.array(window))[0]
 
 
 def _idle_ratios(tracks: Tracks, edges_ns: Nanoseconds) -> list[float | None]:

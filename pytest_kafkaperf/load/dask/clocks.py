@@ -7,7 +7,6 @@ so that the error is at most half of the shortest round trip (RFC 5905, section 
 from __future__ import annotations
 
 import dataclasses
-import socket
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -84,8 +83,3 @@ def clock_name() -> str:
         return f"{boot} {namespace.readlink()}" if namespace.is_symlink() else boot
     except OSError:
         return f"{uuid.getnode():x}"  # the network card's address, unique to this machine
-
-
-def host_name() -> str:
-    """Return the name of this machine."""
-    return socket.gethostname()

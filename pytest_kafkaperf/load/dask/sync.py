@@ -98,7 +98,9 @@ class SchedulerSync(SchedulerPlugin):
         """Remove the plugin when the controller ends in any way."""
         del scheduler
         if client == self._client:
-            self._close()
+            self._states.clear()
+            self._scheduler.handlers.pop(self.name, None)
+            self._scheduler.plugins.pop(self.name, None)
 
     def _answer(self, do: str, sync_id: str = "", **message: Any) -> dict[str, Any]:
         """Answer one message."""
@@ -111,8 +113,6 @@ class SchedulerSync(SchedulerPlugin):
                 state.gone = {address for address in state.addresses if address not in self._scheduler.workers}
             case "end":
                 self._states.pop(sync_id, None)
-            case "leave":
-                self._close()
             case "control" if sync_id in self._states:
                 return self._states[sync_id].control(**message, now_s=now_s)
             case "share" if sync_id in self._states:
@@ -120,11 +120,6 @@ class SchedulerSync(SchedulerPlugin):
             case _:
                 return {"over": True}
         return {}
-
-    def _close(self) -> None:
-        self._states.clear()
-        self._scheduler.handlers.pop(self.name, None)
-        self._scheduler.plugins.pop(self.name, None)
 
 
 ANSWER_S = 10

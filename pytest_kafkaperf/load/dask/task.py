@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import secrets
+import socket
 import subprocess
 import tempfile
 import time
@@ -17,7 +18,7 @@ from distributed import get_worker
 from distributed.utils import sync
 from distributed.worker import Worker, secede
 
-from pytest_kafkaperf.load.dask.clocks import Exchange, clock_name, host_name, reading
+from pytest_kafkaperf.load.dask.clocks import Exchange, clock_name, reading
 from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome, last_words, read_outcome, start
 from pytest_kafkaperf.load.dask.sync import SILENT_S, TICK_S
 from pytest_kafkaperf.load.messages import Clock
@@ -76,22 +77,22 @@ async def send(scheduler: Any, handler: str, **message: Any) -> Any:
     return await getattr(scheduler, handler)(**message)
 
 
-async def exchanges(scheduler: Any, handler: str) -> tuple[list[Exchange], str]:
-    """Ask the scheduler for its time repeatedly; return the exchanges and the name of its clock."""
-    found, name = [], ""
+async def read_clock_by(scheduler: Any, handler: str) -> Clock:
+    """Compare this machine's clock with the scheduler's, by repeated requests for the time."""
+    found: list[Exchange] = []
+    common = ""
     for _ in range(_EXCHANGES):
         sent_ns = time.monotonic_ns()
         answer = await send(scheduler, handler, do="clock")
         received_ns = time.monotonic_ns()
         found.append((sent_ns, answer["at_ns"], received_ns))
-        name = answer["name"]
-    return found, name
+        common = answer["name"]
+    return reading(found, name=clock_name(), host=socket.gethostname(), common=common)
 
 
 async def read_clock(handler: str, dask_worker: Worker) -> Clock:
     """Compare a Dask worker's clock with the scheduler's; runs on the Dask worker."""
-    found, common = await exchanges(dask_worker.scheduler, handler)
-    return reading(found, name=clock_name(), host=host_name(), common=common)
+    return await read_clock_by(dask_worker.scheduler, handler)
 
 
 def _localised(task: Task, folder: str, samples: bytes | None, counters: SharedCounters | None) -> Task:

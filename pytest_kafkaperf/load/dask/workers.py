@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import secrets
+import socket
 import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,9 +27,6 @@ from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.audit import AuditTask, audit
 from pytest_kafkaperf.load.dask.clocks import (
     by_clock,
-    clock_name,
-    host_name,
-    reading,
     relative_to,
     spread,
     tolerated_ns,
@@ -36,7 +34,7 @@ from pytest_kafkaperf.load.dask.clocks import (
 )
 from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome
 from pytest_kafkaperf.load.dask.sync import ANSWER_S, CounterSync, SchedulerSync
-from pytest_kafkaperf.load.dask.task import WorkerTask, exchanges, read_clock, run_worker_task, send
+from pytest_kafkaperf.load.dask.task import WorkerTask, read_clock, read_clock_by, run_worker_task, send
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.load.worker import work
@@ -83,7 +81,6 @@ class DaskWorkers:
                 self._dask = stack.enter_context(self._client())
                 self._check_scheduler()
                 plugin = SchedulerSync(self._handler, self._dask.id)
-                stack.callback(self._leave)
                 self._client_call(self._dask.register_plugin, plugin, name=self._handler)
                 if not self._addresses():
                     raise ClusterError(
@@ -223,8 +220,7 @@ class DaskWorkers:
         readings = {address: value for address, value in values.items() if isinstance(value, Clock)}
         if not readings:
             raise LoadError(f"the Dask scheduler {self._address} has no workers left")
-        found, common = self._client_call(exchanges, self._dask.scheduler, self._handler)
-        return reading(found, name=clock_name(), host=host_name(), common=common), readings
+        return self._client_call(read_clock_by, self._dask.scheduler, self._handler), readings
 
     def _addresses(self) -> list[str]:
         """Return the addresses of all workers, after a check of their versions.
@@ -317,10 +313,6 @@ class DaskWorkers:
                 f"({type(error).__name__}); start one with 'dask scheduler', or use the address that it prints"
             ) from None
 
-    def _leave(self) -> None:
-        with contextlib.suppress(LoadError):
-            self._ask(do="leave")
-
 
 async def _run_on_each(
     client: Client, function: Callable[..., Any], arguments: Sequence[object], workers: Sequence[str]
@@ -354,7 +346,7 @@ def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
         LoadError: the brokers are on loopback, and a worker runs on another machine.
 
     """
-    away = [one.host for one in readings if one.host != host_name()]
+    away = [one.host for one in readings if one.host != socket.gethostname()]
     if away and all(map(is_loopback, servers.split(","))):
         raise LoadError(
             f"the brokers at {servers} are reachable from this machine only, but load is to run on {away[0]}, too; use "

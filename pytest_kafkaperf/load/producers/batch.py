@@ -50,12 +50,8 @@ class BatchProducer(Producer):
     async def _closed_loop(self, window: Window) -> None:
         left = window.records
         while left is None or left > 0:
-            while not self._slots.free():
-                await self._change()
-            partition, _ = self._slots.take()
-            count = self._template.count
-            if self._transactions is not None:
-                count = await self._limit_to_transaction(count)
+            partition, _ = await self._slot()
+            count = await self._limit_to_transaction(self._template.count)
             now = now_ns()
             if window.end_ns is not None and now >= window.end_ns:
                 return

@@ -37,32 +37,6 @@ _DIGITS = 6
 _MAX_LABEL = 24
 """Maximum characters of a name on an axis or in a legend."""
 
-_AXIS = {
-    "automargin": True,
-    "gridcolor": "var(--line)",
-    "linecolor": "var(--line)",
-    "zeroline": False,
-    "ticks": "outside",
-    "tickcolor": "rgba(0,0,0,0)",
-    "tickfont": {"size": 11},
-    "title": {"font": {"size": 12}, "standoff": 8},
-}
-TEMPLATE: Figure = {
-    "layout": {
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 8, "r": 24, "t": 8, "b": 8},
-        "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", "size": 12, "color": "var(--dim)"},
-        "hovermode": "closest",
-        "showlegend": True,
-        "hoverlabel": {"bgcolor": "var(--surface)", "font": {"color": "var(--text)"}, "namelength": -1},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
-        "xaxis": _AXIS,
-        "yaxis": _AXIS,
-    },
-}
-"""Plotly template of all charts; a figure's own values take precedence."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:

@@ -2,7 +2,31 @@
 // before printing.
 "use strict";
 (() => {
-  const template = JSON.parse(document.getElementById("template").textContent);
+  const axis = {
+    automargin: true,
+    gridcolor: "var(--line)",
+    linecolor: "var(--line)",
+    zeroline: false,
+    ticks: "outside",
+    tickcolor: "rgba(0,0,0,0)",
+    tickfont: { size: 11 },
+    title: { font: { size: 12 }, standoff: 8 },
+  };
+  // The Plotly template of all charts; a figure's own values take precedence.
+  const template = {
+    layout: {
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      margin: { l: 8, r: 24, t: 8, b: 8 },
+      font: { family: "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", size: 12, color: "var(--dim)" },
+      hovermode: "closest",
+      showlegend: true,
+      hoverlabel: { bgcolor: "var(--surface)", font: { color: "var(--text)" }, namelength: -1 },
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", traceorder: "normal" },
+      xaxis: { ...axis },
+      yaxis: { ...axis },
+    },
+  };
   const charts = [...document.querySelectorAll(".chart")];
   const figures = new Map();
   const coarse = matchMedia("(pointer: coarse)");

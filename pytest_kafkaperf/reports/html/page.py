@@ -22,11 +22,9 @@ from pytest_kafkaperf.core.units import Unit, counted
 from pytest_kafkaperf.reports.again import command_for, is_compared
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.html import RunFacts
-from pytest_kafkaperf.reports.html.charts import TEMPLATE
 from pytest_kafkaperf.reports.html.results import broker_charts, charts_of
-from pytest_kafkaperf.reports.html.sweeps import sweep_charts
+from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
 from pytest_kafkaperf.reports.latency_curve import describe_search
-from pytest_kafkaperf.reports.sweeps import find_sweeps
 from pytest_kafkaperf.reports.table import (
     bounded,
     changes_of,
@@ -37,7 +35,7 @@ from pytest_kafkaperf.reports.table import (
     short,
     short_change,
     took,
-    warnings_of,
+    without_repeats,
 )
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.scenarios.fields import format_field
@@ -64,7 +62,6 @@ def render(results: Sequence[Result], run: RunFacts) -> str:
         counts=_counts(results),
         tests=_tests(results, run),
         sweeps=_sweeps(results),
-        template=TEMPLATE,
         style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - a file of this package
         plotly_js=scripts[0],
         page_js=scripts[1],
@@ -136,11 +133,8 @@ def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
 
 
 def _when(created: str) -> str:
-    """Format an ISO 8601 time as `2025-01-31 12:00 UTC`; return any other text unchanged."""
-    try:
-        moment = datetime.fromisoformat(created)
-    except ValueError:
-        return created
+    """Format an ISO 8601 time as `2025-01-31 12:00 UTC`."""
+    moment = datetime.fromisoformat(created)
     return f"{moment:%Y-%m-%d %H:%M} {moment.tzname() or ''}".rstrip()
 
 
@@ -247,7 +241,7 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
     yield from (("problem", problem.text) for problem in result.problems)
     if result.changed:
         yield "changed", f"against the {standard_of(result)}: {', '.join(changes_of(result))}"
-    yield from (("warning", text) for text in warnings_of(result))
+    yield from (("warning", text) for text in without_repeats(result.warnings))
     yield from (("note", text) for text in result.notes)
     for one in result.advice:
         yield ("better" if one.better else "worse"), f"{describe_advice(one)}: beyond noise, but has no threshold"

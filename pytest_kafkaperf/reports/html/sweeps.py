@@ -1,18 +1,115 @@
-"""The charts of a sweep: throughput, latency and broker CPU against a field. Pure."""
+"""Sweeps: tests of one function that differ in one or two fields or parameters, and their charts. Pure."""
 
 from __future__ import annotations
 
 import itertools
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.html.charts import SERIES, STANDARD, Chart, line, line_chart, literal, shortened
 from pytest_kafkaperf.reports.html.results import medians, standard_rounds
-from pytest_kafkaperf.runner.result import standard_of
+from pytest_kafkaperf.runner.result import Result, standard_of
+from pytest_kafkaperf.scenarios.fields import format_field
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
-if TYPE_CHECKING:
-    from pytest_kafkaperf.reports.sweeps import Sweep
+_NOT_THE_LOAD = ("rounds",)
+"""Fields that do not change the load."""
+_MAX_FIELDS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Tests of one function as lines over one field."""
+
+    function: str
+    """Nodeid of the tests without their parameters."""
+    field: str
+    """Field on the axis."""
+    line_field: str | None
+    """Field that differs between the lines; None for a single line."""
+    lines: Mapping[str, Mapping[str, Result]]
+    """Tests by the formatted value of `field`, by the formatted value of `line_field`, which is `""` of one line."""
+    labels: tuple[str, ...]
+    """Formatted values of `field` in the order of the axis."""
+
+
+def find_sweeps(results: Iterable[Result]) -> list[Sweep]:
+    """Return the sweeps among tests, which are given in the order in which they ran.
+
+    Tests of a sweep differ in fields of their scenarios or in other parameters, such as fields of the cluster. Of two
+    fields, the one with more values is on the axis; if they have equally many, numbers come before text, and then the
+    order of the scenario decides. If each value on the axis belongs to one value of the other field, there is only one
+    line.
+    """
+    functions: dict[str, dict[str, Result]] = {}
+    for result in results:
+        function = function_of(result.nodeid)
+        if function is not None:
+            functions.setdefault(function, {})[result.nodeid] = result  # of a test that ran again the last result
+    found = (_sweep(function, list(tests.values())) for function, tests in functions.items())
+    return [sweep for sweep in found if sweep is not None]
+
+
+def function_of(nodeid: str) -> str | None:
+    """Return the nodeid without its parameters; None if the test has no parameters.
+
+    >>> function_of("tests/[a]/test_x.py::test_y[1-a::b]")
+    'tests/[a]/test_x.py::test_y'
+    """
+    file, _, rest = nodeid.partition("::")
+    name, bracket, _ = rest.partition("[")
+    return f"{file}::{name}" if bracket else None
+
+
+def _sweep(function: str, tests: Sequence[Result]) -> Sweep | None:
+    fields = _varying(tests)
+    if len(fields) > _MAX_FIELDS:  # parameters may only be names for values of fields
+        fields = [name for name in fields if name in Scenario.model_fields]
+    if not 1 <= len(fields) <= _MAX_FIELDS:
+        return None
+    labels = {name: [_label(test, name) for test in tests] for name in fields}
+    if len(set(zip(*labels.values(), strict=True))) < len(tests):
+        return None  # the tests differ in something else, so that their points would overlap
+    has_text = {name: any(_order(test, name)[0] for test in tests) for name in fields}
+    axis, *others = sorted(fields, key=lambda name: (-len(set(labels[name])), has_text[name]))
+    line_field = others[0] if others and len(set(labels[axis])) < len(tests) else None
+    lines: dict[str, dict[str, Result]] = {}
+    for test in tests:
+        lines.setdefault("" if line_field is None else _label(test, line_field), {})[_label(test, axis)] = test
+    ordered = dict.fromkeys(_label(test, axis) for test in sorted(tests, key=lambda test: _order(test, axis)))
+    return Sweep(function=function, field=axis, line_field=line_field, lines=lines, labels=tuple(ordered))
+
+
+def _varying(tests: Sequence[Result]) -> list[str]:
+    """Return the fields that are set and differ between tests, in the order of the scenario, and then parameters."""
+    # `model_fields_set` excludes values that a scenario derives from others, such as the idempotence of transactions.
+    given = set().union(*(test.scenario.model_fields_set for test in tests)).difference(_NOT_THE_LOAD)
+    shared = [name for name in tests[0].parameters if all(name in test.parameters for test in tests)]
+    names = [*(name for name in Scenario.model_fields if name in given), *shared]
+    return [name for name in names if len({_label(test, name) for test in tests}) > 1]
+
+
+def _value(test: Result, name: str) -> Any:
+    return test.parameters[name] if name in test.parameters else getattr(test.scenario, name)
+
+
+def _label(test: Result, name: str) -> str:
+    """Return the formatted value of a field: `16 KiB`."""
+    value = _value(test, name)
+    if isinstance(value, Mapping) and name != "record_size":
+        return ", ".join(f"{key}={item}" for key, item in value.items()) or "none"
+    return "none" if value is None else format_field(name, value)
+
+
+def _order(test: Result, name: str) -> tuple[bool, float]:
+    """Return the key by which numbers come before texts, such as 0, 1 and all; texts keep the order of the run."""
+    value = _value(test, name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return not is_number, value if is_number else 0
+
 
 _METRICS = (
     "capacity",

@@ -19,14 +19,12 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    SerializerFunctionWrapHandler,
     ValidationError,
-    model_serializer,
 )
 
 from pytest_kafkaperf.core.errors import BaselineError, shortened
-from pytest_kafkaperf.core.text import MAX_PROBLEM, MAX_SCHEMA, parse_document
-from pytest_kafkaperf.scenarios.fields import explain, format_field
+from pytest_kafkaperf.core.text import MAX_PROBLEM
+from pytest_kafkaperf.scenarios.fields import NewerSchemaError, explain, format_field, parse_model
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _SCHEMA = 1
@@ -77,26 +75,18 @@ class BaselineSession(BaseModel):
     created: Annotated[str, AfterValidator(_iso_time)]
     """Time of the measurement (ISO 8601 with UTC offset)."""
     commit: str | None = None
-    """Commit of the code under test, if known."""
+    """Commit of the code under test; left out if unknown."""
     fingerprint: dict[str, str]
     """Facts that results may depend on: versions, broker properties, machine."""
     rounds: Annotated[tuple[dict[str, _Figure], ...], AfterValidator(_not_empty)]
     """Metrics of each round by name, in base units."""
     imported: Imported | None = None
-    """Origin of imported results; null if this plugin measured them."""
+    """Origin of imported results; left out if this plugin measured them."""
 
     @property
     def date(self) -> str:
         """Calendar date (UTC) of the measurement. Sessions of one date share its level."""
         return datetime.datetime.fromisoformat(self.created).astimezone(datetime.UTC).date().isoformat()
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `imported` for measured sessions, so that existing baseline files stay unchanged."""
-        content: dict[str, Any] = handler(self)
-        if self.imported is None:
-            del content["imported"]
-        return content
 
 
 def _of_one_kind(sessions: tuple[BaselineSession, ...]) -> tuple[BaselineSession, ...]:
@@ -124,13 +114,6 @@ class BaselineRecord(BaseModel):
     improved: tuple[BaselineSession, ...] = ()
     """Sessions of one date that were better (`--kafka-update-baselines=improved`); left out if there are none. They
     become part of the baseline if the next date is better, too."""
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = handler(self)
-        if not self.improved:
-            del content["improved"]
-        return content
 
     @property
     def imported(self) -> Imported | None:
@@ -259,32 +242,18 @@ def parse_baseline(content: bytes, path: Path) -> BaselineRecord:
 
     """
     try:
-        data = parse_document(content)
+        return parse_model(content, BaselineRecord, schema=_SCHEMA)
+    except NewerSchemaError as error:
+        advice = "or delete the file and make a new one with --kafka-update-baselines"
+        raise BaselineError(f"baseline {path} {error}, {advice}") from None
     except ValueError as error:
-        raise _damaged(path, f"not JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise _damaged(path, f"must be a JSON object, not {type(data).__name__}")
-    version = data.get("schema")
-    if isinstance(version, int) and version > _SCHEMA:
-        shown = shortened(str(version), MAX_SCHEMA)
-        raise BaselineError(
-            f"baseline {path} has schema {shown}, but this version of pytest-kafkaperf reads up to {_SCHEMA}; "
-            "upgrade pytest-kafkaperf, or delete the file and make a new one with --kafka-update-baselines"
-        )
-    try:
-        return BaselineRecord.model_validate(data)
-    except ValidationError as error:
-        raise _damaged(path, explain(error)) from None
+        raise BaselineError(f"baseline {path} is damaged: {error}; {HOW_TO_REPAIR}") from None
 
 
 def format_baseline(record: BaselineRecord) -> bytes:
     """Format a record as the content of its file."""
-    content = json.dumps(record.model_dump(by_alias=True), indent=2, allow_nan=False)
+    content = json.dumps(record.model_dump(by_alias=True, exclude_defaults=True), indent=2, allow_nan=False)
     return f"{content}\n".encode()
-
-
-def _damaged(path: Path, problem: str) -> BaselineError:
-    return BaselineError(f"baseline {path} is damaged: {shortened(problem, MAX_PROBLEM)}; {HOW_TO_REPAIR}")
 
 
 def _change(name: str, before: Any, now: Any) -> str:

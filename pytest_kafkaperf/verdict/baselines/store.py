@@ -130,11 +130,9 @@ class BaselineStore:
 
     def environments(self, nodeid: str) -> tuple[str, ...]:
         """Return the environments with a baseline of this test, in alphabetical order."""
-        try:
-            names = sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir())
-        except OSError:
-            return ()  # the folder does not exist, or `load` reports the problem
-        return tuple(name for name in names if is_safe_name(name) and self.path(name, nodeid).is_file())
+        with contextlib.suppress(BaselineError):  # `load` reports the problem
+            return tuple(name for name in _folders(self.folder) if self.path(name, nodeid).is_file())
+        return ()
 
     def stored(self) -> list[Stored]:
         """Return the baselines of all environments, ordered by environment, folder and file.

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters.client.preflight import (
-    Names,
     Preflight,
 )
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -41,8 +40,7 @@ def test_properties_of_a_runs_own_topic_are_looked_at_and_nothing_stays(
 def test_looking_is_cheap(broker: Cluster) -> None:
     """It stands before every test: a cluster without logins is not asked what it would refuse."""
     make_topic(broker, "glance")
-    names = Names(topic="glance", group="kafkaperf-x-1-0", transactional_id="kafkaperf-x-1-0")
     preflight = Preflight(broker.bootstrap_servers, broker.access)
     with within(6):
-        preflight.check(Scenario.of({"topic": "glance", "consumers": 1}), names, guarded=False)
+        preflight.check(Scenario.of({"topic": "glance", "consumers": 1}), "glance", "kafkaperf-x-1-0", guarded=False)
     drop_topic(broker, "glance")

@@ -12,7 +12,7 @@ from aiokafka import errors as kafka_errors
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.client.new_topics import CreateTopic, policy_problem, replicas_problem
+from pytest_kafkaperf.clusters.client.requests import CreateTopic, policy_problem, replicas_problem
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import within

@@ -144,5 +144,8 @@ def test_a_topic_that_is_not_there_is_told_with_those_of_a_like_name(visible: li
 
 def test_a_cluster_that_is_not_there_is_told() -> None:
     """Within its bound, and with its address."""
-    with pytest.raises(ClusterError, match=r"^could not check 127\.0\.0\.1:9 before the load: KafkaConnectionError"):
+    with pytest.raises(
+        ClusterError,
+        match=r"^could not check the topics and groups of the load on 127\.0\.0\.1:9: KafkaConnectionError",
+    ):
         Preflight("127.0.0.1:9", Access()).resolve(Scenario.of(ORDERS))

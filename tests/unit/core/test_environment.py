@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.metadata
 import os
 import platform
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core import environment
 from pytest_kafkaperf.core.environment import (
-    Machine,
     commit_change,
     current_commit,
     default_environment_key,
@@ -27,16 +25,16 @@ from pytest_kafkaperf.core.environment import (
 from pytest_kafkaperf.core.errors import UsageError
 from tests.support.repository import git
 
-_XEON = Machine(
-    system="Linux",
-    architecture="x86_64",
-    kernel="6.1.0",
-    cpu="Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz",
-    cpu_family="6-106-6",
-    cores=2,
-    memory_bytes=8 * 2**30,
-    governor="performance",
-)
+_XEON = {
+    "system": "Linux",
+    "architecture": "x86_64",
+    "kernel": "6.1.0",
+    "cpu": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz",
+    "cpu family": "6-106-6",
+    "cores": "2",
+    "memory": "8 GiB",
+    "governor": "performance",
+}
 
 
 @pytest.mark.parametrize(
@@ -52,16 +50,16 @@ _XEON = Machine(
 )
 def test_the_key_names_what_moves_figures_most(cpu: str | None, key: str) -> None:
     """The same machine must find its baselines again, another must not find them."""
-    assert default_environment_key("local", dataclasses.replace(_XEON, cpu=cpu)) == key
+    assert default_environment_key("local", {**_XEON, "cpu": cpu}) == key
 
 
 def test_the_key_tells_generations_apart_where_the_name_is_hidden() -> None:
     """Virtual machines are often called `Intel Xeon Processor`, and ARM kernels give no name: only numbers differ."""
-    hidden = dataclasses.replace(_XEON, cpu="Intel(R) Xeon(R) Processor")
+    hidden = {**_XEON, "cpu": "Intel(R) Xeon(R) Processor"}
     keys = [
-        default_environment_key("local", dataclasses.replace(hidden, cpu_family="6-85-7")),
-        default_environment_key("local", dataclasses.replace(hidden, cpu_family=None)),
-        default_environment_key("local", dataclasses.replace(hidden, cpu=None, cpu_family="0x41-0xd0c")),
+        default_environment_key("local", {**hidden, "cpu family": "6-85-7"}),
+        default_environment_key("local", {**hidden, "cpu family": None}),
+        default_environment_key("local", {**hidden, "cpu": None, "cpu family": "0x41-0xd0c"}),
     ]
     assert keys == [
         "linux-x86_64-intel-xeon-6-85-7-2c-local",
@@ -74,10 +72,10 @@ def test_the_key_tells_providers_cores_and_systems_apart() -> None:
     """Figures of an external cluster say nothing about a local one."""
     keys = [
         default_environment_key("external", _XEON),
-        default_environment_key("local", dataclasses.replace(_XEON, cores=4)),
+        default_environment_key("local", {**_XEON, "cores": "4"}),
         default_environment_key(
             "local",
-            dataclasses.replace(_XEON, system="Darwin", architecture="arm64", cpu="Apple M2", cpu_family=None),
+            {**_XEON, "system": "Darwin", "architecture": "arm64", "cpu": "Apple M2", "cpu family": None},
         ),
     ]
     assert keys == [
@@ -92,16 +90,13 @@ def test_the_key_is_a_safe_folder_name_whatever_the_machine_calls_itself(
     system: str, architecture: str, cpu: str, provider: str
 ) -> None:
     """It becomes a folder that is committed and checked out elsewhere."""
-    machine = Machine(
-        system=system[:20],
-        architecture=architecture[:20],
-        kernel="",
-        cpu=cpu,
-        cpu_family=cpu,
-        cores=2,
-        memory_bytes=None,
-        governor=None,
-    )
+    machine = {
+        "system": system[:20],
+        "architecture": architecture[:20],
+        "cpu": cpu,
+        "cpu family": cpu,
+        "cores": "2",
+    }
     assert is_safe_name(default_environment_key(provider, machine))
 
 
@@ -109,7 +104,7 @@ def test_this_machine_has_a_key_that_stays() -> None:
     """Two runs on one machine are compared by it."""
     key = default_environment_key("local")
     assert is_safe_name(key)
-    assert key.endswith(f"-{this_machine().cores}c-local")
+    assert key.endswith(f"-{this_machine()['cores']}c-local")
     assert key == default_environment_key("local")
 
 
@@ -160,7 +155,7 @@ def test_the_fingerprint_holds_what_figures_may_depend_on() -> None:
 
 def test_the_fingerprint_leaves_out_what_the_machine_does_not_tell() -> None:
     """An ARM kernel names no CPU model, Windows no memory by sysconf, a virtual machine no governor."""
-    facts = fingerprint({}, dataclasses.replace(_XEON, cpu=None, memory_bytes=None, governor=None))
+    facts = fingerprint({}, {**_XEON, "cpu": None, "memory": None, "governor": None})
     assert {"cpu", "memory", "governor"}.isdisjoint(facts)
 
 

@@ -120,9 +120,7 @@ def report() -> dict[str, Any]:
     text = json_text(
         tests,
         {"a.py::test_down": ending("a.py::test_down", "error", "127.0.0.1:1 is not ready")},
-        created=results.CREATED,
-        plugin="0.1.0",
-        environment={"key": "ci", "kafka": "4.1.1"},
+        results.facts(created=results.CREATED, environment={"key": "ci", "kafka": "4.1.1"}),
         exit_status=1,
         errors=[],
     )

@@ -28,6 +28,7 @@ HOMES = {
     "distributed": ("load/dask",),
     "docker": ("clusters/docker",),
     "jinja2": ("reports/html/page.py",),
+    "otava": ("reports/trend.py",),
     "markupsafe": ("reports/html/page.py",),
     "plotly": ("reports/html/page.py",),
     "javaproperties": (

@@ -14,7 +14,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.load.batch_decoder import ReceivedBatch
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.consumer import Consumer
-from pytest_kafkaperf.load.payload import Payload, RecordFilter, Stamp
+from pytest_kafkaperf.load.payload import Payload, Stamp
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.load.timeseries import Series
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -53,10 +53,11 @@ def test_records_of_an_application_take_two_bits(tmp_path: Path) -> None:
     with SharedCounters.create(tmp_path / "counters", 1) as counters:
         consumer = Consumer(
             Application([Stamp(payload, producer=number) for number in (0, 1)], counters),
+            scenario,
             group=0,
+            nonce=nonce,
             counters=counters,
             on_received=lambda: counters.write(0, Counter.RECEIVED, consumer.report.total),
-            record_filter=RecordFilter.of(scenario, nonce),
         )
         start_ns, before = now_ns(), psutil.Process().memory_info().rss
         found = asyncio.run(consumer.run(start_ns - 10**9, Series(start_ns), backlog=False, drain_s=1))

@@ -20,7 +20,7 @@ from pytest_kafkaperf.reports.calibration import (
 )
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.terminal import render_calibration
-from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -33,7 +33,7 @@ RATE = "produce.throughput"
 def case(name: str, *thresholds: str, cluster: str = "local", sessions: int = 3) -> Case:
     given = {"cluster": cluster, "calibrate": str(sessions)}
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
-    marks = [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
+    marks = [pytest.mark.kafka_threshold(each).mark for each in thresholds]
     return read_case(f"perf/test_orders.py::{name}", marks, {}, settings, folder=Path())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -159,36 +158,6 @@ def test_a_lock_that_others_hold_is_waited_for_within_a_bound(tmp_path: Path, mo
         f"--kafka-report=history:{path}: cannot append to the history: another run has held {path}.lock for 0.1 s; "
         "delete the lock file if no other run is active"
     )
-
-
-def test_the_documented_script_makes_files_for_otava(tmp_path: Path) -> None:
-    """A document that does not work is worse than none."""
-    (script,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    (tmp_path / "otava_files.py").write_text(script)
-    path = tmp_path / "history.jsonl"
-    figures = {"produce.throughput": 5000.0, "produce.latency.p99": 0.01, "errors": 0.0}
-    append_history(path, _lines(bare_result(session_at(12, figures), session_at(13, figures))))
-    with path.open("a") as file:
-        file.write('{"half a line\n')
-    append_history(
-        path, _lines(bare_result(session_at(11, figures)), bare_result(session_at(14), verdict=Verdict.INVALID))
-    )
-    done = subprocess.run(
-        [sys.executable, "otava_files.py", "history.jsonl"], cwd=tmp_path, capture_output=True, check=True, text=True
-    )
-    name = "tests_perf_test_orders.py_test_ingest-ci-local"
-    assert done.stdout == f"{name}\n"
-    with (tmp_path / f"{name}.csv").open(newline="") as file:
-        assert list(csv.reader(file)) == [
-            ["time", "commit", "produce.throughput", "produce.latency.p99"],
-            ["2025-01-31T11:00:00+00:00", "abc123", "5000.0", "0.01"],
-            ["2025-01-31T12:00:00+00:00", "abc123", "5000.0", "0.01"],
-        ]
-    config = json.loads((tmp_path / "otava.yaml").read_text())
-    assert config["tests"][name]["metrics"] == {
-        "produce_throughput": {"column": "produce.throughput", "direction": 1},
-        "produce_latency_p99": {"column": "produce.latency.p99", "direction": -1},
-    }
 
 
 def test_the_documented_line_is_what_is_written() -> None:

@@ -48,7 +48,7 @@ from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
 from tests.support import results
 from tests.support.hostile_names import NAMES, hostile
 from tests.support.project import PLAIN
-from tests.support.results import ending, result, rounds
+from tests.support.results import ending, rounds
 
 ROOT = Path(pytest_kafkaperf.__file__).parents[1]
 EACH = pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
@@ -114,8 +114,8 @@ def gitlab(one: Result, _: str, __: Path) -> str:
 
 
 def report(one: Result, name: str, _: Path) -> str:
-    given: dict[str, Any] = {"created": "now", "plugin": name, "environment": {"key": name, "kafka": name}}
-    return json_text([one], ends(one, name), **given, exit_status=1, errors=[name])
+    about = results.facts(created="now", plugin=name, environment={"key": name, "kafka": name})
+    return json_text([one], ends(one, name), about, exit_status=1, errors=[name])
 
 
 def history(one: Result, name: str, folder: Path) -> str:
@@ -309,8 +309,8 @@ def test_every_script_of_the_page_is_ours_and_its_data_are_json(name: str) -> No
     """However a name ends an element, a comment or a string."""
     text = page_of(name)
     data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)
-    assert [json.loads(each) is not None for each in data] == [True] * 2
-    assert text.count("<script") == text.count("</script") == 2
+    assert [json.loads(each) is not None for each in data] == [True]
+    assert text.count("<script") == text.count("</script") == 1
 
 
 def test_metrics_of_all_names_are_read_by_gitlab() -> None:
@@ -418,21 +418,3 @@ def test_a_folder_of_baselines_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "baselines").symlink_to(tmp_path / "cache")
     shown(hostile("plain"), "plain", tmp_path)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["ci"]
-
-
-def test_the_script_for_otava_makes_a_file_for_each_name(tmp_path: Path) -> None:
-    """Two tests whose names differ in signs alone are two, and a long name is no error."""
-    (script,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "history.md").read_text(encoding="utf-8"), re.DOTALL
-    )
-    (tmp_path / "otava_files.py").write_text(script)
-    found = [result(f"test_x[{name}]", "errors == 0") for name in (*NAMES.values(), "PLAIN", "a_b", "a-b", "a|b")]
-    about: dict[str, Any] = {"plugin": "0.1.0", "commit": None, "environment": "ci", "fingerprint": {"kafka": "4.1.1"}}
-    lines = [line for result in found for line in history_lines(result, **about)]
-    append_history(tmp_path / "history.jsonl", lines)
-    done = subprocess.run(
-        [sys.executable, "otava_files.py", "history.jsonl"], cwd=tmp_path, capture_output=True, check=True, text=True
-    )
-    files = list(tmp_path.glob("*.csv"))
-    assert len({file.name.lower() for file in files}) == len(files) == len(found)
-    assert sorted(done.stdout.split()) == sorted(file.stem for file in files)

@@ -35,8 +35,7 @@ from pytest_kafkaperf.reports.html.results import (
     session_charts,
     time_charts,
 )
-from pytest_kafkaperf.reports.html.sweeps import sweep_charts
-from pytest_kafkaperf.reports.sweeps import find_sweeps
+from pytest_kafkaperf.reports.html.sweeps import find_sweeps, sweep_charts
 from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario

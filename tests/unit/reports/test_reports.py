@@ -21,14 +21,12 @@ from pytest_kafkaperf.reports.writing import write_reports
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results
-from tests.support.results import CREATED, calibration, ending, endings, result, rounds, session, sizes
+from tests.support.results import CREATED, calibration, ending, endings, facts, result, rounds, session, sizes
 
 
 def report(results: list[Result], ends: dict[str, Ending], **given: Any) -> dict[str, Any]:
     given = {"exit_status": 1, "errors": [], **given}
-    document: dict[str, Any] = json.loads(
-        json_text(results, ends, created="now", plugin="0.1.0", environment={}, **given)
-    )
+    document: dict[str, Any] = json.loads(json_text(results, ends, facts(created="now", environment={}), **given))
     return document
 
 

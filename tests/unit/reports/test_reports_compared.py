@@ -15,7 +15,7 @@ from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.json_reports import NODEID, P99, RATE, SCENARIO, case, report, rounds
-from tests.support.results import bare_result, session_at
+from tests.support.results import bare_result, facts, session_at
 
 
 def compared(before: dict[str, Any], after: dict[str, Any], *, tolerance_ratio: float = 0.1) -> ReportComparison:
@@ -171,9 +171,7 @@ def test_what_the_plugin_writes_is_read(tmp_path: Path) -> None:
     text = json_text(
         [bare_result(session_at(12, {"errors": 0.0, RATE: 5.5}), session_at(13, {"errors": 1.0}))],
         {},
-        created="2025-01-31T12:00:00+00:00",
-        plugin="0.1.0",
-        environment={"key": "ci", "kafka": "4.1.1"},
+        facts(created="2025-01-31T12:00:00+00:00", environment={"key": "ci", "kafka": "4.1.1"}),
         exit_status=0,
         errors=[],
     )
@@ -192,13 +190,17 @@ _NEEDED = "give a report written with --kafka-report=json"
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "{path} is not valid JSON: Expecting value: line 1 column 1 (char 0); " + _NEEDED),
-        ("[]", "{path} is not a report, because it has no 'tests'; " + _NEEDED),
-        ('{"sessions": []}', "{path} is not a report, because it has no 'tests'; " + _NEEDED),
+        ("", "report {path} is invalid: not JSON: Expecting value: line 1 column 1 (char 0); " + _NEEDED),
+        ("[]", "report {path} is invalid: must be a JSON object, not list; " + _NEEDED),
+        (
+            '{"sessions": []}',
+            "report {path} is invalid: schema={'sessions': []}: field required; "
+            "created={'sessions': []}: field required; "
+            "environment={'sessions': []}: field required; tests={'sessions': []}: field required; " + _NEEDED,
+        ),
         (
             {**report(), "schema": 2},
-            "{path} has schema 2, but this version of pytest-kafkaperf supports schemas up to 1; upgrade "
-            "pytest-kafkaperf",
+            "report {path} has schema 2, but this version of pytest-kafkaperf reads up to 1; upgrade pytest-kafkaperf",
         ),
         ({**report(), "schema": 0}, "report {path} is invalid: schema=0: must be 1; " + _NEEDED),
         (

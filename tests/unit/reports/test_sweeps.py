@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.reports.sweeps import Sweep, find_sweeps, function_of
+from pytest_kafkaperf.reports.html.sweeps import Sweep, find_sweeps, function_of
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.results import bare_result

@@ -12,7 +12,7 @@ import pytest
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.baseline_update import accepted, update_baseline
-from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge, baseline_doubts
 from pytest_kafkaperf.runner.result import MeasuredSession, Result
 from pytest_kafkaperf.runner.round import Round
@@ -47,11 +47,10 @@ def chosen(
     exists: bool = True,
     calibrated: bool = False,
 ) -> tuple[int, tuple[str, ...]]:
-    found = accepted(
-        mode, verdict, sessions, thresholds=LIMITS, baseline=BASELINE, exists=exists, calibrated=calibrated
-    )
-    assert all(any(one is each for each in sessions) for one in found.sessions)
-    return len(found.sessions), found.notes
+    result = bare_result(*sessions, verdict=verdict, baseline=BASELINE)
+    kept, notes = accepted(mode, result, thresholds=LIMITS, exists=exists, calibrated=calibrated)
+    assert all(any(one is each for each in sessions) for one in kept)
+    return len(kept), tuple(notes)
 
 
 @pytest.mark.parametrize("mode", ["all", "new", "improved", "append"])
@@ -211,7 +210,7 @@ def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> Non
 def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str], verdict: str) -> None:
     """Under `--kafka-strict` the first run would fail otherwise, and there would never be a baseline."""
     settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
-    marks = [Mark(name="kafka_threshold", args=("produce.throughput >= baseline - 10%",), kwargs={})]
+    marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     judge = CaseJudge(case, BaselineRounds(obstacle="no baseline for this test"), settings)
     assert judge.judge([session()]).verdict == verdict

@@ -10,15 +10,15 @@ import pytest
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.scenarios.records import Samples
 from pytest_kafkaperf.scenarios.threshold import Absolute
 
 
 def case_of(folder: Path, *thresholds: str, **fields: Any) -> Case:
-    marks = [Mark(name="kafka_scenario", args=(), kwargs=fields)]
+    marks = [pytest.mark.kafka_scenario(**fields).mark]
     if thresholds:
-        marks.append(Mark(name="kafka_threshold", args=thresholds, kwargs={}))
+        marks.append(pytest.mark.kafka_threshold(*thresholds).mark)
     settings = read_settings({}, {}, invocation_folder=folder, root=folder)
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=folder)
 
@@ -241,8 +241,8 @@ def test_a_smoke_test_of_a_search_holds_its_lowest_rate(tmp_path: Path) -> None:
 def duration_of(folder: Path, *thresholds: str, **fields: Any) -> float | None:
     """The length of the rounds of a test with these markers."""
     marks = [
-        Mark(name="kafka_scenario", args=(), kwargs=fields),
-        Mark(name="kafka_threshold", args=thresholds or ("errors == 0",), kwargs={}),
+        pytest.mark.kafka_scenario(**fields).mark,
+        pytest.mark.kafka_threshold(*thresholds or ("errors == 0",)).mark,
     ]
     settings = read_settings({}, {}, invocation_folder=folder, root=folder)
     return read_case("a.py::test", marks, {}, settings, folder=folder).scenario.duration
@@ -276,8 +276,8 @@ def test_rounds_without_a_declared_length_are_as_short_as_their_quantile_allows(
 def short(folder: Path, *thresholds: str, options: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
     """The fields of a scenario that short rounds may change."""
     marks = [
-        Mark(name="kafka_scenario", args=(), kwargs=fields),
-        Mark(name="kafka_threshold", args=thresholds or ("errors == 0",), kwargs={}),
+        pytest.mark.kafka_scenario(**fields).mark,
+        pytest.mark.kafka_threshold(*thresholds or ("errors == 0",)).mark,
     ]
     settings = read_settings(options or {}, {}, invocation_folder=folder, root=folder)
     scenario = read_case("a.py::test", marks, {}, settings, folder=folder).in_short_rounds().scenario
@@ -337,7 +337,7 @@ def test_the_command_line_names_version_and_image_before_markers_and_these_befor
     """A marker's image must not decide when the command line asks for a version."""
     given = {"reference": "local"} | ({} if line is None else {"cluster": line})
     settings = read_settings(given, {"cluster": ini}, invocation_folder=tmp_path, root=tmp_path)
-    marks = [Mark(name="kafka_cluster", args=(), kwargs={"version": "4.1.0", "image": "b:1"})]
+    marks = [pytest.mark.kafka_cluster(version="4.1.0", image="b:1").mark]
     case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
     assert case.reference is not None
     assert (case.spec.version, case.spec.image) == own
@@ -368,7 +368,7 @@ def test_a_cluster_of_the_command_line_replaces_that_of_the_ini_file_with_its_ve
 def test_thresholds_on_a_tests_own_metrics_get_their_units_once_these_are_recorded(tmp_path: Path) -> None:
     """Those of the ini file are for the tests that record the metric."""
     settings = read_settings({}, {"thresholds": "app.rows >= 10"}, invocation_folder=tmp_path, root=tmp_path)
-    marks = [Mark(name="kafka_threshold", args=("errors == 0", "app.pages <= 5k pages"), kwargs={})]
+    marks = [pytest.mark.kafka_threshold("errors == 0", "app.pages <= 5k pages").mark]
     case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
     declare("app.pages", unit="pages", better="lower")
     recorded = case.with_recorded(["app.pages"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
@@ -28,8 +28,8 @@ def suffices(
     **fields: Any,
 ) -> bool:
     """Return True if a session may end after rounds of these rates; the baseline's are about 1."""
-    marks = [Mark(name="kafka_scenario", args=(), kwargs=fields)]
-    marks += [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
+    marks = [pytest.mark.kafka_scenario(**fields).mark]
+    marks += [pytest.mark.kafka_threshold(each).mark for each in thresholds]
     settings = read_settings(options or {}, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(sessions=tuple(tuple({RATE: one} for one in SPREAD) for _ in range(sessions)))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
@@ -17,8 +17,8 @@ from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 
 
 def case(*thresholds: str, **fields: Any) -> Case:
-    marks = [Mark(name="kafka_scenario", args=(), kwargs=fields)]
-    marks += [Mark(name="kafka_threshold", args=(each,), kwargs={}) for each in thresholds]
+    marks = [pytest.mark.kafka_scenario(**fields).mark]
+    marks += [pytest.mark.kafka_threshold(each).mark for each in thresholds]
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     return read_case("a.py::test", marks, {}, settings, folder=Path())
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import CaseJudge
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
@@ -22,7 +22,7 @@ SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 
 def judged(*levels: float, busy: str | None = None, reference: bool = False, imported: str | None = None) -> Judgement:
     """Judge sessions of these levels, without time for another one; the baseline's is 1."""
-    marks = [Mark(name="kafka_threshold", args=(f"{RATE} >= baseline - 10%",), kwargs={})]
+    marks = [pytest.mark.kafka_threshold(*(f"{RATE} >= baseline - 10%",)).mark]
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(sessions=(tuple({RATE: one} for one in SPREAD),) * 3, imported=imported)

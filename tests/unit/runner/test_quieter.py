@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Mark, read_case
+from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.judging import quieter_notes
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
@@ -29,9 +29,7 @@ def test_noisy_sessions_of_started_brokers_get_an_advice(
     options: dict[str, str], spread: float, *, advised: bool
 ) -> None:
     settings = read_settings({"cluster": "local", **options}, {}, invocation_folder=Path(), root=Path())
-    case = read_case(
-        "a.py::test", [Mark(name="kafka_threshold", args=(LIMIT,), kwargs={})], {}, settings, folder=Path()
-    )
+    case = read_case("a.py::test", [pytest.mark.kafka_threshold(*(LIMIT,)).mark], {}, settings, folder=Path())
     sessions = [
         Measured(rounds=[{"produce.throughput": 1e6 * (1 + sign * spread)}], reference=[{"produce.throughput": 1e6}])
         for sign in (1, -1, 1, -1)

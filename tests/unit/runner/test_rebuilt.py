@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.rebuilt import common_changes, obstacle, rebuilt_spec
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
@@ -25,7 +25,7 @@ OURS = Cluster(bootstrap_servers="127.0.0.1:1", brokers=3, provider="local", ver
 
 def case(**scenario: Any) -> Case:
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
-    marks = [Mark(name="kafka_scenario", args=(), kwargs=scenario)]
+    marks = [pytest.mark.kafka_scenario(**scenario).mark]
     return read_case("a.py::test", marks, {}, settings, folder=Path())
 
 

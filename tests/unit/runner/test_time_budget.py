@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
-from pytest_kafkaperf.runner.case import Case, Mark, read_case
+from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, estimate
@@ -40,9 +40,9 @@ LIMIT = "produce.throughput >= baseline - 10%"
 
 
 def case_of(*limits: str, reference: str | None = None, options: dict[str, str] | None = None, **fields: Any) -> Case:
-    marks = [Mark(name="kafka_scenario", args=(), kwargs={"duration": "5 s", "warmup": "2 s", **fields})]
+    marks = [pytest.mark.kafka_scenario(**{"duration": "5 s", "warmup": "2 s", **fields}).mark]
     if limits:
-        marks.append(Mark(name="kafka_threshold", args=limits, kwargs={}))
+        marks.append(pytest.mark.kafka_threshold(*limits).mark)
     given = {"cluster": "local", **({} if reference is None else {"reference": reference}), **(options or {})}
     settings = read_settings(given, {}, invocation_folder=Path(), root=Path())
     return read_case("test_perf.py::test_it", marks, {}, settings, folder=Path())

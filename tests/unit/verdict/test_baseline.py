@@ -693,7 +693,6 @@ def test_an_imported_baseline_says_so_and_a_measured_one_stays_as_it_was(tmp_pat
     assert content["sessions"] == [
         {
             "created": "2025-01-31T12:00:00+00:00",
-            "commit": None,
             "fingerprint": {},
             "rounds": [{"produce.throughput": 5.0}],
             "imported": {"tool": "kafka-producer-perf-test", "files": ["run.txt"]},

@@ -39,7 +39,7 @@ def worse(by: float) -> list[float]:
 
 def test_sessions_that_are_alike_raise_no_suspicion() -> None:
     """Whole values: what a calm metric looks like."""
-    calm = Noise(within=math.sqrt(0.00025), between=0.0, sessions=6, assumed=False)
+    calm = Noise(within=math.sqrt(0.00025), between=0.0, assumed=False)
     assert known([ROUNDS] * 6) == Calibrated(
         noise=calm,
         tolerance=TOLERANCE,

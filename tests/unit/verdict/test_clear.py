@@ -8,9 +8,8 @@ import pytest
 
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.clear import is_clear
 from pytest_kafkaperf.verdict.comparison import Measured
-from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.regression import ALPHA, is_clear
 
 RATE = "produce.throughput"
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)

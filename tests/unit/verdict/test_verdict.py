@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
-from pytest_kafkaperf.reports.failure import failure_text
-from pytest_kafkaperf.reports.layout import Row
-from pytest_kafkaperf.reports.table import row_of
+from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
-from pytest_kafkaperf.verdict.verdict import judge
+from pytest_kafkaperf.verdict.verdict import judge, worst
+from tests.support.results import bare_result, session_at
 
 approx: Any = pytest.approx
 
@@ -36,8 +35,10 @@ def _rounds(name: str, values: Sequence[float]) -> tuple[Mapping[str, float], ..
     return tuple({name: value} for value in values)
 
 
-def _rows_of(checks: Sequence[Check]) -> list[tuple[Check, Row]]:
-    return [(check, row_of(check)) for check in checks]
+def _told(checks: Sequence[Check], problems: Sequence[Problem] = (), *, strict: bool = False) -> str | None:
+    verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
+    result = bare_result(session_at(12), verdict=verdict, checks=tuple(checks), problems=tuple(problems))
+    return failure_of(result, strict=strict)
 
 
 def _on_dates(session: tuple[Mapping[str, float], ...]) -> BaselineRounds:
@@ -437,9 +438,9 @@ def test_the_worst_limit_is_the_verdict_of_the_test() -> None:
         Verdict.IMPROVED,
         Verdict.PASSED,
     ]
-    for index, worst in enumerate(ranked):
+    for index, least in enumerate(ranked):
         judgement = _judge_all(*reversed(ranked[index:]))
-        assert judgement.verdict is worst
+        assert judgement.verdict is least
         assert [check.outcome for check in judgement.checks] == list(reversed(ranked[index:]))
 
 
@@ -568,7 +569,7 @@ def test_every_broken_limit_is_listed_at_once_aligned_with_its_reason() -> None:
     rounds = [{_P99: value, _RATE: 4000.0, "errors": 0.0} for value in _times(1.5)]
     baseline = _on_dates(_rounds(_P99, _TEN_MS))
     judgement = judge(thresholds=thresholds, sessions=[Measured(rounds=rounds)], baseline=baseline, confirm=False)
-    text = failure_text(_rows_of(judgement.checks))
+    text = _told(judgement.checks)
     assert (
         text
         == """\
@@ -584,7 +585,7 @@ VIOLATED: produce.throughput 4k/s (and 1 more)
 
 def test_columns_that_would_be_empty_are_left_out() -> None:
     """Without a baseline the lines stay short."""
-    text = failure_text(_rows_of([_judge("produce.latency.p99 <= 25 ms", [0.03, 0.04, 0.05])]))
+    text = _told([_judge("produce.latency.p99 <= 25 ms", [0.03, 0.04, 0.05])])
     assert (
         text
         == """\
@@ -597,8 +598,8 @@ VIOLATED: produce.latency.p99 40 ms
 
 def test_a_figure_close_to_its_limit_is_shown_with_more_digits() -> None:
     """`25 ms` against `25 ms` would look like a bug."""
-    text = failure_text(_rows_of([_judge("produce.latency.p99 <= 25 ms", [0.02504])]))
-    assert text.splitlines()[2] == "  ✗ produce.latency.p99 <= 25 ms  25.04 ms"
+    text = _told([_judge("produce.latency.p99 <= 25 ms", [0.02504])])
+    assert str(text).splitlines()[2] == "  ✗ produce.latency.p99 <= 25 ms  25.04 ms"
 
 
 def test_the_problems_of_an_invalid_run_come_first() -> None:
@@ -610,7 +611,7 @@ def test_the_problems_of_an_invalid_run_come_first() -> None:
         ),
         BROKER_LOST,
     ]
-    text = failure_text(_rows_of([_judge("lost == 0", [2.0])]), problems)
+    text = _told([_judge("lost == 0", [2.0])], problems)
     assert (
         text
         == """\
@@ -627,7 +628,7 @@ not met in this run: lost 2
 
 def test_an_invalid_run_without_broken_limits_tells_its_problems_only() -> None:
     """There is nothing to say of the limits."""
-    text = failure_text(_rows_of([_judge("lost == 0", [0.0])]), [BROKER_LOST])
+    text = _told([_judge("lost == 0", [0.0])], [BROKER_LOST])
     assert text == "INVALID: the run cannot be trusted\n  broker lost"
 
 
@@ -635,7 +636,7 @@ def test_the_last_lines_of_a_log_stay_lines() -> None:
     """Thirty of them in one paragraph cannot be read."""
     text = "shop exited with status 1; the end of its log:\nTraceback:\n  x()"
     ended = Problem(ProblemKind.APPLICATION_ENDED, text)
-    assert failure_text([], [ended]).splitlines()[1:] == [
+    assert str(_told([], [ended])).splitlines()[1:] == [
         "  shop exited with status 1; the end of its log:",
         "  Traceback:",
         "    x()",
@@ -645,9 +646,9 @@ def test_the_last_lines_of_a_log_stay_lines() -> None:
 def test_under_strict_what_could_not_be_decided_is_listed_too() -> None:
     """It is what the test fails for."""
     checks = [_judge("produce.latency.p99 <= baseline", _TEN_MS), _judge("errors == 0", [0.0])]
-    assert failure_text(_rows_of(checks)) == ""
+    assert _told(checks) is None
     assert (
-        failure_text(_rows_of(checks), strict=True)
+        _told(checks, strict=True)
         == """\
 INCONCLUSIVE: produce.latency.p99 10 ms
   threshold                          measured    rounds

@@ -1,0 +1,91 @@
+"""The command `kafkaperf bisect`: finds the commit that made a test slower, by comparisons of revisions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.text import file_of
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out, git, installed_from, top_folder
+from pytest_kafkaperf.runner.revision import Revision
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+_ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}
+"""Git's word for a verdict; other verdicts say nothing about the commit, and it is skipped."""
+_FOUND = " is the first bad commit"
+_LAST_LINES = 5
+
+
+def find_commit(
+    revisions: str, nodeid: str, *, setup: str | None, options: Sequence[str], say: Callable[[str], None]
+) -> str:
+    """Return the first commit that is slower than the good one: its hash, subject and author.
+
+    Args:
+        revisions: `GOOD..BAD`, as git names them.
+        nodeid: the test, relative to the current folder, which is pytest's root folder.
+        setup: as `--kafka-reference-setup`, for the environment of each commit.
+        options: further options of pytest.
+        say: called with a line about each commit.
+
+    Raises:
+        UsageError: a commit is not there, the code cannot be exchanged, or the commits could not be told apart.
+
+    """
+    good, dots, bad = revisions.partition("..")
+    if not dots or not good or "::" not in nodeid:
+        raise UsageError(f"kafkaperf bisect {revisions} {nodeid}: GOOD..BAD TEST is needed, TEST as pytest prints it")
+    root = Path.cwd()
+    top = top_folder(root)
+    if setup is None and (installed := installed_from(top)):
+        raise UsageError(
+            f"this environment has {', '.join(installed)} from {top}, so each commit would be measured with the same "
+            "code; give each an environment of its own: --setup='pip install -e .'"
+        )
+
+    @contextmanager
+    def checkout(commit: str) -> Iterator[Checkout]:
+        with checked_out(Revision(f"git:{commit}", ref=commit), root, files=[file_of(nodeid)], setup=setup) as found:
+            yield found
+
+    with checkout(good) as reference, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
+        clone = Path(folder, "clone")
+        git(root, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(clone))
+        git(clone, "bisect", "start", "--no-checkout", git(root, "rev-parse", bad or "HEAD"), reference.commit or good)
+        while True:
+            commit = git(clone, "rev-parse", "BISECT_HEAD")
+            with checkout(commit) as head:
+                answer, why = _compared(head, reference, nodeid, options, Path(folder, "report.json"))
+            say(f"{git(clone, 'log', '-1', '--format=%h %s', commit)}: {why}")
+            found = git(clone, "bisect", answer, problem="no commit can be named")
+            if _FOUND in found:
+                return git(clone, "log", "-1", "--format=%h %s (%an, %ad)", "--date=short", found.split()[0])
+
+
+def _compared(
+    head: Checkout, reference: Checkout, nodeid: str, options: Sequence[str], report: Path
+) -> tuple[str, str]:
+    """Return git's word for a commit, and the reason."""
+    report.unlink(missing_ok=True)
+    other = f"--kafka-reference=path:{reference.root},python={reference.python}"
+    command = [head.python, "-m", "pytest", nodeid, f"--rootdir={head.root}", "-p", "no:cacheprovider", other]
+    ran = subprocess.run(  # noqa: S603 - pytest, as the user would call it
+        [*command, f"--kafka-report=json:{report}", *options],
+        cwd=head.root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    tests = json.loads(report.read_text(encoding="utf-8"))["tests"] if report.exists() else []
+    if not tests:
+        return "skip", " | ".join(ran.stdout.splitlines()[-_LAST_LINES:])
+    verdict = Verdict(tests[0]["verdict"])
+    return _ANSWERS.get(verdict, "skip"), str(verdict)

@@ -1,0 +1,206 @@
+"""The pytest of the other revision: it runs tests as `runner.peer.Peer` asks, up to their call of `kafka_perf()`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Never
+
+import pytest
+
+from pytest_kafkaperf.clusters import provision
+from pytest_kafkaperf.clusters.application import Application
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
+from pytest_kafkaperf.plugin import PEER
+from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.checkout import installed_from
+from pytest_kafkaperf.runner.peer_messages import (
+    ORIGIN,
+    PROTOCOL,
+    SOCKET,
+    Channel,
+    cluster_to_json,
+    packages,
+    probes_to_json,
+)
+from pytest_kafkaperf.runner.settings import Settings
+
+_OPTIONS = (
+    *("cluster", "brokers", "client-config", "low-noise", "jmx", "metrics-url", "connect-timeout"),
+    *("topic-prefix", "log-dirs"),
+)
+_MAX_TEXT = 3000
+_METHODS = ("end", "launch", "start")
+
+
+def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
+    """Return pytest's options for the other side of a run with this configuration; the cluster's are the same there."""
+    given = settings.command_line
+    options = [
+        f"--kafka-{name}" + (f"={given[name]}" if given[name] != "true" else "") for name in _OPTIONS if name in given
+    ]
+    if config.option.inifilename:
+        options += ["-c", os.path.relpath(config.option.inifilename, config.rootpath)]
+    if config.pluginmanager.has_plugin("xdist"):
+        options.append("-n0")
+    # The user's `addopts` may select other tests.
+    return ["-p", __name__, "-p", "no:cacheprovider", "-m", "", "-k", "", *options]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Serve the pytest that has started this one."""
+    config.pluginmanager.register(PeerSide(), PEER)
+
+
+class PeerSide:
+    """Keeps the cluster, the fixtures and the applications of one test at a time alive for the other side."""
+
+    def __init__(self) -> None:
+        self._channel = Channel(socket.socket(fileno=int(os.environ.pop(SOCKET))))
+        self._origin = Path(os.environ.pop(ORIGIN))
+        self._problems: list[str] = []
+        """Errors of the collection."""
+        self._texts: list[str] = []
+        """Reasons of the running test's failures."""
+        self._running = 0
+        """Id of the message that began the test; 0 once the test is served."""
+        self._stop = 0
+        """Id of the message that ended it; 0 before that."""
+
+    def relevant(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that count here: those of the cluster. Everything else concerns the measurement."""
+        return {name: value for name, value in options.items() if name in _OPTIONS}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep the errors of the collection."""
+        if report.failed:
+            self._problems.append(report.longreprtext[-_MAX_TEXT:])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the reason why a test ended."""
+        if report.failed or (report.skipped and self._running):
+            self._texts.append(report.longreprtext[-_MAX_TEXT:])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the tests that the other side asks for, until it ends the connection."""
+        items = {item.nodeid: item for item in session.items}
+        self._channel.send(
+            protocol=PROTOCOL, packages=packages(), collected=[*items], problems="\n".join(self._problems)
+        )
+        while (message := self._channel.receive()) is not None:
+            if message["do"] != "run":  # `stop`, after the test has ended by itself
+                self._channel.send(id=message["id"], ended="")
+                continue
+            nodeid, following = message["arguments"]
+            self._running, self._stop = message["id"], 0
+            self._texts.clear()
+            item = items[nodeid]
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=items.get(following))
+            ended = "\n".join(self._texts)
+            if self._running:
+                self._channel.send(id=self._running, ended=ended or "it did not call kafka_perf()")
+            elif self._stop:
+                self._channel.send(id=self._stop, ended=ended)
+        return True
+
+    def serve(self, cluster: Cluster, actions: Sequence[Action], applications: Sequence[Application]) -> Never:
+        """Tell the other side that this one is ready, do what it asks, and end the test when it says so.
+
+        Raises:
+            UsageError: this side's code is the other one's.
+
+        """
+        self._refuse_overlap()
+        side = _Side(cluster, actions, applications)
+        number, self._running = self._running, 0
+        self._channel.send(
+            id=number,
+            cluster=cluster_to_json(provision.with_config(cluster)),
+            owned=cluster.fleet is not None,
+            actions=[*map(str, actions)],
+            state=side.state,
+        )
+        with ThreadPoolExecutor(thread_name_prefix="kafkaperf-peer") as threads:
+            while (message := self._channel.receive()) is not None and message["do"] != "stop":
+                threads.submit(self._answer, side, message)
+        if message is not None:
+            self._stop = message["id"]
+        pytest.skip("the other side has measured this test")
+
+    def _answer(self, side: _Side, message: dict[str, Any]) -> None:
+        reply: dict[str, Any] = {"value": None}
+        try:
+            reply["value"] = side.do(message["do"], *message["arguments"])
+        except Exception as error:  # noqa: BLE001 - the other side shows it
+            kind = type(error).__name__
+            text = str(error) if isinstance(error, KafkaPerfError) else f"{kind}: {error}"
+            reply |= {"error": text, "kind": kind}
+        self._channel.send(id=message["id"], state=side.state, **reply)
+
+    def _refuse_overlap(self) -> None:
+        """Refuse code of the other side's folder: it would be compared with itself."""
+        own = Path.cwd()
+
+        def is_theirs(path: Path) -> bool:
+            inside = path.is_relative_to(self._origin) and not path.is_relative_to(own)
+            return inside and "site-packages" not in path.parts
+
+        files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
+        theirs = {name: file for name, file in files.items() if file and is_theirs(Path(file).resolve())}
+        theirs |= {name: str(path) for name, path in installed_from(self._origin, besides=own).items()}
+        found = next((f"{name} from {path}" for name, path in sorted(theirs.items()) if not _is_ours(name)), None)
+        if found is not None:
+            raise UsageError(
+                f"it uses {found}, so the code would be compared with itself; give the reference an environment of its "
+                "own: --kafka-reference-setup='pip install -e .', or path:DIR,python=PATH"
+            )
+
+
+class _Side:
+    """The cluster, the actions and the applications of the running test."""
+
+    def __init__(self, cluster: Cluster, actions: Sequence[Action], applications: Sequence[Application]) -> None:
+        self._cluster = cluster
+        self._actions = actions
+        self._applications = {str(each): each for each in applications}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The processes that run now, and what was done to them."""
+        return {
+            "probes": [(broker, probes_to_json(found)) for broker, found in self._cluster.probes().items()],
+            "events": self._cluster.actions,
+            "applications": {
+                name: {"probes": probes_to_json(each.probes()), "events": each.events}
+                for name, each in self._applications.items()
+            },
+        }
+
+    def do(self, what: str, *arguments: Any) -> object:
+        """Do what the other side asks for."""
+        match what, arguments:
+            case "check", []:
+                self._cluster.check()
+                for each in self._applications.values():
+                    each.check()
+            case "renew", []:
+                self._cluster.renew()
+            case "act", [number]:
+                value = self._actions[number].do()
+                return value if self._actions[number].metric is not None else None
+            case "application", [name, method] if method in _METHODS:
+                getattr(self._applications[name], method)()
+            case _:
+                raise UsageError(f"unknown message {what} {arguments}")
+        return None
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] == "pytest_kafkaperf"

@@ -1,0 +1,99 @@
+"""Change points in the history file, found by Apache Otava."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from pytest_kafkaperf.core.errors import UsageError, shortened
+from pytest_kafkaperf.core.text import MAX_PROBLEM
+from pytest_kafkaperf.scenarios.fields import explain
+from pytest_kafkaperf.verdict.outcome import Verdict
+
+FEWEST_RUNS = 10
+"""Minimum number of runs of a series. In fewer, Otava finds a change of 20 % in less than 4 of 10 cases, if runs differ
+by 5 %."""
+_MAX_PVALUE = 1e-4
+"""Significance of a change point. In simulations, up to 1 % of series without a change have one; up to 5 % with Otava's
+own default of 0.001, which finds few more of the true ones."""
+
+
+class Run(BaseModel):
+    """One line of the history; unknown fields are ignored, because later versions may have more."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    version: Literal[1] = Field(alias="schema")
+    time: AwareDatetime
+    commit: str | None
+    environment: str
+    nodeid: str
+    session: int
+    verdict: str
+    metrics: dict[str, float | None]
+    fingerprint: dict[str, str]
+
+
+class ChangePoint(NamedTuple):
+    """A change of one metric: its means in the runs since the last change and until the next one."""
+
+    metric: str
+    before: float
+    after: float
+    last: Run
+    """Last run before the change."""
+    first: Run
+    """First run after the change."""
+
+
+def find_change_points(path: Path, *, metrics: Sequence[str], test: str = "") -> list[list[ChangePoint]]:
+    """Find the changes in tests whose node ID contains `test`; those of one test, environment and run are one list.
+
+    Only first sessions count: a suspect runs fresh sessions because its first one was bad.
+
+    Raises:
+        UsageError: The file is not a history, or has too few runs; or Otava is missing.
+
+    """
+    try:
+        from otava.analysis import compute_change_points  # noqa: PLC0415 - of an extra
+    except ImportError:
+        raise UsageError("kafkaperf trend needs Apache Otava: pip install 'pytest-kafkaperf[trend]'") from None
+    series: dict[tuple[str, str, str], list[tuple[Run, float]]] = defaultdict(list)
+    for run in sorted(_read(path), key=lambda run: run.time):
+        if run.session == 0 and run.verdict != Verdict.INVALID and test in run.nodeid:
+            for name in metrics:
+                if (value := run.metrics.get(name)) is not None:
+                    series[run.nodeid, run.environment, name].append((run, value))
+    enough = {key: runs for key, runs in series.items() if len(runs) >= FEWEST_RUNS}
+    if not enough:
+        raise UsageError(
+            f"{path} has fewer than {FEWEST_RUNS} valid runs of each {test or 'test'} in one environment with "
+            f"{' or '.join(metrics)}; add runs with --kafka-report=history, or name another metric or test"
+        )
+    found: dict[tuple[str, str, str], list[ChangePoint]] = defaultdict(list)
+    for (nodeid, environment, name), runs in enough.items():
+        for point in compute_change_points([value for _, value in runs], max_pvalue=_MAX_PVALUE)[0]:
+            (last, _), (first, _) = runs[point.index - 1 : point.index + 1]
+            change = ChangePoint(name, float(point.stats.mean_1), float(point.stats.mean_2), last, first)
+            found[nodeid, environment, first.time.isoformat()].append(change)
+    return [found[key] for key in sorted(found)]
+
+
+def _read(path: Path) -> Iterator[Run]:
+    """Read the lines of a history; skip those that are not JSON, because their writer was killed."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise UsageError(f"cannot read history {path}: {error.strerror or error}") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            yield Run.model_validate_json(line)
+        except ValidationError as error:
+            if error.errors()[0]["type"] != "json_invalid":
+                reason = shortened(explain(error), MAX_PROBLEM)
+                raise UsageError(f"line {number} of {path} is not one of --kafka-report=history: {reason}") from None

@@ -1,0 +1,345 @@
+"""The other side of a comparison of code: a second pytest, which measures nothing.
+
+It keeps the cluster, the fixtures and the applications of the same test alive, as another revision has them, while this
+process measures both sides in turns. The messages (see `peer_messages`):
+
+- The peer begins with a message about its packages and the tests that it has collected.
+- `run` begins a test; the reply comes when the test calls `kafka_perf()`, or when it ended before.
+- `check`, `renew`, `act` and `application` do to its side what a round needs; each reply has the side's new state.
+- `stop` ends the test; the reply comes after its fixtures were torn down.
+
+The end of the connection ends the peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.brokers.fleet import Fleet, log_excerpt
+from pytest_kafkaperf.clusters.child_process import ChildProcess
+from pytest_kafkaperf.clusters.monitoring import probes
+from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core import errors, supervisor
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
+from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin
+from pytest_kafkaperf.runner.peer_messages import (
+    ORIGIN,
+    PROTOCOL,
+    SOCKET,
+    Channel,
+    cluster_from_json,
+    packages,
+    probes_from_json,
+)
+from pytest_kafkaperf.runner.revision import Revision
+from pytest_kafkaperf.runner.settings import Settings
+
+_HELLO_TIMEOUT_S = 120
+_READY_TIMEOUT_S = 600
+_CALL_TIMEOUT_S = 180
+"""Restarting brokers and applications takes longest."""
+_CHECK_TIMEOUT_S = 30
+_END_TIMEOUT_S = 60
+
+
+class NewTestError(errors.KafkaPerfError):
+    """Test that the other revision lacks, so that there is nothing to compare it with."""
+
+
+class PeerFleet(Fleet):
+    """The brokers of the peer; it restarts them, and this process reads their CPU and memory."""
+
+    def __init__(self, peer: Peer, cluster: Cluster) -> None:
+        servers, access = cluster.bootstrap_servers, cluster.access
+        super().__init__(servers={}, bootstrap_servers=servers, cluster_id="", access=access, shared_probes={})
+        self._peer = peer
+        self.described: Sequence[tuple[str | int, Sequence[Mapping[str, Any]]]] = ()
+
+    def probes(self) -> dict[str | int, Sequence[probes.Probe]]:
+        """Return the probes of the brokers that run."""
+        return {broker: probes_from_json(found) for broker, found in self.described}
+
+    def check(self) -> None:
+        """Raise `ClusterLostError` if a broker or an application of the peer, or the peer itself, has ended."""
+        self._peer.call("check", timeout_s=_CHECK_TIMEOUT_S)
+
+    def renew(self) -> None:
+        """Restart the brokers and wait until they are ready."""
+        self.preheated.clear()
+        self._peer.call("renew")
+
+
+class PeerApplication(Application):
+    """An application of the peer."""
+
+    def __init__(self, peer: Peer, name: str, cluster: Cluster) -> None:
+        super().__init__(Recipe(command=(name,), ready=bool, name=name), cluster, "reference")
+        self._peer = peer
+        self.described: Sequence[Mapping[str, Any]] = ()
+
+    def probes(self) -> Sequence[probes.Probe]:
+        """Return the probes of its process."""
+        return probes_from_json(self.described)
+
+    def check(self) -> None:
+        """Raise an error if it has ended by itself."""
+        self._peer.call("check", timeout_s=_CHECK_TIMEOUT_S)
+
+    def end(self) -> None:
+        """End the process."""
+        self._peer.call("application", str(self), "end")
+
+    def launch(self) -> None:
+        """Start the process and wait until it is ready."""
+        self._peer.call("application", str(self), "launch")
+
+    def start(self) -> None:
+        """Start the process, with an event on the time line."""
+        self._peer.call("application", str(self), "start")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerTest:
+    """A test that the peer keeps running."""
+
+    cluster: Cluster
+    applications: Sequence[PeerApplication]
+    actions: Sequence[Action]
+    changes: tuple[str, ...]
+    """Differences between the code and the packages of the reference and of this side."""
+    note: str | None
+    """Remark on these packages; None if there is none."""
+
+
+class Peer:
+    """A second pytest, as this process sees it."""
+
+    def __init__(self, checkout: Checkout, arguments: Sequence[str], *, name: str, origin: Path) -> None:
+        """Start it; `name` is the option that asks for it, and `origin` the folder of this side's code."""
+        self.checkout = checkout
+        self._name = f"the reference, {name}"
+        self._folder = Path(tempfile.mkdtemp(prefix="kafkaperf-peer-"))
+        supervisor.remove_later(self._folder)
+        self._process = ChildProcess(self._name, self._folder / "output.log", stop_timeout_s=_END_TIMEOUT_S)
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours)
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Future[dict[str, Any]]] = {}
+        self._hello: Future[dict[str, Any]] = Future()
+        self._running: tuple[str, Future[dict[str, Any]]] | None = None
+        self._stopping: Future[dict[str, Any]] | None = None
+        self._test: PeerTest | None = None
+        environment = {
+            **without_origin(os.environ, origin, checkout.root),
+            SOCKET: str(theirs.fileno()),
+            ORIGIN: str(origin),
+            "KAFKAPERF_SIDE": "reference",
+            "COMPOSE_PROJECT_NAME": f"kafkaperf-reference-{secrets.token_hex(4)}",
+        }
+        command = [checkout.python, "-m", "pytest", f"--rootdir={checkout.root}", *arguments]
+        with theirs:
+            self._process.launch(command, folder=checkout.root, env=environment, pass_fds=[theirs.fileno()])
+        self._reader = threading.Thread(target=self._read, name="kafkaperf-peer", daemon=True)
+        self._reader.start()
+
+    def hello(self) -> dict[str, Any]:
+        """Return what the peer said of itself.
+
+        Raises:
+            UsageError: it ended, does not answer, or is of another version.
+
+        """
+        said = self._result(self._hello, _HELLO_TIMEOUT_S, "did not start")
+        if said["protocol"] != PROTOCOL:
+            raise UsageError(
+                f"{self._name} has pytest-kafkaperf {said['packages'].get('pytest-kafkaperf')}, which speaks another "
+                f"protocol ({said['protocol']}, here {PROTOCOL}); install the same version on both sides"
+            )
+        return said
+
+    def begin(self, nodeid: str, later: Iterable[str]) -> None:
+        """Have the peer begin a test, while this side's fixtures are set up; `later` are the tests after it."""
+        self._await_stopped()
+        self._test, collected = None, self.hello()["collected"]
+        if nodeid in collected:
+            following = next((each for each in later if each in collected), None)
+            self._running = nodeid, self._send("run", nodeid, following)
+
+    def test(self, nodeid: str, actions: Sequence[Action]) -> PeerTest:
+        """Return the other side of a test, once it is ready.
+
+        Raises:
+            ClusterError: it failed before its `kafka_perf()`.
+            NewTestError: the other revision lacks it.
+            UsageError: it is not the same test.
+
+        """
+        if self._running is None or self._running[0] != nodeid:
+            said = self.hello()["problems"]
+            why = f" ({said})" if said else ""
+            raise NewTestError(f"the test is new: {self._name}, lacks it{why}")
+        if self._test is None:
+            reply = self._result(self._running[1], _READY_TIMEOUT_S, "was not ready for the load")
+            if "ended" in reply:
+                raise ClusterError(f"{self._name}: the test ended before kafka_perf() there: {reply['ended']}")
+            self._test = self._made(reply, actions)
+            self._update(reply["state"])
+        return self._test
+
+    def stop(self) -> None:
+        """Have the peer end its test, while this side's fixtures are torn down."""
+        if self._running is not None:
+            with contextlib.suppress(ClusterError):  # the next test says that it has ended
+                self._stopping = self._send("stop")
+            self._running = None
+
+    def call(self, do: str, *arguments: object, timeout_s: float = _CALL_TIMEOUT_S) -> Any:
+        """Have the peer do something, and return its result.
+
+        Raises:
+            KafkaPerfError: as it is raised there.
+            ClusterLostError: the peer has ended, or does not answer.
+
+        """
+        reply = self._result(self._send(do, *arguments), timeout_s, f"did not answer ({do})")
+        self._update(reply["state"])
+        if "error" in reply:
+            kind = getattr(errors, reply["kind"], ClusterError)
+            raise kind(f"{self._name}: {reply['error']}")
+        return reply["value"]
+
+    def close(self) -> None:
+        """End the peer in order, or kill it if it does not end."""
+        try:
+            with contextlib.suppress(ClusterError):
+                self._await_stopped()
+            self._channel.close()
+            deadline = time.monotonic() + _END_TIMEOUT_S
+            while self._process.failure() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:
+            self._process.stop()
+            self._reader.join(1)
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _changes(self) -> tuple[str, ...]:
+        there, here = self.hello()["packages"], packages()
+        changed = [
+            f"package {name}: {there.get(name, 'not installed')} -> {here.get(name, 'not installed')}"
+            for name in sorted({*there, *here})
+            if there.get(name) != here.get(name)
+        ]
+        return (*(f"commit {subject}" for subject in self.checkout.subjects), *changed)
+
+    def _note(self) -> str | None:
+        there, here = self.hello()["packages"].get("aiokafka"), packages()["aiokafka"]
+        if there in (None, here):
+            return None
+        return (
+            f"aiokafka {here} of this environment makes the load on both sides; the reference's own, {there}, is "
+            "compared only as far as its application uses it"
+        )
+
+    def _made(self, reply: Mapping[str, Any], actions: Sequence[Action]) -> PeerTest:
+        if reply["actions"] != list(map(str, actions)):
+            there, here = (", ".join(each) or "none" for each in (reply["actions"], map(str, actions)))
+            raise UsageError(f"{self._name}: the test's actions there ({there}) are not those of this side ({here})")
+        cluster = cluster_from_json(reply["cluster"])
+        if reply["owned"]:
+            cluster = dataclasses.replace(cluster, client_config={}, fleet=PeerFleet(self, cluster))
+        moved = [
+            dataclasses.replace(action, do=functools.partial(self.call, "act", number))
+            for number, action in enumerate(actions)
+        ]
+        applications = [PeerApplication(self, name, cluster) for name in reply["state"]["applications"]]
+        return PeerTest(
+            cluster=cluster, applications=applications, actions=moved, changes=self._changes(), note=self._note()
+        )
+
+    def _update(self, state: Mapping[str, Any] | None) -> None:
+        """Keep the state of the other side: its processes, and what was done to them."""
+        if self._test is None or state is None:
+            return
+        if self._test.cluster.fleet is not None:
+            fleet = self._test.cluster.fleet
+            assert isinstance(fleet, PeerFleet)  # noqa: S101 - for the type checker
+            fleet.described, fleet.events[:] = state["probes"], [(at_ns, text) for at_ns, text in state["events"]]
+        for application in self._test.applications:
+            found = state["applications"][str(application)]
+            application.described = found["probes"]
+            application.events[:] = [(at_ns, text) for at_ns, text in found["events"]]
+
+    def _send(self, do: str, *arguments: object) -> Future[dict[str, Any]]:
+        number = next(self._numbers)
+        reply: Future[dict[str, Any]] = Future()
+        self._waiting[number] = reply
+        try:
+            self._channel.send(id=number, do=do, arguments=arguments)
+        except OSError:
+            reply.set_exception(EOFError())
+        return reply
+
+    def _await_stopped(self) -> None:
+        """Wait until the last test's fixtures are torn down; warn if that failed."""
+        if self._stopping is not None:
+            stopping, self._stopping = self._stopping, None
+            reply = self._result(stopping, _CALL_TIMEOUT_S, "did not end its test")
+            if reply["ended"]:
+                errors.warn(f"{self._name}: {reply['ended']}")
+
+    def _result(self, reply: Future[dict[str, Any]], timeout_s: float, what: str) -> dict[str, Any]:
+        try:
+            return reply.result(timeout_s)
+        except (EOFError, FutureTimeoutError) as error:
+            log = log_excerpt(self._process.log_tail())
+            how = "has ended" if isinstance(error, EOFError) else f"{what} within {timeout_s:.0f} s"
+            raise ClusterLostError(f"{self._name} {how}; {log}") from None
+
+    def _read(self) -> None:
+        """Hand out the replies until the end of the connection."""
+        while (message := self._channel.receive()) is not None:
+            waiting = self._hello if "protocol" in message else self._waiting.pop(message["id"])
+            waiting.set_result(message)
+        for waiting in (self._hello, *self._waiting.values()):
+            if not waiting.done():
+                waiting.set_exception(EOFError())
+
+
+@contextlib.contextmanager
+def opened_peer(
+    revision: Revision, settings: Settings, *, files: Sequence[str], options: Sequence[str]
+) -> Iterator[Peer]:
+    """Start the other side of the tests in `files`, with these options of pytest, and end it afterwards.
+
+    Raises:
+        UsageError: the revision is not there, or is this side's own folder, or its setup failed.
+
+    """
+    root = settings.root
+    with checked_out(revision, root, files=files, setup=settings.reference_setup) as checkout:
+        if checkout.root == root.resolve():
+            raise UsageError(f"--kafka-reference={revision}: this is the folder of the tests themselves")
+        there = [file for file in files if (checkout.root / file).is_file()]
+        peer = Peer(checkout, [*options, *there], name=f"--kafka-reference={revision}", origin=top_folder(root))
+        try:
+            yield peer
+        finally:
+            peer.close()

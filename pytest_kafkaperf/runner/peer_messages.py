@@ -1,0 +1,114 @@
+"""The messages between the two pytests of a comparison of code: JSON, one message a line, over a pair of sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import SecretStr, TypeAdapter
+
+from pytest_kafkaperf.clusters.access import Access
+from pytest_kafkaperf.clusters.monitoring import probes
+from pytest_kafkaperf.clusters.spec import Cluster
+
+PROTOCOL = 1
+SOCKET = "KAFKAPERF_PEER_SOCKET"
+"""Variable with the number of the peer's socket."""
+ORIGIN = "KAFKAPERF_PEER_ORIGIN"
+"""Variable with the folder of the measuring side's code, which the peer must not import."""
+
+
+class Channel:
+    """One end of the connection."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._lines = end.makefile("r", encoding="utf-8")
+        self._sending = threading.Lock()
+
+    def send(self, **message: Any) -> None:
+        """Send a message; raises OSError if the other end is closed."""
+        with self._sending:
+            self._socket.sendall(f"{json.dumps(message)}\n".encode())
+
+    def receive(self) -> dict[str, Any] | None:
+        """Wait for the next message; None at the end of the connection."""
+        try:
+            line = self._lines.readline()
+        except OSError:
+            return None
+        return json.loads(line) if line else None
+
+    def close(self) -> None:
+        """End the connection; a `receive` that waits returns."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def probes_to_json(found: Sequence[probes.Probe]) -> list[dict[str, Any]]:
+    """Describe the probes of a broker or an application."""
+    return [
+        {"kind": "ContainerProbe", "container": one.container.id}
+        if isinstance(one, probes.ContainerProbe)
+        else {"kind": type(one).__name__, **{name: getattr(one, name) for name in type(one).__dataclass_fields__}}  # type: ignore[attr-defined]
+        for one in found
+    ]
+
+
+def probes_from_json(described: Sequence[Mapping[str, Any]]) -> list[probes.Probe]:
+    """Return the probes, to read from here."""
+    found = []
+    for one in described:
+        fields = {name: _container(value) if name == "container" else value for name, value in one.items()}
+        found.append(getattr(probes, fields.pop("kind"))(**fields))
+    return found
+
+
+@functools.cache
+def _container(name: str) -> Any:
+    from pytest_kafkaperf.clusters.docker.client import container_of  # noqa: PLC0415 - only for containers
+
+    return container_of(name)
+
+
+_FIELDS = ("bootstrap_servers", "brokers", "provider", "version", "facts", "metrics_urls")
+
+
+def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
+    """Describe a cluster, with its secrets."""
+    access = {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in dataclasses.asdict(cluster.access).items()
+    }
+    fields = {name: getattr(cluster, name) for name in _FIELDS}
+    return {
+        **fields,
+        "facts": dict(cluster.facts),
+        "containers": [each.id for each in cluster.containers],
+        "access": access,
+    }
+
+
+def cluster_from_json(described: Mapping[str, Any]) -> Cluster:
+    """Return the cluster, without its brokers."""
+    return Cluster(
+        **{name: described[name] for name in _FIELDS},
+        access=TypeAdapter(Access).validate_python(described["access"]),
+        containers=tuple(map(_container, described["containers"])),
+    )
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of all installed packages, by name."""
+    found: dict[str, str] = {}
+    for each in importlib.metadata.distributions():
+        found.setdefault(each.name, each.version)  # the first one is imported
+    return found

@@ -1,0 +1,56 @@
+"""Another revision of the code under test: the value of `--kafka-reference=git:REF` or `path:DIR`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_kafkaperf.core.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The code that a test is compared with."""
+
+    text: str
+    """The value of the option."""
+    ref: str | None = None
+    """Commit, branch or tag; `merge-base` is where this branch began."""
+    folder: Path | None = None
+    """Root folder of another checkout, instead of `ref`."""
+    own_tests: bool = False
+    """True for the tests as they are at `ref`; otherwise, the files of this side's perf tests replace them."""
+    python: str | None = None
+    """Python interpreter of the other checkout; None: this one."""
+
+    @property
+    def fields(self) -> dict[str, str | None]:
+        """The fields of the cluster that this value sets: none."""
+        return {}
+
+    def __str__(self) -> str:
+        """Return the value of the option."""
+        return self.text
+
+
+def parse_revision(text: str, *, start: Path) -> Revision | None:
+    """Return the revision that a value of `--kafka-reference` names; None if it names a cluster.
+
+    Raises:
+        UsageError: it is incomplete, or has an unknown option.
+
+    """
+    kind, _, rest = text.strip().partition(":")
+    if kind not in ("git", "path"):
+        return None
+    named, *options = rest.split(",")
+    given = dict(option.partition("=")[::2] for option in options)
+    valid = {"git": "git:REF[,tests=ref], for example git:origin/main", "path": "path:DIR[,python=PATH]"}[kind]
+    allowed = given.get("tests") == "ref" if kind == "git" else bool(given.get("python"))
+    if not named or (given and (len(given) > 1 or not allowed)):
+        raise UsageError(f"--kafka-reference={text}: {valid} is needed")
+    if kind == "git":
+        return Revision(text, ref=named, own_tests=bool(given))
+    python = given.get("python")
+    return Revision(text, folder=start / named, python=str(start / python) if python and os.sep in python else python)

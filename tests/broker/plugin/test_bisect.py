@@ -1,0 +1,101 @@
+"""`kafkaperf bisect`, on a repository in which one commit makes a service slower."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import service
+from tests.support.project import INI, Project, inherited
+from tests.support.repository import git
+
+TEST = """
+import pytest
+
+
+@pytest.mark.kafka_scenario(
+    topic="moved-in", output_topic="moved-out", rate="20 records/s", duration="1 s", rounds=1,
+    consumers=1,
+)
+@pytest.mark.kafka_threshold("e2e.latency.p50 <= 100 ms")
+def test_moved(kafka_app, kafka_perf):
+    kafka_app(
+        ["python", "service.py", "--delay-ms", open("delay.txt").read()], ready="group:mover",
+        topics={"moved-in": 2, "moved-out": 2}, name="mover",
+    )
+    kafka_perf()
+"""
+NODEID = "test_perf.py::test_moved"
+
+
+def history(project: Project, *delays: str) -> None:
+    """Make a commit for each delay of the service; the test came with the second one."""
+    git(project.folder, "init", "--quiet", "--initial-branch=main")
+    project.write("service.py", Path(service.__file__).read_text(encoding="utf-8"))
+    project.write(".gitignore", "starts\n__pycache__\n").write("pytest.ini", INI)
+    for number, delay in enumerate(delays):
+        project.write("delay.txt", delay).write("number.txt", str(number))
+        project.write("test_perf.py", TEST)
+        git(project.folder, "add", "--all")
+        git(project.folder, "commit", "--quiet", f"--message=Wait {delay} ms, the {number}th commit")
+
+
+def bisect(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in the project."""
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from pytest_kafkaperf.plugin.cli import main; sys.exit(main())",
+        "bisect",
+    ]
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=project.folder,
+        env=inherited(),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_the_first_slower_commit_is_named(project: Project) -> None:
+    """The checkout of the user is not touched."""
+    history(project, "1", "1", "200", "200")
+    project.write("number.txt", "uncommitted")
+    ran = bisect(project, "main~3..main", NODEID, "--kafka-cluster=local")
+    slower = git(project.folder, "log", "-1", "--format=%h %s", "main~1")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    *steps, last = ran.stdout.splitlines()
+    assert last.startswith(f"the first slower commit is {slower} (Test, 20")
+    assert f"{slower}: VIOLATED" in steps
+    assert git(project.folder, "status", "--porcelain") == "M number.txt"
+    assert not git(project.folder, "for-each-ref", "refs/bisect")
+
+
+def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
+    """If only such commits are left, no commit is named, and the output says why each was skipped."""
+    history(project, "1", "often", "200")
+    ran = bisect(project, "main~2..", NODEID, "--kafka-cluster=local")
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    assert "Wait often ms" in ran.stdout
+    assert "no commit can be named: There are only 'skip'ped commits left to test" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["main", NODEID], "GOOD..BAD TEST is needed"),
+        (["main..main", "test_perf.py"], "GOOD..BAD TEST is needed"),
+        (["nowhere..main", NODEID], "there is no commit nowhere"),
+    ],
+)
+def test_bad_input_is_an_error(arguments: list[str], problem: str, project: Project) -> None:
+    """Before anything is measured."""
+    history(project, "1")
+    ran = bisect(project, *arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert problem in ran.stderr

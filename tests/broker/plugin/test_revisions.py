@@ -1,0 +1,184 @@
+"""Comparisons of two revisions of the code under test, each with its own cluster, fixtures and application."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support import service
+from tests.support.orphans import ended
+from tests.support.project import Project
+from tests.support.repository import git
+
+TEST = """
+@pytest.fixture
+def service(kafka_app):
+    return kafka_app(
+        ["python", "service.py", "--delay-ms", open("delay.txt").read()], ready="group:mover",
+        topics={"moved-in": 2, "moved-out": 2}, name="mover",
+    )
+
+
+@pytest.mark.kafka_scenario(
+    topic="moved-in", output_topic="moved-out", rate="40 records/s", duration="1 s", warmup="200 ms", consumers=1,
+)
+@pytest.mark.kafka_threshold("e2e.latency.p50 <= baseline + 30%")
+def test_moved(service, kafka_perf):
+    kafka_perf()
+"""
+
+
+@pytest.fixture
+def repository(project: Project) -> Project:
+    """A project in a git repository: its service waits 1 ms for each record."""
+    git(project.folder, "init", "--quiet", "--initial-branch=main")
+    project.write("service.py", Path(service.__file__).read_text(encoding="utf-8"))
+    project.write(".gitignore", "*.json\n*.xml\nstarts\n__pycache__\n")
+    project.write("delay.txt", "1").test(TEST)
+    commit(project, "Move records")
+    return project
+
+
+def commit(project: Project, subject: str) -> None:
+    """Commit all files."""
+    git(project.folder, "add", "--all")
+    git(project.folder, "commit", "--quiet", f"--message={subject}")
+
+
+def test_a_slower_service_is_found_by_rounds_in_turns(repository: Project) -> None:
+    """The commit is named, and the report has the instants of all rounds, which tell the order."""
+    commit(repository.write("delay.txt", "20"), "Look up each order")
+    run = repository.run("--kafka-reference=git:HEAD~1")
+    (test,) = run.report["tests"]
+    assert test["verdict"] == "REGRESSED", run.out
+    assert f"commit {git(repository.folder, 'rev-parse', '--short', 'HEAD')} Look up each order" in test["changed"]
+    (check,) = [each for each in test["checks"] if each["metric"] == "e2e.latency.p50"]
+    assert check["observed"] - check["baseline"] == pytest.approx(0.019, abs=0.01)
+    first = {"rounds": test["rounds"], "reference_rounds": test["reference"]["rounds"]}
+    for session in (first, *test["further_sessions"]):
+        sides = {side: [one["window_s"] for one in session[side]] for side in ("rounds", "reference_rounds")}
+        windows = sorted((start, end, side) for side, rounds in sides.items() for start, end in rounds)
+        assert all(one[1] <= later[0] for one, later in itertools.pairwise(windows))
+        order = [side for _, _, side in windows]
+        pairs = [order[at : at + 2] for at in range(0, len(order), 2)]
+        assert all(len({*pair}) == 2 for pair in pairs), order
+        assert all(one[1] == after[0] for one, after in itertools.pairwise(pairs)), order  # A B B A
+    assert not leftovers(run.out)
+
+
+def leftovers(text: str) -> list[str]:
+    """Return the folders of references that are left, of those that a run names."""
+    return [word for word in text.split() if "kafkaperf-reference-" in word and Path(word).exists()]
+
+
+RELATIVE = "e2e.latency.p50 <= baseline + 30%"
+ACTIONS = """
+    kafka_perf.at("300 ms", service.restart)
+    kafka_perf.record("app.side", lambda app: float(app.side == "reference"), service, unit="count", better="lower")
+"""
+
+
+def test_actions_and_own_metrics_are_those_of_each_side(repository: Project) -> None:
+    """The other pytest does them to its own application."""
+    body = TEST.replace("    kafka_perf()", f"{ACTIONS}    kafka_perf()").replace('"1 s"', '"5 s"')
+    commit(repository.test(body.replace(RELATIVE, "errors == 0")), "Restart")
+    run = repository.run("--kafka-reference=git:HEAD", "--kafka-rounds=1")
+    (test,) = run.report["tests"]
+    assert test["problems"] == [], run.out
+    ours, theirs = test["rounds"][0], test["reference"]["rounds"][0]
+    assert (ours["metrics"]["app.side"], theirs["metrics"]["app.side"]) == (0, 1)
+    for one in (ours, theirs):
+        events = " ".join(event["text"] for event in one["events"])
+        assert "mover stopped" in events
+        assert "mover ready" in events
+        assert one["metrics"]["app.memory"] > 10e6
+
+
+def test_a_new_test_is_measured_alone_and_undecided(repository: Project) -> None:
+    """Its absolute thresholds are judged; there is nothing to compare it with."""
+    body = TEST.replace("test_moved", "test_new").replace('30%")', '30%", "errors == 0")')
+    repository.write("test_new.py", f"import pytest\n\n{body}")
+    run = repository.run("--kafka-reference=git:HEAD", "test_new.py", "--kafka-rounds=2")
+    (test,) = run.report["tests"]
+    assert test["verdict"] == "INCONCLUSIVE", run.out
+    assert any("the test is new: the reference, --kafka-reference=git:HEAD, lacks it" in note for note in test["notes"])
+    assert {check["metric"]: check["outcome"] for check in test["checks"]}["errors"] == "PASSED"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "problem"),
+    [
+        (
+            "conftest.py",
+            "import pytest\n@pytest.fixture\ndef kafka_app():\n    raise OSError('no room')",
+            "OSError: no room",
+        ),
+        ("delay.txt", "often", "application mover (pid"),
+        ("pytest.ini", "[pytest]\naddopts = --unknown", "unrecognized arguments: --unknown"),
+    ],
+)
+def test_a_reference_that_fails_is_one_clear_error(file: str, text: str, problem: str, repository: Project) -> None:
+    """With its reason, whether the other pytest, a fixture or the application failed."""
+    before = (repository.folder / file).read_text(encoding="utf-8") if (repository.folder / file).exists() else ""
+    commit(repository.write(file, text), "Break")
+    commit(repository.write(file, before), "Mend")
+    run = repository.run("--kafka-reference=git:HEAD~1", reports=False)
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert "the reference, --kafka-reference=git:HEAD~1" in run.out
+    assert problem in run.out
+    assert "Traceback" not in run.out.partition("the end of its log")[0]
+
+
+def test_code_is_never_compared_with_itself(repository: Project) -> None:
+    """Here, a path entry leads to this side's module on both sides."""
+    body = f"import sys\nsys.path.insert(0, {str(repository.folder)!r})\nimport orders\n{TEST}"
+    commit(repository.write("orders.py", "").test(body), "Import orders")
+    run = repository.run("--kafka-reference=git:HEAD", "--import-mode=importlib", reports=False)
+    assert "it uses orders from" in run.out
+    assert "give the reference an environment of its own: --kafka-reference-setup='pip install -e .'" in run.out
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_behind(end: signal.Signals, repository: Project) -> None:
+    """Neither by Ctrl-C nor by SIGKILL: no process, and no folder of the checkout."""
+    commit(repository.test(TEST.replace('"1 s"', '"60 s"')), "Take long")
+    with repository.running("--kafka-reference=git:HEAD", "-v", reports=False) as process:
+        pytests = psutil.Process(process.pid)
+        wait_for((repository.folder / "starts").exists)
+        children = pytests.children(recursive=True)
+        peers = [one for one in children if "pytest_kafkaperf.plugin.peer_side" in one.cmdline()]
+        folders = {one.cwd() for one in peers}
+        assert folders
+        os.killpg(process.pid, end)
+        process.communicate(timeout=100)
+    wait_for(lambda: not any(map(psutil.Process.is_running, children)))
+    wait_for(lambda: not any(Path(folder).exists() for folder in folders))
+
+
+def wait_for(happens: Callable[[], bool]) -> None:
+    """Wait until something happens, for at most a minute."""
+    deadline_s = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def test_another_checkout_with_another_interpreter_is_a_reference(repository: Project, tmp_path: Path) -> None:
+    """It has the tests, the packages and the configuration that it has; equal code differs in nothing."""
+    commit(repository.test(TEST.replace(RELATIVE, "errors == 0")), "Judge errors alone")
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "--quiet", str(repository.folder), str(other))
+    run = repository.run(f"--kafka-reference=path:{other},python={sys.executable}", "--kafka-rounds=2")
+    (test,) = run.report["tests"]
+    assert (test["verdict"], test["problems"], test["changed"]) == ("PASSED", [], []), run.out
+    starts = [(folder / "starts").read_text(encoding="utf-8").split() for folder in (repository.folder, other)]
+    assert [(side, len(rest)) for _, side, *rest in starts] == [("test", 1), ("reference", 1)]
+    assert all(ended(int(pid)) for pid, *_ in starts)

@@ -1,0 +1,259 @@
+"""The shell steps of the examples for CI, run by bash: against a fake GitHub with the real `gh`, and against git."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.reports.markdown import markdown
+from tests.support.github_api import BOT, GitHub, github
+from tests.support.repository import git
+from tests.support.results import endings, session
+from tests.support.workflows import read_workflow, run_step
+
+CI = Path(__file__).parents[3] / "examples" / "ci"
+COMMENT, GATE = CI / "github-pull-request-comment.yml", CI / "github-pull-request.yml"
+BASELINE, NIGHTLY = CI / "github-baseline.yml", CI / "github-nightly.yml"
+MARK = "<!-- pytest-kafkaperf -->"
+needs_gh = pytest.mark.skipif(shutil.which("gh") is None, reason="no gh: apt-get install gh")
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[GitHub]:
+    with github(tmp_path) as found:
+        yield found
+
+
+# the comment
+
+
+def comment(api: GitHub, folder: Path, report: str, *, head: str = "fork:faster", sha: str = "5eb561a") -> int:
+    """Run the step as after a run that wrote this report; return its exit status."""
+    folder.mkdir(exist_ok=True)
+    (folder / "comment.md").write_text(f"{report}\n", encoding="utf-8")
+    return comment_on(api, folder, head=head, sha=sha)
+
+
+def comment_on(api: GitHub, folder: Path, *, head: str = "fork:faster", sha: str = "5eb561a") -> int:
+    variables = {"GH_TOKEN": "token", "HEAD": head, "SHA": sha, "RUN": "https://github.com/team/orders/actions/runs/1"}
+    return run_step(COMMENT, "Create the comment, or edit it", folder, {**api.environment, **variables}).returncode
+
+
+def body(report: str, *, sha: str = "5eb561a") -> str:
+    link = "[charts and all figures](https://github.com/team/orders/actions/runs/1)"
+    return f"{MARK}\n{report}\n\nWritten by the code of {sha}; {link}\n"
+
+
+@needs_gh
+def test_a_comment_is_created_once_and_then_edited(api: GitHub, tmp_path: Path) -> None:
+    """A comment for each push would bury the discussion. Those of others stay, also one that looks alike."""
+    api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
+    others = ["Nice!", f"{MARK}\nmine", "Why?", "Hm."]
+    for text in others:
+        api.add_comment(text, by="someone")
+    assert comment(api, tmp_path / "first", "slower") == 0
+    assert comment(api, tmp_path / "second", "as fast") == 0
+    api.pulls.clear()
+    api.add_pull(7, branch="faster", sha="94b2b8f", owner="fork")
+    assert comment(api, tmp_path / "third", "faster", sha="94b2b8f") == 0
+    assert [(each["user"]["login"], each["body"]) for each in api.comments] == [
+        *(("someone", text) for text in others),
+        (BOT, body("faster", sha="94b2b8f")),
+    ]
+    assert api.changes == ["POST issues/7/comments", "PATCH issues/comments/1004", "PATCH issues/comments/1004"]
+
+
+@needs_gh
+def test_a_report_of_an_older_push_writes_no_comment(api: GitHub, tmp_path: Path) -> None:
+    """The run of the newer push will; a merged pull request needs none."""
+    api.add_pull(7, branch="faster", sha="94b2b8f", owner="fork")
+    assert comment(api, tmp_path / "old", "slower") == 0
+    assert comment(api, tmp_path / "closed", "slower", head="fork:merged") == 0
+    assert api.changes == []
+
+
+@needs_gh
+@pytest.mark.parametrize("branch", ["$(touch${IFS}run)", "`touch run`", "a;touch run", "a'\"b&head=team:other", "--jq"])
+def test_nothing_that_a_fork_writes_is_run(api: GitHub, tmp_path: Path, branch: str) -> None:
+    """Its report and the name of its branch are data: they reach GitHub as they are."""
+    report = "$(touch run) `touch run` ${{ github.token }}\n::set-output name=x::y\n@/etc/passwd\n'\"\\\n<b>&amp;"
+    api.add_pull(7, branch=branch, sha="5eb561a", owner="fork")
+    folder = tmp_path / "hostile"
+    assert comment(api, folder, report, head=f"fork:{branch}") == 0
+    assert [each["body"] for each in api.comments] == [body(report)]
+    assert {each.name for each in folder.iterdir()} == {"comment.md", "body.md"}
+
+
+@needs_gh
+def test_a_link_in_an_artifact_is_not_followed(api: GitHub, tmp_path: Path) -> None:
+    """It would publish a file of the machine, for example the variables of a process."""
+    api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
+    (tmp_path / "secret").write_text("password")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "comment.md").symlink_to(tmp_path / "secret")
+    assert comment_on(api, tmp_path / "linked") == 1
+    assert api.comments == []
+
+
+@needs_gh
+def test_a_comment_is_as_short_as_github_wants_it(api: GitHub, tmp_path: Path) -> None:
+    """A comment of more than 65,536 characters is refused; all figures are in the artifact."""
+    api.add_pull(7, branch="faster", sha="5eb561a", owner="fork")
+    results = session()
+    report = markdown(results, endings(results))
+    assert comment(api, tmp_path / "usual", report) == 0
+    shown, folded, _ = report.partition("<details>")
+    assert (api.comments[-1]["body"], folded != "") == (body(shown.removesuffix("\n")), True)
+    assert comment(api, tmp_path / "long", "é" * 10**6) == 0
+    assert 30_000 < len(api.comments[-1]["body"]) < 65_536
+
+
+# the label that accepts a slower pull request
+
+
+@needs_gh
+@pytest.mark.parametrize(
+    ("labels", "accepted"), [(["bug", "accept-slower"], "true"), (["accept-slower-please"], "false"), ([], "false")]
+)
+def test_the_label_of_a_pull_request_is_asked_for(
+    api: GitHub, tmp_path: Path, labels: list[str], accepted: str
+) -> None:
+    """Added after the first run, it counts when the job runs again."""
+    api.labels += labels
+    variables = {**api.environment, "GH_TOKEN": "token", "NUMBER": "7", "GITHUB_OUTPUT": str(tmp_path / "output")}
+    (tmp_path / "work").mkdir()
+    assert run_step(GATE, "Look for the label accept-slower", tmp_path / "work", variables).returncode == 0
+    assert (tmp_path / "output").read_text() == f"accepted={accepted}\n"
+
+
+# baselines
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Path:
+    """A repository on GitHub with the branches main and slower."""
+    folder = tmp_path / "origin"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    (folder / "kafka-baselines").mkdir()
+    (folder / "kafka-baselines" / "test_orders.json").write_text("1")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message=Begin")
+    git(folder, "branch", "slower")
+    git(folder, "checkout", "--quiet", "--detach")  # a branch that is checked out cannot be pushed to
+    return folder
+
+
+def commit_baselines(api: GitHub, origin: Path, folder: Path, figures: str, *, branch: str = "") -> int:
+    """Run the step as in a clone of the branch with these figures; return its exit status."""
+    git(origin, "clone", "--quiet", f"--branch={branch or 'main'}", str(origin), str(folder))
+    (folder / "kafka-baselines" / "test_orders.json").write_text(figures)
+    (folder / "other.txt").touch()
+    surroundings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GH_TOKEN": "token"}
+    event = {"NUMBER": "7" if branch else "", "BRANCH": branch, "DEFAULT_BRANCH": "main"}
+    return run_step(BASELINE, "Commit the baselines", folder, {**api.environment, **surroundings, **event}).returncode
+
+
+def figures_of(origin: Path, branch: str) -> str:
+    return git(origin, "show", f"{branch}:kafka-baselines/test_orders.json")
+
+
+@needs_gh
+def test_baselines_are_one_pull_request(api: GitHub, origin: Path, tmp_path: Path) -> None:
+    """Each night replaces the last one's, as long as nobody has merged it."""
+    for figures in ("2", "3"):
+        assert commit_baselines(api, origin, tmp_path / figures, figures) == 0
+        assert figures_of(origin, "kafka-baseline") == figures
+    assert figures_of(origin, "main") == "1"
+    assert git(origin, "diff", "--name-only", "main", "kafka-baseline") == "kafka-baselines/test_orders.json"
+    assert (api.changes, [each["head"]["ref"] for each in api.pulls]) == (["POST pulls"], ["kafka-baseline"])
+
+
+@needs_gh
+def test_the_label_of_a_pull_request_commits_its_figures_to_its_branch(
+    api: GitHub, origin: Path, tmp_path: Path
+) -> None:
+    """The reviewer sees the cost beside the cause, and can add the label again."""
+    api.labels.append("accept-baseline")
+    assert commit_baselines(api, origin, tmp_path / "accepted", "2", branch="slower") == 0
+    assert (figures_of(origin, "slower"), figures_of(origin, "main")) == ("2", "1")
+    assert (api.changes, api.labels) == (["DELETE issues/7/labels/accept-baseline"], [])
+
+
+@needs_gh
+def test_equal_baselines_make_no_commit(api: GitHub, origin: Path, tmp_path: Path) -> None:
+    """A pull request without a change cannot be opened."""
+    assert commit_baselines(api, origin, tmp_path / "equal", "1") == 0
+    assert (api.changes, git(origin, "branch", "--list", "kafka-baseline")) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("variables", "target"),
+    [({"CI_COMMIT_BRANCH": "main"}, "main"), ({"CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "slower"}, "slower")],
+)
+def test_gitlab_opens_a_merge_request_with_the_baselines(
+    origin: Path, tmp_path: Path, variables: dict[str, str], target: str
+) -> None:
+    """By options of the push: a job has no other way without a program of GitLab's."""
+    git(origin, "config", "receive.advertisePushOptions", "true")
+    hook = origin / ".git" / "hooks" / "pre-receive"
+    hook.write_text(f'#!/bin/sh\necho "$GIT_PUSH_OPTION_0 $GIT_PUSH_OPTION_1" > "{tmp_path}/options"\n')
+    hook.chmod(0o755)
+    clone = tmp_path / "clone"
+    git(origin, "clone", "--quiet", f"--branch={target}", str(origin), str(clone))
+    (clone / "kafka-baselines" / "test_orders.json").write_text("2")
+    script = read_workflow(CI / "gitlab-ci.yml")["kafka-baseline"]["script"][1:]
+    surroundings = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{origin}.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://kafka-baseline:secret@gitlab.example/team/orders.git",
+        "CI_SERVER_HOST": "gitlab.example",
+        "CI_PROJECT_PATH": "team/orders",
+        "CI_COMMIT_REF_SLUG": target,
+        "KAFKA_BASELINE_TOKEN": "secret",
+    }
+    command = ["bash", "-e", "-c", "\n".join(script)]
+    subprocess.run(command, cwd=clone, env={**surroundings, **variables}, check=True, timeout=60, capture_output=True)
+    assert figures_of(origin, f"kafka-baseline-{target}") == "2"
+    assert (tmp_path / "options").read_text() == f"merge_request.create merge_request.target={target}\n"
+
+
+# change points
+
+
+def trend(tmp_path: Path, program: str) -> tuple[int, str]:
+    """Run the step where `python -m venv` makes an environment with this command kafkaperf."""
+    stub = tmp_path / "bin" / "python"
+    stub.parent.mkdir()
+    stub.write_text(
+        '#!/bin/sh\nmkdir -p "$3/bin"\ncd "$3/bin"\n'
+        f"printf '#!/bin/sh\\n' > pip\nprintf '#!/bin/sh\\n{program}\\n' > kafkaperf\nchmod +x pip kafkaperf\n"
+    )
+    stub.chmod(stub.stat().st_mode | stat.S_IXUSR)
+    (tmp_path / "work").mkdir()
+    variables = {
+        "PATH": f"{stub.parent}:{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path / "temp folder"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
+    status = run_step(NIGHTLY, "Look for change points", tmp_path / "work", variables).returncode
+    summary = tmp_path / "summary.md"
+    return status, summary.read_text() if summary.exists() else ""
+
+
+def test_change_points_are_in_the_summary(tmp_path: Path) -> None:
+    """Nobody opens the log of a green job."""
+    assert trend(tmp_path, 'echo "$*"') == (0, "```text\ntrend kafka-history.jsonl\n```\n")
+
+
+def test_a_trend_that_failed_fails_its_step(tmp_path: Path) -> None:
+    """Not the job: the step may fail, and says why."""
+    assert trend(tmp_path, "exit 2") == (2, "")

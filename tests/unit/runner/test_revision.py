@@ -1,0 +1,182 @@
+"""Checkouts of other revisions: which commit, where its files are, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out
+from pytest_kafkaperf.runner.revision import Revision, parse_revision
+from tests.support.repository import git
+
+TEST = "perf/test_orders.py"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root folder of tests in a repository: two commits on main, one on the branch that is checked out."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET"):
+        monkeypatch.delenv(name, raising=False)
+    top = tmp_path / "repository"
+    folder = top / "service"
+    (folder / "perf").mkdir(parents=True)
+    git(top, "init", "--quiet", "--initial-branch=main")
+    for text in ("first", "second"):
+        commit(folder, text)
+    git(top, "checkout", "--quiet", "-b", "topic")
+    commit(folder, "third")
+    return folder
+
+
+def commit(folder: Path, text: str) -> None:
+    """Commit this text as the application and its test."""
+    for name in ("orders.py", TEST):
+        (folder / name).write_text(text, encoding="utf-8")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", f"--message=Write {text}")
+
+
+def revision(text: str, root: Path) -> Revision:
+    """Parse a value of the option."""
+    found = parse_revision(text, start=root)
+    assert found is not None
+    return found
+
+
+def texts(checkout: Checkout) -> list[str]:
+    """Return the application and the test of a checkout."""
+    return [(checkout.root / name).read_text(encoding="utf-8") for name in ("orders.py", TEST)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("git:main", ["second", "third"]),
+        ("git:merge-base", ["second", "third"]),
+        ("git:main~1", ["first", "third"]),
+        ("git:main~1,tests=ref", ["first", "first"]),
+    ],
+)
+def test_the_code_is_of_the_commit_and_the_tests_are_of_this_side(text: str, expected: list[str], root: Path) -> None:
+    """So thresholds and scenario are the same on both sides, unless the option says otherwise."""
+    with checked_out(revision(text, root), root, files=[TEST], setup=None) as checkout:
+        assert texts(checkout) == expected
+        assert checkout.python == sys.executable
+        assert checkout.subjects[0].endswith(" Write third")
+        folder = checkout.root
+    assert not folder.exists()
+    assert git(root, "worktree", "list").count("\n") == 0
+    assert not git(root, "status", "--porcelain")
+
+
+def test_the_base_of_a_pull_request_is_that_of_ci(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which names it in a variable; a branch with the same name here may be old."""
+    git(root, "update-ref", "refs/remotes/origin/stable", "main~1")
+    monkeypatch.setenv("GITHUB_BASE_REF", "stable")
+    with checked_out(revision("git:merge-base", root), root, files=[], setup=None) as checkout:
+        assert checkout.commit == git(root, "rev-parse", "main~1")
+        assert len(checkout.subjects) == 2
+
+
+def test_a_test_that_is_new_is_not_given_to_the_commit(root: Path) -> None:
+    """Its fixtures may not be there; the other side reports that it lacks the test."""
+    (root / "perf/test_new.py").write_text("", encoding="utf-8")
+    with checked_out(revision("git:main", root), root, files=["perf/test_new.py"], setup=None) as checkout:
+        assert not (checkout.root / "perf/test_new.py").exists()
+
+
+def test_a_setup_runs_once_in_an_environment_of_its_own(root: Path) -> None:
+    """It is kept for the next run of the same commit; what it does not install is this environment's."""
+    setup = "echo x >> ran.txt && python -c 'import sys, pytest; print(sys.prefix)' > prefix.txt"
+    (root / ".gitignore").write_text("*.txt\n", encoding="utf-8")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message=Ignore texts")
+    for _ in range(2):
+        with checked_out(revision("git:HEAD", root), root, files=[TEST], setup=setup) as checkout:
+            assert (checkout.root / "ran.txt").read_text(encoding="utf-8") == "x\n"
+            prefix = Path((checkout.root / "prefix.txt").read_text(encoding="utf-8").strip())
+            assert Path(checkout.python).is_relative_to(prefix)
+            assert prefix != Path(sys.prefix)
+
+
+def test_a_setup_that_fails_says_why(root: Path) -> None:
+    """With the end of its output, and it is tried again in the next run."""
+    for _ in range(2):
+        with (
+            pytest.raises(UsageError, match=r"exited with status 3 in .*:\nno such package"),
+            checked_out(revision("git:main", root), root, files=[], setup="echo no such package; exit 3"),
+        ):
+            pass
+
+
+def test_a_commit_that_is_not_there_is_named_with_the_remedy(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone of CI often lacks the history."""
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    with pytest.raises(UsageError, match="no commit nowhere; name a commit, branch or tag"):
+        open_and_close("git:nowhere", root)
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{root.parent}", "shallow")
+    for text in ("git:main~1", "git:merge-base"):
+        with pytest.raises(UsageError, match="this clone is shallow.*`fetch-depth: 0`"):
+            open_and_close(text, tmp_path / "shallow" / "service")
+
+
+def test_submodules_are_refused(root: Path) -> None:
+    """A checkout by this plugin would lack them."""
+    (root.parent / ".gitmodules").write_text("", encoding="utf-8")
+    git(root.parent, "add", "--all")
+    git(root, "commit", "--quiet", "--message=Add a submodule")
+    with pytest.raises(UsageError, match="has submodules.*use --kafka-reference=path:DIR"):
+        open_and_close("git:HEAD", root)
+
+
+def test_a_folder_without_git_is_refused(tmp_path: Path) -> None:
+    """There is no other revision."""
+    with pytest.raises(UsageError, match="is in no git checkout"):
+        open_and_close("git:main", tmp_path)
+
+
+def open_and_close(text: str, root: Path) -> None:
+    """Make a checkout."""
+    with checked_out(revision(text, root), root, files=[], setup=None):
+        pass
+
+
+def test_another_checkout_is_used_as_it_is(root: Path) -> None:
+    """With its own interpreter, if one is named."""
+    found = revision(f"path:{root.name},python={sys.executable}", root.parent)
+    with checked_out(found, Path("/elsewhere"), files=[], setup=None) as checkout:
+        assert (checkout.root, checkout.python) == (root.resolve(), sys.executable)
+        assert checkout.commit == git(root, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("git:", r"git:REF\[,tests=ref\], for example git:origin/main is needed"),
+        ("git:main,tests=old", r"git:REF\[,tests=ref\], for example git:origin/main is needed"),
+        ("git:main,python=python3", r"git:REF\[,tests=ref\], for example git:origin/main is needed"),
+        ("path:", r"path:DIR\[,python=PATH\] is needed"),
+    ],
+)
+def test_a_value_that_is_no_revision_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
+    """It says what is valid."""
+    with pytest.raises(UsageError, match=problem):
+        parse_revision(text, start=tmp_path)
+
+
+@pytest.mark.parametrize("text", ["path:nowhere", "path:service,python=nowhere", "path:service,python=./nowhere"])
+def test_a_checkout_that_is_not_there_is_an_error(text: str, root: Path) -> None:
+    """The folder or the interpreter."""
+    with pytest.raises(UsageError, match=r"there is no folder .*, or no such Python interpreter"):
+        open_and_close(text, root.parent)
+
+
+def test_a_cluster_is_no_revision(tmp_path: Path) -> None:
+    """The other values of the option are clusters."""
+    assert parse_revision("local:4.0.0", start=tmp_path) is None
