@@ -67,6 +67,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "rounds": [_round(one) for one in result.rounds],
         "further_sessions": [_session(session) for session in result.sessions[1:]],
         "reference": None if result.reference is None else _reference(result.reference, result.sessions[0]),
+        "revision": result.revision,
         "baseline_sessions": result.baseline_sessions,
         "changed": list(result.changed),
         "metrics": {

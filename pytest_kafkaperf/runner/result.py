@@ -179,6 +179,8 @@ class Result:
     """The first session, and further ones that confirm a suspect or calibrate."""
     reference: Cluster | None
     """The cluster that the test was compared with instead of a stored baseline."""
+    revision: str | None = None
+    """The code that it was compared with, `git:main (cf541ca)`; None if it is this side's."""
     baseline_sessions: int | None
     """Number of baseline sessions that the thresholds are judged by; None with a reference or without a baseline."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)
