@@ -37,6 +37,8 @@ class Watched:
     commit_interval_s: float | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    at_least: tuple[str, ...] = ()
+    """Metrics that are lower bounds."""
 
 
 def watched(report: LoadReport, scenario: Scenario) -> Watched:
@@ -63,6 +65,7 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
                 f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
                 "count with the time that they waited"
             )
+            found.at_least = ("app.delay.max", "app.drain")
         done = np.minimum(done, len(offsets.at_ns) - 1)
         delay = Histogram()
         delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
@@ -76,7 +79,9 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
             recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
             if "app.recovery" not in recovered:
                 waited_ns = int(offsets.at_ns[ended - 1]) - begin_ns
-                found.problems.append(not_caught_up(f"group {group!r}", "app.recovery", waited_ns))
+                problem, least = not_caught_up(f"group {group!r}", "app.recovery", waited_ns)
+                found.problems.append(problem)
+                figures |= least
             figures |= recovered
         if "app.lag.slope" not in figures:
             rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
@@ -160,11 +165,12 @@ def caught_up(
     return max(0, int(at_ns[back]) - begin_ns) / NS_PER_S, throughput
 
 
-def not_caught_up(who: str, metric: str, waited_ns: int) -> Problem:
-    """Return the problem of a lag that was not back at its level at the end of the window."""
-    waited = format_quantity(waited_ns / NS_PER_S, Unit.SECONDS)
-    text = f"{who} had not caught up when the load ended, after {waited}, so {metric} is unknown; use a longer duration"
-    return Problem(ProblemKind.NOT_CAUGHT_UP, f"{text}, or a lower rate")
+def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[str, float]]:
+    """Return the problem of a lag that was not back at its level at the end of the window, and the metric's bound."""
+    waited_s = waited_ns / NS_PER_S
+    waited = format_quantity(waited_s, Unit.SECONDS)
+    text = f"{who} had not caught up when the load ended, so {metric} is at least {waited}; use a longer duration"
+    return Problem(ProblemKind.NOT_CAUGHT_UP, f"{text}, or a lower rate", metric), {metric: waited_s}
 
 
 def _recovered(

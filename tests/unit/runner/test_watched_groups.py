@@ -173,6 +173,7 @@ def test_records_that_no_commit_covers_count_with_the_time_that_they_waited() ->
         "they waited"
     ]
     assert found.metrics["app.drain"] == pytest.approx(4.9)
+    assert found.at_least == ("app.delay.max", "app.drain")
     assert found.delay[0].total == 1000
 
 
