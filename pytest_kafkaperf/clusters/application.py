@@ -116,6 +116,12 @@ class Application:
         """The last lines of the standard output and error since the last start, without secrets."""
         return self._process.log_tail()
 
+    @property
+    def section(self) -> tuple[str, str]:
+        """Title and text of a section in pytest's report: its name and how it ended, and its last lines."""
+        self._process.failure()  # finds out
+        return f"{self} ({self._process.ending or 'running'})", self.output or "no output"
+
     def probes(self) -> Sequence[Probe]:
         """Return the probe of the process and its children; empty while the application is stopped."""
         return [] if self.pid is None else [ProcessProbe(self.pid, with_children=True)]
@@ -164,8 +170,9 @@ class Application:
     def stop(self, *, kill: bool = False) -> None:
         """End the process and its children, in order if they end within 10 s, or at once; nothing if it is stopped."""
         if self.pid is not None:
-            self._record("killed" if kill else "stopped")
+            begun_ns = time.monotonic_ns()
             self._process.stop(kill=kill)
+            self._record(f"{'killed' if kill else 'stopped'} ({self._process.ending})", begun_ns)
 
     def restart(self) -> None:
         """Stop and start; raises as `launch` does."""
@@ -215,8 +222,8 @@ class Application:
     def _filled(self, text: str) -> str:
         return text.replace("{bootstrap_servers}", self.cluster.bootstrap_servers).replace("{side}", self.side)
 
-    def _record(self, text: str) -> None:
-        self.events.append((time.monotonic_ns(), f"{self} {text}"))
+    def _record(self, text: str, at_ns: int | None = None) -> None:
+        self.events.append((at_ns or time.monotonic_ns(), f"{self} {text}"))
 
     def _await_ready(self) -> None:
         deadline = time.monotonic() + self._recipe.timeout

@@ -43,6 +43,12 @@ class ChildProcess:
         """Process id; None before the first start, and while it is stopped."""
         return None if self._process is None or self._stopped else self._process.pid
 
+    @property
+    def ending(self) -> str | None:
+        """How the process ended, such as `exited with status 1`; None as long as neither `stop` nor `failure` knows."""
+        status = None if self._process is None else self._process.returncode
+        return None if status is None else _cause(status).removeprefix("was ")
+
     def launch(self, command: Sequence[str | Path], *, folder: Path, env: Mapping[str, str] | None = None) -> None:
         """Start the process and append to the log of earlier starts.
 

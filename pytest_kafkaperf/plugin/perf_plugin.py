@@ -126,7 +126,7 @@ class PerfPlugin:
                     application = Application(Recipe.of(fields, where="kafka_app: "), as_cluster(cluster))
                     stack.callback(self.session_or_fail().opened(application).close)
                 if node is not None:
-                    stack.callback(lambda: node.add_report_section("teardown", str(application), application.output))
+                    stack.callback(lambda: node.add_report_section("teardown", *application.section))
                 return application
 
             yield launch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
@@ -86,8 +87,7 @@ class BrokerObserver(BrokerWatcher[str | int], Observer):
 
     def follow(self, progress: Progress) -> None:
         """Have the CPU time read when the window opens, and when it is over; end the load if an application ended."""
-        for each in self._applications:
-            each.check()
+        check(self._applications)
         if progress.window_ns is None:
             return
         begin_ns, end_ns = progress.window_ns
@@ -122,18 +122,31 @@ class TopicObserver(TopicWatcher, Observer):
 class GroupObserver(GroupWatcher, Observer):
     """Reads the offsets that the watched consumer groups commit, until they have committed the last record."""
 
-    def __init__(self, cluster: Cluster, topic: str, scenario: Scenario) -> None:
+    def __init__(self, cluster: Cluster, topic: str, scenario: Scenario, applications: Sequence[Application]) -> None:
         super().__init__(cluster, topic, scenario.partitions, scenario.group)
+        self._check = functools.partial(check, applications)
 
     def settle(self, report: LoadReport) -> None:
-        """Wait until each group has committed the last record of the window."""
+        """Wait until each group has committed the last record of the window.
+
+        Raises:
+            ApplicationError: an application has ended by itself.
+
+        """
         if report.problems or report.start_ns is None or report.drain_ns is None:
             return
         last: dict[int, int] = {}
         for partition, first, count, *_ in report.places.tolist():
             last[partition] = max(last.get(partition, 0), first + count)
-        self.wait_for(last, timeout_s=group_drain_s((report.drain_ns - report.start_ns) / NS_PER_S))
+        timeout_s = group_drain_s((report.drain_ns - report.start_ns) / NS_PER_S)
+        self.wait_for(last, timeout_s=timeout_s, check=self._check)
 
     def add_to(self, report: LoadReport) -> LoadReport:
         """Add the offsets."""
         return dataclasses.replace(report, groups=self.offsets())
+
+
+def check(applications: Sequence[Application]) -> None:
+    """Raise ApplicationError if one of them has ended by itself."""
+    for each in applications:
+        each.check()
