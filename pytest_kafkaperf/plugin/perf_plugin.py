@@ -118,7 +118,7 @@ class PerfPlugin:
         """Provide the value of `kafka_app`; a test that fails shows the last output of its applications."""
         with ExitStack() as stack:
 
-            def launch(command: object, *, cluster: object = own, **fields: object) -> Application:
+            def launch(command: object = (), *, cluster: object = own, **fields: object) -> Application:
                 with failing():
                     if cluster is None:
                         raise UsageError("kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()")

@@ -268,9 +268,13 @@ def test_one_that_is_closed_stays_so(run: Launch) -> None:
     [
         (
             {"command": "python -m orders"},
-            "command='python -m orders': must be a list of words, for example ['python', '-m', 'orders']",
+            "command='python -m orders': must be a list of words, for example ['python', '-m', 'orders'], unless",
         ),
-        ({"command": []}, "command=[]: must be a list of words, for example ['python', '-m', 'orders']"),
+        (
+            {"command": []},
+            "command=[]: must be a list of words, for example ['python', '-m', 'orders'], unless there is",
+        ),
+        ({"command": "run", "image": "orders:1.2"}, "command='run': must be a list of words"),
         ({"ready": "up"}, f"ready='up': {READY}"),
         ({"ready": "group:"}, f"ready='group:': {READY}"),
         ({"ready": "port:http"}, f"ready='port:http': {READY}"),
@@ -293,6 +297,26 @@ def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
     recipe = Recipe.of({"command": ["./ordrs"], "ready": "line:x", "cwd": tmp_path})
     with pytest.raises(UsageError, match=r"application ordrs cannot be started: .* directory: './ordrs'"):
         Application(recipe, NOWHERE).open()
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("orders", "orders"),
+        ("registry:5000/shop/orders:1.2", "orders"),
+        ("registry/orders@sha256:0123", "orders"),
+        ("localhost:5000/orders", "orders"),
+    ],
+)
+def test_the_name_of_a_container_is_that_of_its_image(image: str, name: str) -> None:
+    """Without the registry and the version, so that a new version has the same name; it needs no command."""
+    assert str(Application(Recipe.of({"image": image, "ready": "line:x"}), NOWHERE)) == name
+
+
+def test_a_process_needs_a_command() -> None:
+    """The two ways are named."""
+    with pytest.raises(UsageError, match=r"^command=\(\): must be a list of words, .*, unless there is an image$"):
+        Recipe.of({"ready": "line:x"})
 
 
 @pytest.mark.parametrize(
