@@ -79,7 +79,7 @@ class Recipe(MarkerFields):
     """Name in reports; None: that of its program or image."""
 
 
-class Application:
+class Application(contextlib.AbstractContextManager["Application"]):
     """A process or a container under test, as the fixture `kafka_app` makes it."""
 
     def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "reference"] = "test") -> None:
@@ -104,9 +104,6 @@ class Application:
     def __str__(self) -> str:
         """Return the name."""
         return self._recipe.name or _name_of(self._recipe.image, self._recipe.command)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
@@ -87,7 +86,8 @@ class BrokerObserver(BrokerWatcher[str | int], Observer):
 
     def follow(self, progress: Progress) -> None:
         """Have the CPU time read when the window opens, and when it is over; end the load if an application ended."""
-        check(self._applications)
+        for each in self._applications:
+            each.check()
         if progress.window_ns is None:
             return
         begin_ns, end_ns = progress.window_ns
@@ -124,7 +124,7 @@ class GroupObserver(GroupWatcher, Observer):
 
     def __init__(self, cluster: Cluster, topic: str, scenario: Scenario, applications: Sequence[Application]) -> None:
         super().__init__(cluster, topic, scenario.partitions, scenario.group)
-        self._check = functools.partial(check, applications)
+        self._applications = applications
 
     def settle(self, report: LoadReport) -> None:
         """Wait until each group has committed the last record of the window.
@@ -138,15 +138,10 @@ class GroupObserver(GroupWatcher, Observer):
         last: dict[int, int] = {}
         for partition, first, count, *_ in report.places.tolist():
             last[partition] = max(last.get(partition, 0), first + count)
-        timeout_s = group_drain_s((report.drain_ns - report.start_ns) / NS_PER_S)
-        self.wait_for(last, timeout_s=timeout_s, check=self._check)
+        for _ in self.waiting_for(last, timeout_s=group_drain_s((report.drain_ns - report.start_ns) / NS_PER_S)):
+            for each in self._applications:
+                each.check()
 
     def add_to(self, report: LoadReport) -> LoadReport:
         """Add the offsets."""
         return dataclasses.replace(report, groups=self.offsets())
-
-
-def check(applications: Sequence[Application]) -> None:
-    """Raise ApplicationError if one of them has ended by itself."""
-    for each in applications:
-        each.check()

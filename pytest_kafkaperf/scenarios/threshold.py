@@ -74,11 +74,6 @@ class Threshold:
     limit: Limit
 
     @property
-    def is_upper(self) -> bool:
-        """True if the metric must be below the limit."""
-        return self.operator in ("<", "<=")
-
-    @property
     def needs_baseline(self) -> bool:
         """True if the limit refers to the baseline."""
         return self.relative is not None

@@ -92,13 +92,14 @@ def judge(
                 else _beside(one, sessions[1:], baseline, rebuilt, gated=number, final=final)
                 for one in found
             ]
-    over = {one.check.metric for one in found if one.check.outcome is Verdict.VIOLATED and one.threshold.is_upper}
+    violated = [one for one in found if one.check.outcome is Verdict.VIOLATED]
+    over = {one.check.metric for one in violated if one.threshold.operator in _UPPER}
     facts = {problem.metric: problem.text.partition(";")[0] for problem in problems if problem.metric in over}
     checks = tuple(
         dataclasses.replace(one, reason=f"{one.reason}; {facts[one.metric]}") if one.metric in facts else one
         for one in (result.check for result in found)
     )
-    doubtful = [one.check for one in found if one.check.outcome.fails != one.threshold.is_upper]
+    doubtful = [one.check for one in found if one.check.outcome.fails != (one.threshold.operator in _UPPER)]
     bounded = [_bounded(check) for check in doubtful if check.metric in at_least]
     problems = (*(problem for problem in problems if problem.metric not in over), *bounded)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
@@ -112,6 +113,10 @@ def judge(
         unsettled=not problems and not any(failing) and any(one.unsettled for one in found),
         warnings=tuple(dict.fromkeys(one.warning for one in found if one.warning is not None)),
     )
+
+
+_UPPER: tuple[Operator, ...] = ("<", "<=")
+"""Operators of limits that a metric must not exceed."""
 
 
 def _bounded(check: Check) -> Problem:

@@ -5,7 +5,6 @@ What a killed session leaves is removed as the containers of brokers are.
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +18,7 @@ from pytest_kafkaperf.clusters.docker.client import connection, get_image
 from pytest_kafkaperf.clusters.docker.container import Container, labels_of, removing, start_reaper, sweep
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from pytest_kafkaperf.core.errors import ClusterError
-
-Create = Callable[[Sequence[str], Mapping[str, str]], Any]
-"""Creates a container, as a docker-py object, from a command and an environment."""
+from pytest_kafkaperf.core.signals import without_interrupt
 
 
 @contextmanager
@@ -54,9 +51,8 @@ def container_process(name: str, image: str, files: Path, **options: Any) -> Ite
 class ContainerProcess(Container):
     """An application in a container, with the methods of a `ChildProcess`; each start is that of a new container."""
 
-    def __init__(self, name: str, create: Create, **options: Any) -> None:
-        super().__init__(name, functools.partial(create, (), {}), **options)
-        self._create_with = create
+    def __init__(self, name: str, create: Callable[..., Any], **options: Any) -> None:
+        super().__init__(name, create, **options)
         self._retired = False
         self._starting = threading.Lock()
 
@@ -66,7 +62,8 @@ class ContainerProcess(Container):
             if self._retired:
                 raise ClusterError(f"{self._name} cannot be started: it was removed")
             self.remove()
-            self._created, self._create = None, functools.partial(self._create_with, command, env)
+            with without_interrupt():
+                self._created = self._create(command, env)
             self.start()
             self._pid = self._container.client.api.inspect_container(self._container.id)["State"]["Pid"]
 

@@ -28,7 +28,7 @@ class Container:
     def __init__(
         self,
         name: str,
-        create: Callable[[], Any],
+        create: Callable[..., Any],
         *,
         stop_timeout_s: float = STOP_TIMEOUT_S,
         exporter_url: str | None = None,
@@ -37,7 +37,7 @@ class Container:
         self._name = name
         self._stop_timeout_s = stop_timeout_s
         self._create = create
-        """Creates the container, as a docker-py object."""
+        """Creates the container, as a docker-py object; an application's from its command and its environment."""
         self._created: Any = None
         self._pid: int | None = None
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
