@@ -203,6 +203,8 @@ class Result:
     """Duration of all sessions with their warm-ups and restarts, in seconds."""
     partial: bool = False
     """True if the time budget left out rounds, or left a suspect without confirmation."""
+    deduced: str | None = None
+    """Deduced bottleneck of a failed test with an application; also the first note."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return the values of a metric in the first session: `result["e2e.latency.p99"].median`.

@@ -150,8 +150,8 @@ class Session:
         result = self._result(
             case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
-        deduced = filter(None, [bottleneck(result)])
-        result = dataclasses.replace(result, took_s=time.monotonic() - began_s, notes=(*deduced, *result.notes))
+        result = dataclasses.replace(result, took_s=time.monotonic() - began_s, deduced=bottleneck(result))
+        result = dataclasses.replace(result, notes=(*filter(None, [result.deduced]), *result.notes))
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 
