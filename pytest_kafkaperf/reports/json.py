@@ -154,7 +154,7 @@ def _round(one: Round) -> dict[str, Any]:
         "commit_interval_s": one.commit_interval_s,
         "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],
         "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
-        "at_least": one.at_least,
+        "at_least": list(one.at_least),
         "window_s": one.window_s,
     }
 
