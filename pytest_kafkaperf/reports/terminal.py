@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -15,7 +14,6 @@ from rich.text import Text
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
-from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
 from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, Paper, mark_of
 from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, took
@@ -156,10 +154,7 @@ def render(content: RenderableType, paper: Paper) -> str:
 
 
 def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *, verbose: bool) -> list[str]:
-    """Return the whole summary as lines.
-
-    The lines of `--kafka-report=perftest` may be longer, because programs read them.
-    """
+    """Return the whole summary as lines."""
     names = names_of(perf.results)
     results = perf.results
     blocks = [block_of(each, names[each.nodeid], endings.get(each.nodeid), verbose=verbose) for each in results]
@@ -175,9 +170,6 @@ def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *,
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
     notes = wrapped(render_notes(perf), paper)
     lines += ["", *notes] if notes and lines else notes
-    if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:
-        for result in perf.results:
-            lines += ["", *compat_lines(result)]
     return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
 
 
@@ -211,21 +203,3 @@ def wrapped_overview(text: str, paper: Paper) -> list[str]:
         else:
             lines.append(f"    {part}" if lines else part)
     return wrapped(lines, paper)
-
-
-def compat_lines(result: Result) -> Iterator[str]:
-    """Yield the test's name, then for each round the line that Kafka's own producer or consumer tool would print.
-
-    The producer's lines come first. A round without all figures of a line gets no such line. As clock time, each
-    consumer line has the time at which the session started.
-    """
-    yield printable(result.nodeid)
-    for one in result.rounds:
-        line = kafka_producer.format_summary(one.metrics, result.scenario)
-        if line is not None:
-            yield line
-    began = datetime.datetime.fromisoformat(result.sessions[0].created)
-    rows = [kafka_consumer.format_row(one.metrics, result.scenario, began=began) for one in result.rounds]
-    if any(rows):
-        yield kafka_consumer.HEADER
-        yield from (row for row in rows if row is not None)

@@ -17,7 +17,6 @@ from pytest_kafkaperf.reports.ci import annotate, append_summary, commands, metr
 from pytest_kafkaperf.reports.html import RunFacts, html_page
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.reports.terminal import compat_lines
 from pytest_kafkaperf.runner.result import judged
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ def write_reports(
         "markdown": lambda: markdown(results, endings),
         "gitlab": lambda: metrics_text(results),
         "html": lambda: html_page(results, facts),
-        "perftest": lambda: "".join(f"{line}\n" for each in results for line in compat_lines(each)),
         "json": document,
     }
     for kind, text in texts.items():

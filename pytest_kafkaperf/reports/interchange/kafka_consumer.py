@@ -10,25 +10,17 @@ The tool reads records that are already in the log; compare it with `consume="ba
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.reports.interchange.kafka_producer import records_sent
 from pytest_kafkaperf.reports.interchange.runs import MB, NUMBER, ToolRun, Unfinished, coarse, number, without_zeros
-from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TOOL = "kafka-consumer-perf-test"
 
 SHARE_TOOL = "kafka-share-consumer-perf-test"
-
-HEADER = (
-    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
-    "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
-)
 
 _NEEDED = {"MB.sec", "nMsg.sec", "data.consumed.in.MB", "data.consumed.in.nMsg"}
 
@@ -63,28 +55,6 @@ def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
         elif names and (cells := _cells(text, names, place)):
             yield _run(cells, place, timeout_ms)
             rows, timeout_ms = rows + 1, None
-
-
-def format_row(metrics: Mapping[str, float], scenario: Scenario, *, began: datetime.datetime) -> str | None:
-    """Return the row below `HEADER` that the tool would print for a round; None if the round lacks one of its values.
-
-    The time to join the group is 0, because consumers join before the round starts. One row stands for all groups.
-    """
-    sent, throughput = records_sent(metrics, scenario), metrics.get("consume.throughput")
-    if sent is None or not throughput or "consume.bandwidth" not in metrics:
-        return None
-    received = sent * scenario.consumer_groups
-    elapsed_ms = max(1, round(received / throughput * 1000))
-    mb_rate = metrics["consume.bandwidth"] / MB
-    times = [_time(began), _time(began + datetime.timedelta(milliseconds=elapsed_ms))]
-    mb = mb_rate * elapsed_ms / 1000
-    cells = [*times, f"{mb:.4f}", f"{mb_rate:.4f}", str(received), f"{throughput:.4f}", "0", str(elapsed_ms)]
-    return ", ".join([*cells, f"{mb_rate:.4f}", f"{throughput:.4f}"])
-
-
-def _time(instant: datetime.datetime) -> str:
-    """Format a time like the tool's default, `yyyy-MM-dd HH:mm:ss:SSS`."""
-    return f"{instant:%Y-%m-%d %H:%M:%S}:{instant.microsecond // 1000:03}"
 
 
 def _cells(text: str, names: Sequence[str], line: int) -> dict[str, str] | None:

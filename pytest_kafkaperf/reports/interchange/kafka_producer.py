@@ -1,4 +1,4 @@
-"""The output of `kafka-producer-perf-test`: its import, and rounds printed in its format.
+"""The output of `kafka-producer-perf-test`.
 
 Source: `ProducerPerformance`, Kafka 1.x to 4.3. Its throughput is the number of acknowledged records divided by the
 time from before the first `send()` to after the last acknowledgement. Its latency is the time from `send()` to the
@@ -10,7 +10,7 @@ keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from pytest_kafkaperf.core.errors import UsageError, shortened
@@ -25,7 +25,6 @@ from pytest_kafkaperf.reports.interchange.runs import (
     number,
     without_zeros,
 )
-from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TOOL = "kafka-producer-perf-test"
 _PERCENTILES = {"p50": "50th", "p95": "95th", "p99": "99th", "p99.9": "99.9th"}
@@ -82,35 +81,6 @@ def read(lines: Sequence[str]) -> Iterator[ToolRun | Unfinished]:
         yield run
     if intervals:
         yield Unfinished(tool=TOOL, line=last, what=f"{counted(intervals, 'interval row')} and no final row")
-
-
-def format_summary(metrics: Mapping[str, float], scenario: Scenario) -> str | None:
-    """Return the summary line of Kafka 4.3 for a round; None if the round lacks one of its values.
-
-    The number of records is that of the scenario, or the throughput multiplied by the duration.
-    """
-    records = records_sent(metrics, scenario)
-    family = "produce.latency"
-    needed = ["produce.bandwidth", *(f"{family}.{part}" for part in ("mean", "max", *_PERCENTILES))]
-    if records is None or any(name not in metrics for name in needed):
-        return None
-    percentiles = ", ".join(
-        f"{metrics[f'{family}.{part}'] * 1000:.0f} ms {name}" for part, name in _PERCENTILES.items()
-    )
-    return (
-        f"{records} records sent, {metrics['produce.throughput']:f} records/sec "
-        f"({metrics['produce.bandwidth'] / MB:.2f} MB/sec), {metrics[f'{family}.mean'] * 1000:.2f} ms avg latency, "
-        f"{metrics[f'{family}.max'] * 1000:.2f} ms max latency, {percentiles}."
-    )
-
-
-def records_sent(metrics: Mapping[str, float], scenario: Scenario) -> int | None:
-    """Return the approximate number of records that a round sent; None if it is unknown."""
-    if "produce.throughput" not in metrics:
-        return None
-    if scenario.records is not None:
-        return scenario.records
-    return None if scenario.duration is None else round(metrics["produce.throughput"] * scenario.duration)
 
 
 def _run(found: re.Match[str], line: int, failures: int) -> ToolRun:

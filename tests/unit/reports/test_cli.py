@@ -19,11 +19,10 @@ import pytest
 import pytest_kafkaperf
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.plugin.cli import main
-from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, Imported
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from tests.support.json_reports import case, report
-from tests.support.tool_outputs import INTERVAL, ROW, SAMPLES, SUMMARY
+from tests.support.tool_outputs import HEADER, INTERVAL, ROW, SAMPLES, SUMMARY
 
 NODEID = "tests/perf/test_orders.py::test_ingest"
 Command = Callable[..., tuple[int, str, str]]

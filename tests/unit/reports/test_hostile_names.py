@@ -64,7 +64,7 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
     orphan = Stored(path=Path("x"), environment="ci", nodeid=one.nodeid)
-    settings = SimpleNamespace(reference=None, prune=False, reports={"perftest": None})
+    settings = SimpleNamespace(reference=None, prune=False)
     session: Any = SimpleNamespace(
         results=[one],
         settings=settings,

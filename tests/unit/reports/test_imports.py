@@ -8,9 +8,8 @@ import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
-from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER
 from pytest_kafkaperf.verdict.baselines.record import Imported
-from tests.support.tool_outputs import ROW, SUMMARY
+from tests.support.tool_outputs import HEADER, ROW, SUMMARY
 
 PRODUCED = {
     "produce.throughput": 99810.4,

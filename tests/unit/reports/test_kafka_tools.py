@@ -1,8 +1,7 @@
-"""The output of Kafka's own tools, read and printed."""
+"""The output of Kafka's own tools."""
 
 from __future__ import annotations
 
-import datetime
 import math
 
 import pytest
@@ -11,11 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.interchange.importing import read_output
-from pytest_kafkaperf.reports.interchange.kafka_consumer import HEADER, format_row
-from pytest_kafkaperf.reports.interchange.kafka_producer import format_summary
 from pytest_kafkaperf.reports.interchange.runs import ToolRun
-from pytest_kafkaperf.scenarios.scenario import Scenario
-from tests.support.tool_outputs import INTERVAL, ROW, SAMPLES, SUMMARY
+from tests.support.tool_outputs import HEADER, INTERVAL, ROW, SAMPLES, SUMMARY
 
 PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"
 SHARE, E2E = "kafka-share-consumer-perf-test", "kafka-e2e-latency"
@@ -401,71 +397,3 @@ def _refused_or_read(text: str) -> None:
         for run in runs:
             assert run.metrics
             assert all(math.isfinite(value) and value >= 0 for value in run.metrics.values())
-
-
-# Printed
-
-
-FIGURES = st.floats(1e-3, 1e9)
-SECONDS = st.floats(0.01, 1e4)
-SCENARIO = Scenario.of({"records": 1_000_000, "consumers": 1, "consumer_groups": 2})
-BEGAN = datetime.datetime(2026, 11, 21, 5, 15, 45, 15_000, tzinfo=datetime.UTC)
-
-
-def test_a_round_is_printed_as_the_tools_would() -> None:
-    """Scripts that read the tools' lines go on as they are."""
-    metrics = {
-        "produce.throughput": 99810.4,
-        "produce.bandwidth": 9.52 * MIB,
-        "produce.latency.mean": 0.00094,
-        "produce.latency.p50": 0.0004,
-        "produce.latency.p95": 0.0026,
-        "produce.latency.p99": 0.008,
-        "produce.latency.p99.9": 0.016,
-        "produce.latency.max": 0.275,
-        "consume.throughput": 1_000_000.0,
-        "consume.bandwidth": 100.0 * MIB,
-    }
-    assert format_summary(metrics, SCENARIO) == (
-        "1000000 records sent, 99810.400000 records/sec (9.52 MB/sec), 0.94 ms avg latency, 275.00 ms max latency, "
-        "0 ms 50th, 3 ms 95th, 8 ms 99th, 16 ms 99.9th."
-    )
-    assert format_row(metrics, SCENARIO, began=BEGAN) == (
-        "2026-11-21 05:15:45:015, 2026-11-21 05:15:47:015, 200.0000, 100.0000, 2000000, 1000000.0000, 0, 2000, "
-        "100.0000, 1000000.0000"
-    )
-    by_time = Scenario.of({"duration": "10 s", "consumers": 1})
-    assert str(format_summary(metrics, by_time)).startswith("998104 records sent, ")
-
-
-def test_what_a_round_lacks_is_not_made_up() -> None:
-    """A round without an acknowledgement has no throughput, one without consumers reads nothing."""
-    assert format_summary({"errors": 5.0}, SCENARIO) is None
-    assert format_summary({"produce.throughput": 5.0}, SCENARIO) is None
-    assert format_row({"produce.throughput": 5.0}, SCENARIO, began=BEGAN) is None
-
-
-@given(st.fixed_dictionaries({"produce.throughput": FIGURES, "produce.bandwidth": st.floats(MIB, 1e12)}), st.data())
-def test_what_is_printed_of_producers_is_read_again(rates: dict[str, float], data: st.DataObject) -> None:
-    """To the digits that the tool prints."""
-    parts = ("mean", "p50", "p95", "p99", "p99.9", "max")
-    metrics = rates | {f"produce.latency.{part}": data.draw(SECONDS) for part in parts}
-    (run,) = read_output(str(format_summary(metrics, SCENARIO)))
-    digits = {"mean": 5, "max": 5, "throughput": 6}
-    assert {name: run.metrics[name] for name in metrics} == {
-        name: pytest.approx(value, rel=1e-12, abs=0.5001 * 10 ** -digits.get(name.rpartition(".")[2], 3))
-        if name != "produce.bandwidth"
-        else pytest.approx(value, abs=0.00501 * MIB)
-        for name, value in metrics.items()
-    }
-
-
-@given(FIGURES, st.floats(MIB, 1e12))
-def test_what_is_printed_of_consumers_is_read_again(rate: float, bandwidth: float) -> None:
-    """To the digits that the tool prints."""
-    metrics = {"produce.throughput": 1.0, "consume.throughput": rate, "consume.bandwidth": bandwidth}
-    (run,) = read_output(f"{HEADER}\n{format_row(metrics, SCENARIO, began=BEGAN)}")
-    assert run.metrics == {
-        "consume.throughput": pytest.approx(rate, rel=1e-12, abs=0.00005001),
-        "consume.bandwidth": pytest.approx(bandwidth, rel=1e-12, abs=0.0000501 * MIB),
-    }
