@@ -94,8 +94,8 @@ def make_parser() -> argparse.ArgumentParser:
         "import",
         help="make a baseline from the output of other tools",
         description=(
-            "Read the output of kafka-producer-perf-test, kafka-consumer-perf-test, kafka-share-consumer-perf-test or "
-            "kafka-e2e-latency, or a result of OpenMessaging Benchmark (JSON), and make it the baseline of a test. "
+            "Read the output of kafka-producer-perf-test or kafka-consumer-perf-test, or a result of OpenMessaging "
+            "Benchmark (JSON), and make it the baseline of a test. "
             "Each run in the output becomes a round; runs of several tools are combined. Comparisons with an imported "
             "baseline use only the ratio."
         ),

@@ -117,7 +117,7 @@ def _joined(runs: Sequence[ToolRun], numbers: str) -> dict[str, float]:
     return {name: found[name] for name in CATALOGUE if name in found}
 
 
-TOOLS = (kafka_producer.TOOL, kafka_consumer.TOOL, kafka_consumer.SHARE_TOOL, kafka_consumer.LATENCY_TOOL)
+TOOLS = (kafka_producer.TOOL, kafka_consumer.TOOL)
 
 
 def read_output(text: str) -> tuple[ToolRun, ...]:
@@ -128,10 +128,7 @@ def read_output(text: str) -> tuple[ToolRun, ...]:
 
     """
     lines = text.splitlines()
-    found = sorted(
-        [*kafka_producer.read(lines), *kafka_consumer.read(lines), *kafka_consumer.read_latency(lines)],
-        key=lambda one: one.line,
-    )
+    found = sorted([*kafka_producer.read(lines), *kafka_consumer.read(lines)], key=lambda one: one.line)
     runs = [one for one in found if isinstance(one, ToolRun)]
     unfinished = [one for one in found if isinstance(one, Unfinished)]
     if runs:

@@ -14,7 +14,6 @@ from pytest_kafkaperf.reports.interchange.runs import ToolRun
 from tests.support.tool_outputs import HEADER, INTERVAL, ROW, SAMPLES, SUMMARY
 
 PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"
-SHARE, E2E = "kafka-share-consumer-perf-test", "kafka-e2e-latency"
 MIB = 1024 * 1024
 
 
@@ -30,9 +29,9 @@ def produced(line: int, rate: float, mb: float, *seconds: float, notes: tuple[st
     return ToolRun(tool=PRODUCER, line=line, metrics={**metrics, "produce.latency.max": longest}, notes=notes)
 
 
-def consumed(line: int, rate: float, mb: float, *notes: str, tool: str = CONSUMER) -> ToolRun:
+def consumed(line: int, rate: float, mb: float, *notes: str) -> ToolRun:
     metrics = {"consume.throughput": rate, "consume.bandwidth": mb * MIB}
-    return ToolRun(tool=tool, line=line, metrics=metrics, notes=notes)
+    return ToolRun(tool=CONSUMER, line=line, metrics=metrics, notes=notes)
 
 
 def whole(figures: str) -> str:
@@ -41,7 +40,7 @@ def whole(figures: str) -> str:
 
 OF_16_KIB = (37696.729809, 36.81, 0.79654, 3.838, 0.322, 2.282, 2.745, 3.593)
 OF_16_KIB_3_REPLICAS = (15245.877896, 14.89, 1.96388, 7.471, 0.306, 5.854, 6.682, 7.439)
-SHARED = "nMsg.sec and MB.sec, which include the time to join the group: the output has no other figures"
+JOINING = "nMsg.sec and MB.sec, which include the time to join the group: the output has no other figures"
 WAITED = "the tool waited {} ms for records that never came, which lowers its figures"
 
 
@@ -114,36 +113,6 @@ WAITED = "the tool waited {} ms for records that never came, which lowers its fi
         ("consumer-3.0.txt", [consumed(2, 896860.9865, 875.8408)]),
         ("consumer-4.3.txt", [consumed(2, 2073431.2370, 197.7378)]),
         ("consumer-4.1-timeout.txt", [consumed(3, 1192799.8265, 304.8614, WAITED.format(2000))]),
-        (
-            "share-consumer-4.3.txt",
-            [
-                consumed(
-                    *(
-                        3,
-                        0.0,
-                        0.0,
-                        SHARED,
-                        WAITED.format(8000),
-                        "the tool read no records, so no ratio to its figures exists",
-                    ),
-                    tool=SHARE,
-                )
-            ],
-        ),
-        (
-            "e2e-4.3.txt",
-            [
-                ToolRun(
-                    tool=E2E,
-                    line=6,
-                    metrics={"e2e.latency.mean": 0.0011857, "e2e.latency.p99": 0.007, "e2e.latency.p99.9": 0.018},
-                    notes=(
-                        "omitted, because 0 means too small to print: e2e.latency.p50",
-                        whole("e2e.latency.p99 7 ms"),
-                    ),
-                )
-            ],
-        ),
     ],
 )
 def test_every_sample_gives_the_figures_that_stand_in_it(file: str, runs: list[ToolRun]) -> None:
@@ -153,7 +122,7 @@ def test_every_sample_gives_the_figures_that_stand_in_it(file: str, runs: list[T
 
 def test_no_sample_is_left_out() -> None:
     """A sample that nobody reads proves nothing."""
-    assert len(list(SAMPLES.iterdir())) == 12
+    assert len(list(SAMPLES.iterdir())) == 10
 
 
 # The producer
@@ -259,11 +228,11 @@ def test_several_rows_are_several_runs() -> None:
 
 
 def test_the_order_of_the_columns_is_the_headers() -> None:
-    """The share consumer has another one, and a spreadsheet makes its own."""
+    """A spreadsheet makes its own."""
     names = ["nMsg.sec", "start.time", "MB.sec", "data.consumed.in.nMsg", "data.consumed.in.MB"]
     cells = ["5.0", "2026-11-21 05:15:45:015", "7.0", "10", "14.0"]
     text = f"{','.join(names)}\n{','.join(cells)}"
-    assert read_output(text) == (consumed(2, 5.0, 7.0, SHARED),)
+    assert read_output(text) == (consumed(2, 5.0, 7.0, JOINING),)
 
 
 def test_a_comma_without_a_blank_stands_before_decimals() -> None:
@@ -285,18 +254,10 @@ def test_a_negative_fetch_time_is_a_defect_of_some_versions() -> None:
     )
 
 
-def test_rows_of_single_share_consumers_are_parts_of_the_groups_row() -> None:
-    """They would be counted twice."""
-    header = "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.sec, data.consumed.in.nMsg, fetch.time.ms"
-    row = "2026-11-21 05:15:59:485, 2026-11-21 05:16:07:720, 1.0000, 0.5000, 5.0000, 10, 2000"
-    text = "\n".join([header, f"{row} for share consumer 1", f"Share consumer 1 consumption metrics- {row}", row])
-    assert read_output(text) == (consumed(4, 5.0, 0.5, SHARED, tool=SHARE),)
-
-
 def test_columns_that_are_gone_are_not_asked_for() -> None:
     """A spreadsheet was cut down to what its reader wanted."""
     names = ["nMsg.sec", "MB.sec", "data.consumed.in.nMsg", "data.consumed.in.MB", "fetch.nMsg.sec"]
-    assert read_output(f"{','.join(names)}\n5.0,7.0,10,14.0,6.0") == (consumed(2, 5.0, 7.0, SHARED),)
+    assert read_output(f"{','.join(names)}\n5.0,7.0,10,14.0,6.0") == (consumed(2, 5.0, 7.0, JOINING),)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +290,7 @@ def test_a_consumers_output_that_cannot_be_is_refused(text: str, problem: str) -
     assert str(caught.value) == problem
 
 
-# End to end, and anything else
+# Anything else
 
 
 @pytest.mark.timeout(20)
@@ -337,22 +298,6 @@ def test_a_line_without_an_end_takes_no_longer_than_its_length() -> None:
     """It may be a binary that happens to be text; each place in it is looked at once."""
     with pytest.raises(UsageError):
         read_output(f"Exception {'a.' * 500_000}")
-
-
-def test_end_to_end_latency_needs_its_last_two_lines() -> None:
-    """Single latencies, printed on the way, are no average."""
-    head = "0\t51.674652\n1000\t0.648086\n"
-    with pytest.raises(UsageError, match="line 2: .* is incomplete: 2 rows and no average; run the tool to its end"):
-        read_output(head)
-    with pytest.raises(UsageError, match="line 3: .* is incomplete: no percentiles; run the tool to its end"):
-        read_output(f"{head}Avg latency: 1,1857 ms\n")
-    (run,) = read_output(f"{head}Avg latency: 1,1857 ms\nPercentiles: 50th = 10, 99th = 70, 99.9th = 180")
-    assert run.metrics == {
-        "e2e.latency.mean": 0.0011857,
-        "e2e.latency.p50": 0.01,
-        "e2e.latency.p99": 0.07,
-        "e2e.latency.p99.9": 0.18,
-    }
 
 
 def test_tools_that_print_into_one_file_are_told_apart() -> None:
@@ -368,8 +313,8 @@ def test_any_other_text_is_refused_with_its_first_line(line: str) -> None:
         read_output(f"\n  {line}\n1, 2, 3\n")
     shown = line if len(line) < 60 else f"{line[:60]}..."
     assert str(caught.value) == (
-        "this is neither output of kafka-producer-perf-test, kafka-consumer-perf-test, kafka-share-consumer-perf-test, "
-        f"kafka-e2e-latency, nor a result of OpenMessaging Benchmark (JSON); its first line is '{shown}'"
+        "this is neither output of kafka-producer-perf-test, kafka-consumer-perf-test, nor a result of "
+        f"OpenMessaging Benchmark (JSON); its first line is '{shown}'"
     )
 
 
@@ -382,7 +327,7 @@ def test_whatever_the_text_is_there_are_runs_or_one_error(text: str) -> None:
 @given(st.data())
 def test_a_damaged_output_is_read_or_refused(data: st.DataObject) -> None:
     """A download that was cut, an editor that slipped."""
-    text = f"{INTERVAL}\n{SUMMARY}\n{HEADER}\n{ROW}\nAvg latency: 1.5 ms\nPercentiles: 50th = 1, 99th = 2, 99.9th = 3"
+    text = f"{INTERVAL}\n{SUMMARY}\n{HEADER}\n{ROW}"
     begin, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
     _refused_or_read(text[:begin] + data.draw(st.sampled_from(["", "x", ",", "-", "\n"])) + text[end:])
 
