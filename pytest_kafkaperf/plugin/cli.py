@@ -94,10 +94,9 @@ def make_parser() -> argparse.ArgumentParser:
         "import",
         help="make a baseline from the output of other tools",
         description=(
-            "Read the output of kafka-producer-perf-test or kafka-consumer-perf-test, or a result of OpenMessaging "
-            "Benchmark (JSON), and make it the baseline of a test. "
-            "Each run in the output becomes a round; runs of several tools are combined. Comparisons with an imported "
-            "baseline use only the ratio."
+            "Read the output of kafka-producer-perf-test and kafka-consumer-perf-test, and make it the baseline of a "
+            "test. Each run in the output becomes a round; runs of both tools are combined. Comparisons with an "
+            "imported baseline use only the ratio."
         ),
     )
     command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool, or - for standard input")

@@ -1,1 +1,1 @@
-"""The import of measurements from other tools: Kafka's performance tools and OpenMessaging Benchmark."""
+"""The import of measurements from other tools: Kafka's performance tools."""

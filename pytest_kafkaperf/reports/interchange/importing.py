@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,6 @@ from pytest_kafkaperf.core.errors import UsageError, shortened
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
-from pytest_kafkaperf.reports.interchange.openmessaging import read_result
 from pytest_kafkaperf.reports.interchange.runs import MAX_SHOWN, ToolRun, Unfinished
 from pytest_kafkaperf.verdict.baselines.record import Imported
 
@@ -29,7 +29,7 @@ class Source:
 
 
 def read_source(content: bytes, *, name: str) -> Source:
-    """Read a file with output of Kafka's own tools or a result of OpenMessaging Benchmark.
+    """Read a file with output of Kafka's own tools.
 
     Raises:
         UsageError: The file contains no run, or an invalid one; the text names the file and, if possible, the line.
@@ -39,7 +39,7 @@ def read_source(content: bytes, *, name: str) -> Source:
         text = _decoded(content)
         if not text.strip():
             raise UsageError("the file is empty; run the tool to its end and save its output")  # noqa: TRY301
-        runs = (read_result(text),) if text.lstrip().startswith("{") else read_output(text)
+        runs = read_output(text)
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from None
     return Source(name=name, runs=runs)
@@ -63,7 +63,8 @@ def rounds_of(sources: Sequence[Source]) -> tuple[Mapping[str, float], ...]:
         raise UsageError(
             f"{numbers} cannot be combined into rounds; give as many runs of each tool, or import one tool alone"
         )
-    return tuple(_joined(runs, numbers) for runs in zip(*by_tool.values(), strict=True))
+    rounds = (dict(ChainMap(*(run.metrics for run in runs))) for runs in zip(*by_tool.values(), strict=True))
+    return tuple({name: one[name] for name in CATALOGUE if name in one} for one in rounds)
 
 
 def origin(sources: Sequence[Source]) -> Imported:
@@ -107,16 +108,6 @@ def _decoded(content: bytes) -> str:
     return text
 
 
-def _joined(runs: Sequence[ToolRun], numbers: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for run in runs:
-        twice = [name for name in run.metrics if name in found]
-        if twice:
-            raise UsageError(f"{numbers}: more than one measured {twice[0]}; import only one")
-        found |= run.metrics
-    return {name: found[name] for name in CATALOGUE if name in found}
-
-
 TOOLS = (kafka_producer.TOOL, kafka_consumer.TOOL)
 
 
@@ -137,7 +128,4 @@ def read_output(text: str) -> tuple[ToolRun, ...]:
     if unfinished:
         raise UsageError(f"{unfinished[0]}; run the tool to its end")
     first = next((line.strip() for line in lines if line.strip()), "")
-    raise UsageError(
-        f"this is neither output of {', '.join(TOOLS)}, nor a result of OpenMessaging Benchmark (JSON); "
-        f"its first line is {shortened(first, MAX_SHOWN)!r}"
-    )
+    raise UsageError(f"this is not output of {' or '.join(TOOLS)}; its first line is {shortened(first, MAX_SHOWN)!r}")

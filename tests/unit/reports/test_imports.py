@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
@@ -53,17 +51,6 @@ def test_tools_with_different_numbers_of_runs_make_no_rounds() -> None:
     assert str(caught.value) == (
         "2 runs of kafka-producer-perf-test and 1 run of kafka-consumer-perf-test cannot be combined into rounds; "
         "give as many runs of each tool, or import one tool alone"
-    )
-
-
-def test_two_tools_that_give_one_metric_are_refused() -> None:
-    """One would silently win."""
-    result = json.dumps({"publishRate": [5.0]})
-    with pytest.raises(UsageError) as caught:
-        rounds_of([source(SUMMARY), source(result)])
-    assert str(caught.value) == (
-        "1 run of kafka-producer-perf-test and 1 run of OpenMessaging Benchmark: more than one measured "
-        "produce.throughput; import only one"
     )
 
 
