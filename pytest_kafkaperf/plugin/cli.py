@@ -11,8 +11,8 @@ import importlib.metadata
 import io
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Never
 
@@ -24,7 +24,6 @@ from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.options import OPTIONS
 from pytest_kafkaperf.reports.compare import ReportComparison, compare_reports
-from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.json_reader import read_report
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.listing import (
@@ -35,6 +34,7 @@ from pytest_kafkaperf.reports.listing import (
     render_note,
     standard_output,
 )
+from pytest_kafkaperf.reports.tool_runs import ToolRun, notes_on, origin, read_runs, rounds_of
 from pytest_kafkaperf.reports.trend import find_change_points
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
@@ -42,8 +42,6 @@ from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baselin
 _STANDARD_INPUT = "-"
 _DONE = 0
 _FAILED = 2
-_MAX_BYTES = 64 * 2**20
-"""Maximum size of an imported file; the output of a tool that ran for a day is far smaller."""
 _EXAMPLE = "tests/perf/test_orders.py::test_ingest"
 
 
@@ -160,8 +158,8 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     environment = given.environment or default_environment_key(provider.name)
     store = BaselineStore(given.baselines)
     path = store.path(environment, _nodeid(given.baseline))
-    sources = [_source(file) for file in given.files]
-    rounds = rounds_of(sources)
+    runs = [run for file in given.files for run in _runs(file)]
+    rounds = rounds_of(runs)
     old = store.load(environment, given.baseline)
     if old is not None and old.imported is None and not given.force:
         raise UsageError(
@@ -175,15 +173,16 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
         fingerprint={},
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         rounds=rounds,
-        imported=origin(sources),
+        imported=origin(runs),
     )
-    notes = notes_on(sources, rounds)
+    counts = Counter((run.file, run.tool) for run in runs)
+    notes = notes_on(runs)
     file = file_of(given.baseline)
     if not os.path.exists(file):  # noqa: PTH110 - a Path raises where a name is too long
         notes.append(f"there is no {file} here: node ids start at pytest's root folder")
     store.save(record)
     return [
-        *_describe(sources),
+        *(printable(f"{name}: {counted(number, 'run')} of {tool}") for (name, tool), number in counts.items()),
         *render_metrics(rounds, paper, names=CATALOGUE),
         *(line for note in notes for line in render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
@@ -197,25 +196,13 @@ def _nodeid(text: str) -> str:
     return text
 
 
-def _source(file: str) -> Source:
-    name = "standard input" if file == _STANDARD_INPUT else Path(file).name
+def _runs(file: str) -> list[ToolRun]:
+    if file == _STANDARD_INPUT:
+        return read_runs(sys.stdin.buffer.read(), file="standard input")
     try:
-        with nullcontext(sys.stdin.buffer) if file == _STANDARD_INPUT else Path(file).open("rb") as stream:
-            content = stream.read(_MAX_BYTES + 1)
+        return read_runs(Path(file).read_bytes(), file=Path(file).name)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
-    if len(content) > _MAX_BYTES:
-        raise UsageError(f"{name} is larger than {_MAX_BYTES // 2**20} MiB; give the output of a performance tool")
-    return read_source(content, name=name)
-
-
-def _describe(sources: Iterable[Source]) -> list[str]:
-    lines = []
-    for source in sources:
-        tools = [run.tool for run in source.runs]
-        runs = ", ".join(f"{counted(tools.count(tool), 'run')} of {tool}" for tool in dict.fromkeys(tools))
-        lines.append(printable(f"{source.name}: {runs}"))
-    return lines
 
 
 def _show(given: argparse.Namespace, paper: Paper) -> _Output:

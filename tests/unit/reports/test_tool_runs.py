@@ -9,12 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.reports.interchange.importing import read_output
-from pytest_kafkaperf.reports.interchange.runs import ToolRun
+from pytest_kafkaperf.reports.tool_runs import CONSUMER, PRODUCER, ToolRun, notes_on, origin, read_runs, rounds_of
+from pytest_kafkaperf.verdict.baselines.record import Imported
 from tests.support.tool_outputs import HEADER, INTERVAL, ROW, SAMPLES, SUMMARY
 
-PRODUCER, CONSUMER = "kafka-producer-perf-test", "kafka-consumer-perf-test"
 MIB = 1024 * 1024
+
+
+def read(*texts: str, file: str = "run.txt") -> list[ToolRun]:
+    return read_runs("\n".join(texts).encode(), file=file)
+
+
+def refused(*texts: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        read(*texts)
+    return str(caught.value)
 
 
 def produced(line: int, rate: float, mb: float, *seconds: float, notes: tuple[str, ...] = ()) -> ToolRun:
@@ -26,21 +35,24 @@ def produced(line: int, rate: float, mb: float, *seconds: float, notes: tuple[st
         for part, value in zip(("p50", "p95", "p99", "p99.9"), percentiles, strict=True)
         if value
     }
-    return ToolRun(tool=PRODUCER, line=line, metrics={**metrics, "produce.latency.max": longest}, notes=notes)
+    return ToolRun(
+        tool=PRODUCER, file="run.txt", line=line, metrics={**metrics, "produce.latency.max": longest}, notes=notes
+    )
 
 
 def consumed(line: int, rate: float, mb: float, *notes: str) -> ToolRun:
     metrics = {"consume.throughput": rate, "consume.bandwidth": mb * MIB}
-    return ToolRun(tool=CONSUMER, line=line, metrics=metrics, notes=notes)
+    return ToolRun(tool=CONSUMER, file="run.txt", line=line, metrics=metrics, notes=notes)
 
 
 def whole(figures: str) -> str:
     return f"known only in whole milliseconds, so ratios are inexact: {figures}"
 
 
+ROWS = f"{HEADER}\n{ROW}"
 OF_16_KIB = (37696.729809, 36.81, 0.79654, 3.838, 0.322, 2.282, 2.745, 3.593)
 OF_16_KIB_3_REPLICAS = (15245.877896, 14.89, 1.96388, 7.471, 0.306, 5.854, 6.682, 7.439)
-JOINING = "nMsg.sec and MB.sec, which include the time to join the group: the output has no other figures"
+JOINING = "nMsg.sec and MB.sec include the time to join the group; the output has no other figures"
 WAITED = "the tool waited {} ms for records that never came, which lowers its figures"
 
 
@@ -117,7 +129,7 @@ WAITED = "the tool waited {} ms for records that never came, which lowers its fi
 )
 def test_every_sample_gives_the_figures_that_stand_in_it(file: str, runs: list[ToolRun]) -> None:
     """What was printed is what is imported, to the last digit."""
-    assert list(read_output((SAMPLES / file).read_text())) == runs
+    assert read((SAMPLES / file).read_text()) == runs
 
 
 def test_no_sample_is_left_out() -> None:
@@ -128,89 +140,41 @@ def test_no_sample_is_left_out() -> None:
 # The producer
 
 
+STEADY = SUMMARY.replace("records sent", "steady state records sent")
+
+
 @pytest.mark.parametrize(
     ("lines", "rates"),
     [
         ([SUMMARY, SUMMARY.replace("99810.4", "5.0")], [99810.4, 5.0]),
-        ([SUMMARY, SUMMARY.replace("records sent", "steady state records sent").replace("99810.4", "5.0")], [5.0]),
-        (
-            [SUMMARY.replace("records sent", "steady state records sent").replace("99810.4", rate) for rate in "23"],
-            [2.0, 3.0],
-        ),
+        ([SUMMARY, STEADY.replace("99810.4", "5.0")], [5.0]),
+        ([STEADY.replace("99810.4", rate) for rate in "23"], [2.0, 3.0]),
         ([f"kafka-1  | {SUMMARY}", "", "\tat java.base/java.lang.Thread.run"], [99810.4]),
+        ([SUMMARY, INTERVAL, "^C"], [99810.4]),
     ],
 )
 def test_each_final_row_is_a_run_and_the_steady_state_replaces_that_of_all(
     lines: list[str], rates: list[float]
 ) -> None:
-    """Scripts collect several runs in one file, or keep only what `grep` finds."""
-    assert [run.metrics["produce.throughput"] for run in read_output("\r\n".join(lines))] == rates
+    """Scripts collect several runs in one file, or keep only what `grep` finds; an interval is no average of a run."""
+    assert [run.metrics["produce.throughput"] for run in read("\r\n".join(lines))] == rates
 
 
-@pytest.mark.parametrize(
-    ("given", "rate"), [("99810,400000", 99810.4), ("99810,4", 99810.4), ("99810", 99810.0), ("+1.5", 1.5)]
-)
-def test_a_comma_before_the_decimals_is_understood(given: str, rate: float) -> None:
-    """Java prints numbers as the locale has them, and the row separates by a comma and a blank."""
-    text = SUMMARY.replace("99810.4", given).replace("9.52", "9,52").replace("0.94", "0,94").replace("275.00", "275,00")
-    (run,) = read_output(text)
-    figures = [run.metrics[f"produce.{name}"] for name in ("throughput", "bandwidth", "latency.mean", "latency.max")]
-    assert figures == [rate, 9.52 * MIB, 0.00094, 0.275]
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        (
-            "99,810",
-            "line 2: records/sec is '99,810', in which the comma may separate decimals or thousands; run the tool "
-            "with LC_ALL=C, or write the number with a decimal point",
-        ),
-        (
-            "99,810.4",
-            "line 2: records/sec is '99,810.4', which is not a number such as 1234.5; run the tool with LC_ALL=C",
-        ),
-        ("NaN", "line 2: records/sec is 'NaN', so nothing was measured; remove this run"),
-        ("Infinity", "line 2: records/sec is 'Infinity', so nothing was measured; remove this run"),
-        (
-            "1" * 5000,
-            f"line 2: records/sec is '{'1' * 60}...', which is not a number such as 1234.5; run the tool with LC_ALL=C",
-        ),
-        ("-5.0", "line 2: records/sec is '-5.0', but must not be negative; remove this run"),
-        (
-            "fast",
-            "line 2: cannot read this row of kafka-producer-perf-test: "
-            "'1000000 records sent, fast records/sec (9.52 MB/sec), 0.94 m...'; import the output exactly as the tool "
-            "printed it",
-        ),
-    ],
-)
-def test_a_figure_that_cannot_be_is_named(given: str, problem: str) -> None:
+@pytest.mark.parametrize("given", ["99,810", "99810,4", "99,810.4", "NaN", "Infinity", "1" * 5000, "-5.0", "fast"])
+def test_a_figure_that_cannot_be_is_named(given: str) -> None:
     """A factor of 1000, or a NaN that compares as false, would be a baseline that nothing fails."""
-    with pytest.raises(UsageError) as caught:
-        read_output(f"{INTERVAL}\n{SUMMARY.replace('99810.4', given)}\n")
-    assert str(caught.value) == problem
+    shown = given if len(given) < 60 else f"{given[:60]}..."
+    assert refused(INTERVAL, SUMMARY.replace("99810.4", given)) == (
+        f"run.txt: line 2: records/sec is '{shown}', which is not a number such as 1234.5; remove this run, or run the "
+        "tool again with LC_ALL=C"
+    )
 
 
 def test_failed_sends_are_told() -> None:
     """The tool prints them, does not count them and exits with 0."""
     failure = "org.apache.kafka.common.errors.TimeoutException: Expiring 6 record(s) for s-0:1000 ms has passed"
-    first, second = read_output(f"{failure}\n{failure}\n{SUMMARY}\n{SUMMARY}")
-    assert (first.notes, second.notes) == (("2 failed sends in the output, which the tool does not count",), ())
-
-
-def test_a_run_that_was_broken_off_is_no_run_and_never_silent() -> None:
-    """The last interval is not the average of a run."""
-    with pytest.raises(UsageError) as caught:
-        read_output(f"{INTERVAL}\n{INTERVAL}\n^C\n")
-    assert str(caught.value) == (
-        "line 2: a run of kafka-producer-perf-test is incomplete: 2 interval rows and no final row; run the tool to "
-        "its end"
-    )
-    (run,) = read_output(f"{SUMMARY}\n{INTERVAL}\n")
-    assert run.notes == (
-        "omitted: line 2: a run of kafka-producer-perf-test is incomplete: 1 interval row and no final row",
-    )
+    (run,) = read(failure, failure, SUMMARY)
+    assert run.notes == ("2 failed sends in the output, which the tool does not count",)
 
 
 # The consumer
@@ -218,76 +182,117 @@ def test_a_run_that_was_broken_off_is_no_run_and_never_silent() -> None:
 
 def test_the_consumers_own_rate_contains_the_time_of_joining_and_ours_does_not() -> None:
     """Our window opens when the group is stable: `fetch.nMsg.sec` is the figure to compare with."""
-    (run,) = read_output(f"{HEADER}\n{ROW}")
-    assert run == consumed(2, 2073431.2370, 197.7378)
+    assert read(ROWS) == [consumed(2, 2073431.2370, 197.7378)]
 
 
 def test_several_rows_are_several_runs() -> None:
     """`--hide-header` after the first."""
-    assert len(read_output(f"{HEADER}\n{ROW}\n{ROW}\n{HEADER}\n{ROW}")) == 3
+    assert len(read(ROWS, ROW, ROWS)) == 3
 
 
-def test_the_order_of_the_columns_is_the_headers() -> None:
-    """A spreadsheet makes its own."""
-    names = ["nMsg.sec", "start.time", "MB.sec", "data.consumed.in.nMsg", "data.consumed.in.MB"]
-    cells = ["5.0", "2026-11-21 05:15:45:015", "7.0", "10", "14.0"]
-    text = f"{','.join(names)}\n{','.join(cells)}"
-    assert read_output(text) == (consumed(2, 5.0, 7.0, JOINING),)
-
-
-def test_a_comma_without_a_blank_stands_before_decimals() -> None:
-    """In most of Europe the tool prints ten figures with six commas more."""
-    text = ROW.replace(".", ",")
-    assert read_output(f"{HEADER}\n{text}") == read_output(f"{HEADER}\n{ROW}")
+@pytest.mark.parametrize(
+    ("names", "cells"),
+    [
+        ("nMsg.sec,start.time,MB.sec,data.consumed.in.nMsg", "5.0,2026-11-21 05:15:45:015,7.0,10"),
+        ("nMsg.sec,MB.sec,fetch.nMsg.sec", "5.0,7.0,6.0"),
+    ],
+)
+def test_columns_are_found_by_their_names(names: str, cells: str) -> None:
+    """A spreadsheet was cut down to what its reader wanted, in another order."""
+    assert read(names, cells) == [consumed(2, 5.0, 7.0, JOINING)]
 
 
 def test_a_negative_fetch_time_is_a_defect_of_some_versions() -> None:
     """They print the time of day as time of joining; the other figures are right."""
-    cells = ROW.split(", ")
-    broken = ", ".join([*cells[:6], "1593109326262", "-1593109324152", "-0.0000", "-0.0021"])
-    assert read_output(f"{HEADER}\n{broken}") == (
-        consumed(
-            *(2, 1421921.8009, 135.6050),
-            "nMsg.sec and MB.sec, which include the time to join the group: fetch.time.ms is -1593109324152, a bug of "
-            "that version",
-        ),
-    )
+    broken = ", ".join([*ROW.split(", ")[:6], "1593109326262", "-1593109324152", "-0.0000", "-0.0021"])
+    assert read(HEADER, broken) == [consumed(2, 1421921.8009, 135.6050, JOINING)]
 
 
-def test_columns_that_are_gone_are_not_asked_for() -> None:
-    """A spreadsheet was cut down to what its reader wanted."""
-    names = ["nMsg.sec", "MB.sec", "data.consumed.in.nMsg", "data.consumed.in.MB", "fetch.nMsg.sec"]
-    assert read_output(f"{','.join(names)}\n5.0,7.0,10,14.0,6.0") == (consumed(2, 5.0, 7.0, JOINING),)
+CUT = "because the output is cut off or has decimal commas; run the tool again with LC_ALL=C and let it finish"
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("header", "row", "problem"),
     [
+        (HEADER, ROW[:60], f"2: this row has 4 cells but its header has 10, {CUT}"),
+        (HEADER, ROW.replace(".", ","), f"2: this row has 15 cells but its header has 10, {CUT}"),
         (
             HEADER,
-            "line 1: a run of kafka-consumer-perf-test is incomplete: a header and no row; run the tool to its end",
+            ROW.replace("2073431.2370", "NaN"),
+            "2: fetch.nMsg.sec is 'NaN', which is not a number such as 1234.5; remove this run, or run the tool again "
+            "with LC_ALL=C",
         ),
         (
-            f"{HEADER}\n{ROW[:60]}",
-            "line 2: this row has 4 cells but its header has 10, because the output is cut off or has decimal commas; "
-            "run the tool again with LC_ALL=C and let it finish",
+            HEADER,
+            ROW.replace("197.7378, 2073431.2370", "0.0, 0.0"),
+            "2: all figures are 0, so nothing was measured; remove this run",
         ),
         (
-            f"{HEADER}\n{ROW.replace('2073431.2370', 'NaN')}",
-            "line 2: fetch.nMsg.sec is 'NaN', so nothing was measured; remove this run",
-        ),
-        (
-            f"{HEADER.replace('start.time, end.time', 'time, threadId')}\n"
+            HEADER.replace("start.time, end.time", "time, threadId"),
             "2026-11-21 05:15:48:160, 0, 12.1751, 24.3502, 127665, 255330.0000, 281, 219, 55.5940, 582945.2055",
-            "line 2: this row of --show-detailed-stats describes only an interval; run the tool without that option",
+            "1: each row of --show-detailed-stats describes only an interval; run the tool without that option",
         ),
     ],
 )
-def test_a_consumers_output_that_cannot_be_is_refused(text: str, problem: str) -> None:
+def test_a_consumers_output_that_cannot_be_is_refused(header: str, row: str, problem: str) -> None:
     """Each with its line and what to do."""
+    assert refused(header, row) == f"run.txt: line {problem}"
+
+
+# Rounds of several runs
+
+
+PRODUCED = {
+    "produce.throughput": 99810.4,
+    "produce.bandwidth": 9982443.52,
+    "produce.latency.mean": 0.00094,
+    "produce.latency.max": 0.275,
+    "produce.latency.p50": 0.021,
+    "produce.latency.p95": 0.03,
+    "produce.latency.p99": 0.08,
+    "produce.latency.p99.9": 0.16,
+}
+CONSUMED = {"consume.throughput": 2073431.237, "consume.bandwidth": 207343111.3728}
+
+
+def test_runs_of_one_tool_are_rounds_in_their_order() -> None:
+    """Over all files, as they are given."""
+    runs = [*read(SUMMARY, SUMMARY), *read(SUMMARY.replace("99810.4", "7.0"))]
+    assert rounds_of(runs) == (PRODUCED, PRODUCED, {**PRODUCED, "produce.throughput": 7.0})
+    assert rounds_of(read(ROWS)) == (CONSUMED,)
+
+
+def test_runs_of_several_tools_stand_side_by_side() -> None:
+    """A round that lacks a metric decides nothing about it: the first of each are the first round."""
+    runs = [*read(ROWS, ROW, file="consumer.txt"), *read(SUMMARY, SUMMARY, file="producer.txt")]
+    assert rounds_of(runs) == ({**PRODUCED, **CONSUMED},) * 2
+    assert origin(runs) == Imported(
+        tool="kafka-consumer-perf-test and kafka-producer-perf-test", files=("consumer.txt", "producer.txt")
+    )
+
+
+def test_tools_that_print_into_one_file_are_told_apart() -> None:
+    """A script runs one after the other."""
+    runs = read(SUMMARY, ROWS, SUMMARY, ROW)
+    assert [(run.tool, run.line) for run in runs] == [(PRODUCER, 1), (PRODUCER, 4), (CONSUMER, 3), (CONSUMER, 5)]
+
+
+def test_tools_with_different_numbers_of_runs_make_no_rounds() -> None:
+    """Which belongs to which nobody can tell."""
     with pytest.raises(UsageError) as caught:
-        read_output(text)
-    assert str(caught.value) == problem
+        rounds_of(read(SUMMARY, SUMMARY, ROWS))
+    assert str(caught.value) == (
+        "2 runs of kafka-producer-perf-test and 1 run of kafka-consumer-perf-test cannot be combined into rounds; "
+        "give as many runs of each tool, or import one tool alone"
+    )
+
+
+def test_what_is_to_know_is_told_once_with_its_lines() -> None:
+    """Twenty runs with a p50 of 0 ms are one note."""
+    zero = SUMMARY.replace("21 ms 50th", "0 ms 50th")
+    assert notes_on(read(zero, zero)) == [
+        "run.txt: omitted, because 0 means too small to print: produce.latency.p50 (lines 1, 2)"
+    ]
 
 
 # Anything else
@@ -296,25 +301,32 @@ def test_a_consumers_output_that_cannot_be_is_refused(text: str, problem: str) -
 @pytest.mark.timeout(20)
 def test_a_line_without_an_end_takes_no_longer_than_its_length() -> None:
     """It may be a binary that happens to be text; each place in it is looked at once."""
-    with pytest.raises(UsageError):
-        read_output(f"Exception {'a.' * 500_000}")
+    refused(f"Exception {'a.' * 500_000}")
+    refused(f"{'a.' * 500_000} Exception")
 
 
-def test_tools_that_print_into_one_file_are_told_apart() -> None:
-    """A script runs one after the other."""
-    runs = read_output(f"{SUMMARY}\n{HEADER}\n{ROW}\n{SUMMARY}")
-    assert [(run.tool, run.line) for run in runs] == [(PRODUCER, 1), (CONSUMER, 3), (PRODUCER, 4)]
-
-
-@pytest.mark.parametrize("line", ["<!DOCTYPE html>", "a,b,c", "records", "x" * 5000])
+@pytest.mark.parametrize(
+    "line", ["", "<!DOCTYPE html>", "a,b,c", "records", "x" * 5000, "\x7fELF\0", INTERVAL[:50], HEADER[:50]]
+)
 def test_any_other_text_is_refused_with_its_first_line(line: str) -> None:
-    """The wrong file, or a page of an error instead of the artefact."""
-    with pytest.raises(UsageError) as caught:
-        read_output(f"\n  {line}\n1, 2, 3\n")
+    """The wrong file, a page of an error instead of the artefact, or a run that was broken off."""
     shown = line if len(line) < 60 else f"{line[:60]}..."
-    assert str(caught.value) == (
-        f"this is not output of kafka-producer-perf-test or kafka-consumer-perf-test; its first line is '{shown}'"
+    assert refused(f"\n  {line}\n1, 2, 3\n" if line else "") == (
+        "run.txt: this is not the output of a finished run of kafka-producer-perf-test or kafka-consumer-perf-test; "
+        f"its first line is {shown!r}"
     )
+
+
+@pytest.mark.parametrize("content", [b"caf\xe9", b"\xff\xfea"])
+def test_what_is_no_text_is_refused(content: bytes) -> None:
+    """With the file's name."""
+    with pytest.raises(UsageError, match=r"^run.txt: this is not text in UTF-8; give what the tool printed$"):
+        read_runs(content, file="run.txt")
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_the_text() -> None:
+    """Editors on Windows write one."""
+    assert rounds_of(read_runs(ROWS.encode("utf-8-sig"), file="run.txt")) == (CONSUMED,)
 
 
 @given(st.text(alphabet=st.sampled_from("0123456789.,- \n\tNaNrecods entmsMB/()th=:" + "é٣"), max_size=200))
@@ -326,14 +338,14 @@ def test_whatever_the_text_is_there_are_runs_or_one_error(text: str) -> None:
 @given(st.data())
 def test_a_damaged_output_is_read_or_refused(data: st.DataObject) -> None:
     """A download that was cut, an editor that slipped."""
-    text = f"{INTERVAL}\n{SUMMARY}\n{HEADER}\n{ROW}"
+    text = f"{INTERVAL}\n{SUMMARY}\n{ROWS}"
     begin, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
     _refused_or_read(text[:begin] + data.draw(st.sampled_from(["", "x", ",", "-", "\n"])) + text[end:])
 
 
 def _refused_or_read(text: str) -> None:
     try:
-        runs = read_output(text)
+        runs = read(text)
     except UsageError as error:
         assert str(error)
     else:
