@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,23 +18,6 @@ if TYPE_CHECKING:
 
 _PROGRESS_S = 0.5
 """Seconds between two updates of the line."""
-_SPARKS = 12
-"""Number of updates in the sparkline, which are the last 6 s."""
-_BARS = "▁▂▃▄▅▆▇█"
-_ASCII_BARS = "_.-=+*%#"
-
-
-def sparkline(values: Sequence[float], *, ascii_only: bool) -> str:
-    """Return one bar for each value, scaled to the largest one; an empty text if all are zero.
-
-    >>> sparkline([0, 1, 2, 4], ascii_only=False)
-    '▁▃▅█'
-    """
-    bars = _ASCII_BARS if ascii_only else _BARS
-    largest = max(values, default=0)
-    if largest <= 0:
-        return ""
-    return "".join(bars[round(max(0.0, value) / largest * (len(bars) - 1))] for value in values)
 
 
 class ProgressLine:
@@ -52,7 +34,7 @@ class ProgressLine:
         self._ascii_only = ascii_only
         self._shown_s = 0.0
         self._seen = (0, time.monotonic())
-        self._rates: deque[float] = deque([0.0], maxlen=_SPARKS)
+        self._rate = 0.0
 
     def update(self, session: str, number: int, seen: Progress) -> None:
         """Show the progress of round `number`; `session` is a label, or empty for the first session."""
@@ -61,9 +43,9 @@ class ProgressLine:
             return
         acknowledged, since_s = self._seen
         if seen.acknowledged >= acknowledged:
-            self._rates.append((seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9))
+            self._rate = (seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9)
         self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
-        line = self.text(session, number, seen, self._rates, width=shutil.get_terminal_size().columns - 1)
+        line = self.text(session, number, seen, self._rate, width=shutil.get_terminal_size().columns - 1)
         self._write(f"\r\x1b[K{line}")
 
     def close(self) -> None:
@@ -71,12 +53,9 @@ class ProgressLine:
         if self._shown_s:
             self._write("\r\x1b[K")
 
-    def text(self, session: str, number: int, seen: Progress, rates: Sequence[float], *, width: int) -> str:
-        """Return the progress of round `number`; the least important parts are left out first.
-
-        `rates` are the last rates in records per second, the current one at the end.
-        """
-        scenario, rate = self._scenario, format_quantity(rates[-1], Unit.RECORD_RATE)
+    def text(self, session: str, number: int, seen: Progress, rate: float, *, width: int) -> str:
+        """Return the progress of round `number` at a rate in records/s; the least important parts go first."""
+        scenario = self._scenario
         # The size is unknown where samples decide.
         size_bytes = None if scenario.record_size is None else scenario.mean_record_size
         number_of = f"round {number}/{scenario.rounds}"
@@ -84,14 +63,13 @@ class ProgressLine:
         running = {
             "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
             "left": _left(scenario, number, seen),
-            "rate": rate,
-            "bandwidth": "" if size_bytes is None else format_quantity(rates[-1] * size_bytes, Unit.BYTE_RATE),
+            "rate": format_quantity(rate, Unit.RECORD_RATE),
+            "bandwidth": "" if size_bytes is None else format_quantity(rate * size_bytes, Unit.BYTE_RATE),
             "p99": "" if seen.p99_s is None else f"p99 {format_quantity(seen.p99_s, Unit.SECONDS)}",
-            "bars": sparkline(rates, ascii_only=self._ascii_only),
             "lag": "" if seen.lag is None else f"lag {format_quantity(seen.lag, Unit.COUNT)}",
         }
         parts |= _figures(seen, self._metrics) if seen.metrics else running
-        for omitted in (*reversed(self._metrics), "bars", "bandwidth", "left", "lag", "p99", ""):
+        for omitted in (*reversed(self._metrics), "bandwidth", "left", "lag", "p99", ""):
             line = "  ".join(filter(None, parts.values()))
             if len(line) <= width:
                 break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,8 +29,6 @@ _STEP_STYLES = {
     StepOutcome.UNREACHED: "yellow",
     StepOutcome.DISTURBED: "yellow",
 }
-
-_BAR_WIDTH = 24
 
 
 def render_table(blocks: Sequence[Block], paper: Paper) -> str:
@@ -94,19 +91,15 @@ def render_calibration(result: Result, paper: Paper) -> str:
 
 
 def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
-    """Render one row for each rate; a bar shows the higher quantile on a logarithmic scale."""
+    """Render one row for each rate, then the reason why the first of them did not hold."""
     table = new_table(right=["rate", *(name.split(".", 2)[2] for name in curve.names)])
-    table.add_column("", no_wrap=True)
     table.add_column("")
-    known = [point.high for point in curve.points if point.high]
     for point in curve.points:
-        style = _STEP_STYLES[point.outcome]
         attempts = f" ({point.attempts} attempts)" if point.attempts > 1 else ""
         table.add_row(
             format_quantity(point.rate, Unit.RECORD_RATE),
             *("-" if value is None else format_quantity(value, Unit.SECONDS) for value in (point.low, point.high)),
-            Text(_bar(point.high, known, paper), style=style),
-            Text(f"{point.outcome}{attempts}", style=style),
+            Text(f"{point.outcome}{attempts}", style=_STEP_STYLES[point.outcome]),
         )
     reasons = [
         Text(f"{format_quantity(point.rate, Unit.RECORD_RATE)}: {printable(str(point.reason))}")
@@ -114,15 +107,6 @@ def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
         if point.outcome is not StepOutcome.HELD
     ]
     return render(Group(table, *reasons[:1]), paper)
-
-
-def _bar(value: float | None, all_values: Sequence[float], paper: Paper) -> str:
-    """Return a bar of 1 to `_BAR_WIDTH` columns, or an empty text without a value."""
-    if not value:
-        return ""
-    low, high = min(all_values), max(all_values)
-    share = math.log(value / low) / math.log(high / low) if high > low else 0.0
-    return ("#" if paper.ascii_only else "█") * (1 + round(share * (_BAR_WIDTH - 1)))
 
 
 def new_table(*left: str, right: Sequence[str]) -> Table:
