@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.files import write_report, write_whole
 from pytest_kafkaperf.core.metrics import CATALOGUE
-from pytest_kafkaperf.reports.ci import annotate, append_summary, commands, metrics_text
+from pytest_kafkaperf.reports.ci import annotate, append_summary, command, metrics_text
 from pytest_kafkaperf.reports.html import RunFacts, html_page
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.markdown import markdown
@@ -83,7 +83,8 @@ def report_to_github(perf: Session, endings: Mapping[str, Ending], variables: Ma
     summary, workspace = variables.get("GITHUB_STEP_SUMMARY"), variables.get("GITHUB_WORKSPACE")
     problem = append_summary(Path(summary), perf.results, endings) if summary else None
     root = Path(workspace) if workspace else None
-    return commands(annotate(perf.results, endings, root=perf.settings.root, workspace=root), problem)
+    warnings = [] if problem is None else [command("warning", "kafkaperf", problem)]
+    return [*warnings, *annotate(perf.results, endings, root=perf.settings.root, workspace=root)]
 
 
 def add_to_history(perf: Session, result: Result) -> None:

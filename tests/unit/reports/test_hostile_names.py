@@ -29,7 +29,7 @@ from pytest_kafkaperf.core.errors import BaselineError
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.reports import pytest_benchmark
-from pytest_kafkaperf.reports.ci import annotate, commands, junit_properties, metrics_text
+from pytest_kafkaperf.reports.ci import annotate, command, junit_properties, metrics_text
 from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.html import html_page
@@ -106,7 +106,8 @@ def summary(one: Result, name: str, _: Path) -> str:
 
 
 def github(one: Result, name: str, _: Path) -> str:
-    return "\n".join(commands(annotate([one], ends(one, name), root=ROOT, workspace=ROOT), name))
+    found = annotate([one], ends(one, name), root=ROOT, workspace=ROOT)
+    return "\n".join([command("warning", "kafkaperf", name), *found])
 
 
 def gitlab(one: Result, _: str, __: Path) -> str:
