@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
@@ -12,7 +13,7 @@ from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds, grown, scenario_changes
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
 from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -156,8 +157,8 @@ def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | No
 
 def orphans_of(
     store: BaselineStore, settings: Settings, *, collected: Collection[str], files: Collection[str]
-) -> list[Stored]:
-    """Return the baselines whose tests no longer exist.
+) -> dict[Path, str]:
+    """Return the baselines whose tests no longer exist, by path.
 
     `collected` are the nodeids of this run, `files` the test files of which all tests were collected.
 
@@ -166,9 +167,10 @@ def orphans_of(
 
     """
     stored = store.stored()
-    known = {file_of(each.nodeid) for each in stored}
+    known = {file_of(nodeid) for nodeid in stored.values()}
     # Another project may share a folder outside of this one: its baselines are left alone.
     ours = settings.baselines.resolve().is_relative_to(settings.root.resolve())
     # A baseline may hold a name that is too long for a file; Path.exists would raise.
     missing = {file for file in known if ours and not os.path.exists(settings.root / file)}  # noqa: PTH110
-    return orphans(stored, collected=collected, files={*files, *missing})
+    complete = {*files, *missing}
+    return {path: one for path, one in stored.items() if file_of(one) in complete and one not in collected}

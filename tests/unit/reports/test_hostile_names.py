@@ -44,7 +44,7 @@ from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from tests.support import results
 from tests.support.hostile_names import NAMES, hostile
 from tests.support.project import PLAIN
@@ -63,13 +63,12 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 
 
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
-    orphan = Stored(path=Path("x"), environment="ci", nodeid=one.nodeid)
     settings = SimpleNamespace(reference=None, prune=False)
     session: Any = SimpleNamespace(
         results=[one],
         settings=settings,
         written={},
-        orphans=[orphan],
+        orphans={Path("x"): one.nodeid},
         pruned=False,
         took_s=161.0,
         environment_key=lambda _: "ci",
