@@ -81,20 +81,6 @@ def print_table(
         terminalreporter.write_line(line)
 
 
-def print_annotations(config: pytest.Config, lines: list[str]) -> None:
-    """Print each annotation on a line of standard output, even if pytest captures output or has no terminal."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        for line in lines:
-            reporter.write_line(line)
-    elif lines and sys.__stdout__ is not None:
-        encoding = sys.__stdout__.encoding or "utf-8"
-        with _uncaptured(config):
-            for line in lines:
-                print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.__stdout__, flush=True)
-
-
 def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
     """Suspend pytest's capture of output."""
     capture = config.pluginmanager.get_plugin("capturemanager")
