@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import described
@@ -36,7 +37,7 @@ def update_baseline(
         BaselineError: the file is damaged, has a newer schema, or cannot be written.
 
     """
-    with store.alone():  # another run may have changed the file since this one began
+    with lock_folder(store.folder):  # another run may have changed the file since this one began
         old = store.load(environment, result.nodeid)
         chosen, notes = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
         scenario = described(result.scenario, result.plan)

@@ -6,13 +6,13 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.core.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.core.errors import BaselineError
-from pytest_kafkaperf.core.files import lock_folder, replace_file
+from pytest_kafkaperf.core.files import replace_file
 from pytest_kafkaperf.core.text import file_of, parse_document
 from pytest_kafkaperf.verdict.baselines.record import (
     HOW_TO_MAKE,
@@ -87,27 +87,6 @@ class BaselineStore:
                 f"cannot write baseline {path}: {error.strerror or error}; use --kafka-baselines for another folder"
             ) from None
         return path
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Lock the folder exclusively, so that a baseline does not change between reading and writing it.
-
-        Raises:
-            BaselineError: another run holds the lock for too long.
-
-        """
-        with contextlib.ExitStack() as stack:
-            if not self.folder.exists():
-                stack.callback(
-                    _remove_if_empty, self.folder
-                )  # the lock creates the folder, and perhaps nothing is written
-            try:
-                stack.enter_context(lock_folder(self.folder))
-            except TimeoutError as error:
-                raise BaselineError(f"cannot write a baseline: {error}; run it again") from None
-            except OSError:
-                pass  # `save` reports the problem
-            yield
 
     def environments(self, nodeid: str) -> tuple[str, ...]:
         """Return the environments with a baseline of this test, in alphabetical order."""
