@@ -23,7 +23,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.options import OPTIONS
-from pytest_kafkaperf.reports.compare import ReportComparison, compare_reports
+from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.json_reader import read_report
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.listing import (
@@ -229,7 +229,7 @@ def _files(path: Path) -> list[Path]:
 def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     tolerance_ratio = _tolerance(given.tolerance)
     before, after = read_report(given.before), read_report(given.after)
-    outcome = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
+    tests = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
     lines = [
         printable(f"{name}: {path}, {report.created}, environment {report.key}")
         for name, path, report in (("A", given.before, before), ("B", given.after, after))
@@ -237,10 +237,16 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     changed = differences(before.fingerprint, after.fingerprint)
     if changed:
         lines += render_note(f"changed: {', '.join(changed)}", paper)
-    for test in outcome.tests:
+    for test in tests:
         lines += ["", *render_compared(test, paper)]
-    status = int(outcome.fails) if outcome.tests else _FAILED
-    return [*lines, *_unmatched(outcome)], status
+    matched = {test.nodeid for test in tests}
+    sides = {"A": before, "B": after}
+    alone = [(name, one.nodeid) for name, side in sides.items() for one in side.tests if one.nodeid not in matched]
+    rest = [f"only in {name}: {nodeid}" for name, nodeid in alone]
+    if not tests:
+        rest.append("nothing was compared: no test is in both reports")
+    status = int(any(test.verdict.fails for test in tests)) if tests else _FAILED
+    return [*lines, *([""] if rest else []), *map(printable, rest)], status
 
 
 def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
@@ -257,17 +263,6 @@ def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
 def _trend(given: argparse.Namespace, paper: Paper) -> _Output:
     metrics = [given.metric] if given.metric else HEADLINES
     return render_changes(find_change_points(given.history, metrics=metrics, test=given.test), paper), _DONE
-
-
-def _unmatched(outcome: ReportComparison) -> list[str]:
-    lines = [
-        printable(f"only in {name}: {nodeid}")
-        for name, nodeids in (("A", outcome.gone), ("B", outcome.new))
-        for nodeid in nodeids
-    ]
-    if not outcome.tests:
-        lines.append("nothing was compared: no test is in both reports")
-    return ["", *lines] if lines else []
 
 
 def _tolerance(text: str) -> float:

@@ -171,7 +171,7 @@ def reports(content: bytes) -> None:
         assert read_report(file) == report
         for before, after in ((report, report), (_REPORT, report), (report, _REPORT)):
             outcome = _read((ScenarioError,), compare_reports, before, after, tolerance_ratio=0.1)
-            for test in () if outcome is None else outcome.tests:
+            for test in outcome or ():
                 _check_shown(render_compared(test, _PAPER))
 
 
