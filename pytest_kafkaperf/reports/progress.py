@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
-from pytest_kafkaperf.core.text import ascii_of, printable
+from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.reports.table import short
 
@@ -23,15 +23,12 @@ _PROGRESS_S = 0.5
 class ProgressLine:
     """A line that is overwritten while a scenario runs."""
 
-    def __init__(
-        self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str], ascii_only: bool
-    ) -> None:
+    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
         """`metrics` are shown of each round that is done."""
         self._metrics = metrics
         self._name = printable(name)
         self._scenario = scenario
         self._write = write
-        self._ascii_only = ascii_only
         self._shown_s = 0.0
         self._seen = (0, time.monotonic())
         self._rate = 0.0
@@ -74,8 +71,7 @@ class ProgressLine:
             if len(line) <= width:
                 break
             parts.pop(omitted, None)
-        line = line[:width]
-        return ascii_of(line) if self._ascii_only else line
+        return line[:width]
 
 
 class RoundLines:

@@ -40,13 +40,11 @@ def render_table(blocks: Sequence[Block], paper: Paper) -> str:
     verdict_width = max((len(block.verdict) for block in blocks), default=0)
     lines, header = [], [_text(columns.header)] if rows else []
     for block in blocks:
-        head = Text(
-            f"{paper.plain(mark_of(block.verdict))} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict]
-        )
-        lines.append(head.append(paper.plain(block.name), style="bold"))
+        head = Text(f"{mark_of(block.verdict)} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict])
+        lines.append(head.append(block.name, style="bold"))
         if block.remark:
             gap = max(2, columns.start + 2 - head.cell_len)
-            remark = paper.plain(printable(block.remark))
+            remark = printable(block.remark)
             if head.cell_len + gap + len(remark) <= paper.width:
                 head.append(f"{' ' * gap}{remark}", style="dim")
             else:
@@ -134,7 +132,7 @@ def render(content: RenderableType, paper: Paper) -> str:
     )
     with console.capture() as capture:
         console.print(content, crop=False)
-    return paper.plain("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
 def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *, verbose: bool) -> list[str]:
@@ -181,7 +179,7 @@ def overview(perf: Session) -> str:
 def wrapped_overview(text: str, paper: Paper) -> list[str]:
     """Wrap the line above the table between its parts, such as `baseline: 5 sessions`, not within them."""
     lines: list[str] = []
-    for part in paper.plain(text).split(" | "):
+    for part in text.split(" | "):
         if lines and len(f"{lines[-1]} | {part}") <= paper.width:
             lines[-1] += f" | {part}"
         else:

@@ -267,7 +267,7 @@ def test_a_terminal_that_lacks_a_letter_gets_its_number(
     monkeypatch.setattr(sys, "stdout", screen)
     assert kafkaperf("show", ".")[0] == 0
     assert screen.buffer.getvalue().startswith(b"test_a.py::test_b[gr\\xf6\\xdfe]\n")
-    assert b" 500 us " in screen.buffer.getvalue()
+    assert b" 500 \\xb5s " in screen.buffer.getvalue()
 
 
 # show

@@ -19,9 +19,9 @@ def seen(phase: str = "measuring", elapsed_s: float = 3.1, acknowledged: int = 0
     return Progress(phase=phase, elapsed_s=elapsed_s, acknowledged=acknowledged, received=0, **more)
 
 
-def text(width: int, *, scenario: Scenario = SCENARIO, ascii_only: bool = False, **more: Any) -> str:
+def text(width: int, *, scenario: Scenario = SCENARIO, **more: Any) -> str:
     given = {"session": "", "number": 2, "seen": seen(p99_s=0.0031, lag=1200), "rate": RATE, **more}
-    line = ProgressLine("test_orders_ingest", scenario, print, metrics=METRICS, ascii_only=ascii_only)
+    line = ProgressLine("test_orders_ingest", scenario, print, metrics=METRICS)
     return line.text(**given, width=width)
 
 
@@ -45,11 +45,6 @@ def text(width: int, *, scenario: Scenario = SCENARIO, ascii_only: bool = False,
 def test_what_is_least_missed_goes_first_where_it_is_narrow(width: int, line: str) -> None:
     """One line stays one line."""
     assert text(width) == line
-
-
-def test_without_unicode_the_line_is_ascii() -> None:
-    """Windows code pages."""
-    assert text(200, ascii_only=True, seen=seen(p99_s=0.00031)).endswith("p99 310 us")
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -87,7 +82,7 @@ def test_the_line_is_written_over_and_leaves_no_trace(monkeypatch: pytest.Monkey
     instants = iter([100.0, 100.5, 100.6, 102.0])
     monkeypatch.setattr("time.monotonic", lambda: next(instants))
     monkeypatch.setenv("COLUMNS", "200")
-    line = ProgressLine("test_x", SCENARIO, written.append, metrics=METRICS, ascii_only=False)
+    line = ProgressLine("test_x", SCENARIO, written.append, metrics=METRICS)
     for acknowledged in (600, 900, 14_600):
         line.update("", 1, seen("warm-up", -1.0, acknowledged))
     line.close()
