@@ -17,7 +17,7 @@ from pathlib import Path
 import platformdirs
 from filelock import FileLock, Timeout
 
-from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.errors import BaselineError, UsageError
 
 _LOCK_TIMEOUT_S = 30
 """Maximum time to wait for a folder lock, in seconds; each writer holds it only while it writes one file."""
@@ -118,17 +118,15 @@ def _standard_stream(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder exclusively among this user's sessions on this machine, and create it if needed.
+    """Lock the folder exclusively among this user's sessions on this machine; it need not exist.
 
     The lock file is in the user's cache folder. If the cache folder is not writable or does not support locks, the
     block runs without a lock.
 
     Raises:
-        OSError: the folder cannot be created.
-        TimeoutError: another session holds the lock for too long.
+        BaselineError: another session holds the lock for too long.
 
     """
-    folder.mkdir(parents=True, exist_ok=True)
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()
     path = platformdirs.user_cache_path("pytest-kafkaperf") / "locks" / f"{name}.lock"
     lock = FileLock(path, timeout=_LOCK_TIMEOUT_S)
@@ -136,7 +134,9 @@ def lock_folder(folder: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        raise TimeoutError(f"another run has been writing in {folder} for {_LOCK_TIMEOUT_S} s") from None
+        raise BaselineError(
+            f"cannot write a baseline: another run has been writing in {folder} for {_LOCK_TIMEOUT_S} s; run it again"
+        ) from None
     except (OSError, NotImplementedError):
         pass  # no lock is better than no baseline
     try:

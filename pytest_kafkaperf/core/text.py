@@ -27,17 +27,6 @@ def printable(text: str, *, keep: str = "") -> str:
     )
 
 
-def ascii_of(text: str) -> str:
-    """Convert text to ASCII for terminals that support nothing else; unknown characters become `?`."""
-    return text.translate(_ASCII).encode("ascii", "replace").decode()
-
-
-_ASCII = str.maketrans(
-    {"µ": "u", "±": "+-", "≥": ">=", "–": "-", "…": "..", "×": "x", "→": "->", "✓": "+", "✗": "x", "·": "-"}  # noqa: RUF001
-)
-"""Signs of tables, and what stands for them."""
-
-
 def repr_of(value: object) -> str:
     """Return a shortened `repr()`, or a description of the type if `repr()` fails."""
     try:

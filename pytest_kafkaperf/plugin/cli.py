@@ -11,8 +11,8 @@ import importlib.metadata
 import io
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Never
 
@@ -23,8 +23,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.options import OPTIONS
-from pytest_kafkaperf.reports.compare import ReportComparison, compare_reports
-from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
+from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.json_reader import read_report
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.listing import (
@@ -35,6 +34,7 @@ from pytest_kafkaperf.reports.listing import (
     render_note,
     standard_output,
 )
+from pytest_kafkaperf.reports.tool_runs import ToolRun, notes_on, origin, read_runs, rounds_of
 from pytest_kafkaperf.reports.trend import find_change_points
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baseline
@@ -42,8 +42,6 @@ from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baselin
 _STANDARD_INPUT = "-"
 _DONE = 0
 _FAILED = 2
-_MAX_BYTES = 64 * 2**20
-"""Maximum size of an imported file; the output of a tool that ran for a day is far smaller."""
 _EXAMPLE = "tests/perf/test_orders.py::test_ingest"
 
 
@@ -94,10 +92,9 @@ def make_parser() -> argparse.ArgumentParser:
         "import",
         help="make a baseline from the output of other tools",
         description=(
-            "Read the output of kafka-producer-perf-test, kafka-consumer-perf-test, kafka-share-consumer-perf-test or "
-            "kafka-e2e-latency, or a result of OpenMessaging Benchmark (JSON), and make it the baseline of a test. "
-            "Each run in the output becomes a round; runs of several tools are combined. Comparisons with an imported "
-            "baseline use only the ratio."
+            "Read the output of kafka-producer-perf-test and kafka-consumer-perf-test, and make it the baseline of a "
+            "test. Each run in the output becomes a round; runs of both tools are combined. Comparisons with an "
+            "imported baseline use only the ratio."
         ),
     )
     command.add_argument("files", nargs="+", metavar="FILE", help="output of a tool, or - for standard input")
@@ -161,8 +158,8 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
     environment = given.environment or default_environment_key(provider.name)
     store = BaselineStore(given.baselines)
     path = store.path(environment, _nodeid(given.baseline))
-    sources = [_source(file) for file in given.files]
-    rounds = rounds_of(sources)
+    runs = [run for file in given.files for run in _runs(file)]
+    rounds = rounds_of(runs)
     old = store.load(environment, given.baseline)
     if old is not None and old.imported is None and not given.force:
         raise UsageError(
@@ -176,15 +173,16 @@ def _import(given: argparse.Namespace, paper: Paper) -> _Output:
         fingerprint={},
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         rounds=rounds,
-        imported=origin(sources),
+        imported=origin(runs),
     )
-    notes = notes_on(sources, rounds)
+    counts = Counter((run.file, run.tool) for run in runs)
+    notes = notes_on(runs)
     file = file_of(given.baseline)
     if not os.path.exists(file):  # noqa: PTH110 - a Path raises where a name is too long
         notes.append(f"there is no {file} here: node ids start at pytest's root folder")
     store.save(record)
     return [
-        *_describe(sources),
+        *(printable(f"{name}: {counted(number, 'run')} of {tool}") for (name, tool), number in counts.items()),
         *render_metrics(rounds, paper, names=CATALOGUE),
         *(line for note in notes for line in render_note(f"note: {note}", paper)),
         printable(f"written: {path}"),
@@ -198,25 +196,13 @@ def _nodeid(text: str) -> str:
     return text
 
 
-def _source(file: str) -> Source:
-    name = "standard input" if file == _STANDARD_INPUT else Path(file).name
+def _runs(file: str) -> list[ToolRun]:
+    if file == _STANDARD_INPUT:
+        return read_runs(sys.stdin.buffer.read(), file="standard input")
     try:
-        with nullcontext(sys.stdin.buffer) if file == _STANDARD_INPUT else Path(file).open("rb") as stream:
-            content = stream.read(_MAX_BYTES + 1)
+        return read_runs(Path(file).read_bytes(), file=Path(file).name)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
-    if len(content) > _MAX_BYTES:
-        raise UsageError(f"{name} is larger than {_MAX_BYTES // 2**20} MiB; give the output of a performance tool")
-    return read_source(content, name=name)
-
-
-def _describe(sources: Iterable[Source]) -> list[str]:
-    lines = []
-    for source in sources:
-        tools = [run.tool for run in source.runs]
-        runs = ", ".join(f"{counted(tools.count(tool), 'run')} of {tool}" for tool in dict.fromkeys(tools))
-        lines.append(printable(f"{source.name}: {runs}"))
-    return lines
 
 
 def _show(given: argparse.Namespace, paper: Paper) -> _Output:
@@ -243,7 +229,7 @@ def _files(path: Path) -> list[Path]:
 def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     tolerance_ratio = _tolerance(given.tolerance)
     before, after = read_report(given.before), read_report(given.after)
-    outcome = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
+    tests = compare_reports(before, after, tolerance_ratio=tolerance_ratio)
     lines = [
         printable(f"{name}: {path}, {report.created}, environment {report.key}")
         for name, path, report in (("A", given.before, before), ("B", given.after, after))
@@ -251,10 +237,16 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
     changed = differences(before.fingerprint, after.fingerprint)
     if changed:
         lines += render_note(f"changed: {', '.join(changed)}", paper)
-    for test in outcome.tests:
+    for test in tests:
         lines += ["", *render_compared(test, paper)]
-    status = int(outcome.fails) if outcome.tests else _FAILED
-    return [*lines, *_unmatched(outcome)], status
+    matched = {test.nodeid for test in tests}
+    sides = {"A": before, "B": after}
+    alone = [(name, one.nodeid) for name, side in sides.items() for one in side.tests if one.nodeid not in matched]
+    rest = [f"only in {name}: {nodeid}" for name, nodeid in alone]
+    if not tests:
+        rest.append("nothing was compared: no test is in both reports")
+    status = int(any(test.verdict.fails for test in tests)) if tests else _FAILED
+    return [*lines, *([""] if rest else []), *map(printable, rest)], status
 
 
 def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
@@ -271,17 +263,6 @@ def _bisect(given: argparse.Namespace, _: Paper) -> _Output:
 def _trend(given: argparse.Namespace, paper: Paper) -> _Output:
     metrics = [given.metric] if given.metric else HEADLINES
     return render_changes(find_change_points(given.history, metrics=metrics, test=given.test), paper), _DONE
-
-
-def _unmatched(outcome: ReportComparison) -> list[str]:
-    lines = [
-        printable(f"only in {name}: {nodeid}")
-        for name, nodeids in (("A", outcome.gone), ("B", outcome.new))
-        for nodeid in nodeids
-    ]
-    if not outcome.tests:
-        lines.append("nothing was compared: no test is in both reports")
-    return ["", *lines] if lines else []
 
 
 def _tolerance(text: str) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from pytest_kafkaperf.reports.layout import Paper, is_ascii_only
+from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.progress import ProgressLine, RoundLines
 from pytest_kafkaperf.reports.table import shown_metrics
 from pytest_kafkaperf.reports.terminal import summary_lines
@@ -34,7 +34,8 @@ def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | Rou
 
     def write(text: str) -> None:
         with _uncaptured(config):
-            sys.stdout.write(text)
+            encoding = sys.stdout.encoding or "utf-8"
+            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
             sys.stdout.flush()
 
     def write_line(text: str) -> None:
@@ -54,8 +55,7 @@ def progress(item: pytest.Item, case: Case) -> Iterator[tuple[ProgressLine | Rou
     if live:
         with _uncaptured(config):
             reporter.ensure_newline()
-            ascii_only = is_ascii_only(sys.stdout)
-        line = ProgressLine(item.name, case.scenario, write, metrics=metrics, ascii_only=ascii_only)
+        line = ProgressLine(item.name, case.scenario, write, metrics=metrics)
     elif config.get_verbosity() > 0:
         line = RoundLines(item.name, case.scenario, write_line, metrics=metrics)
     try:
@@ -73,35 +73,14 @@ def print_table(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config, perf: Session, endings: Mapping[str, Ending]
 ) -> None:
     """Print the results of all tests, as wide as the terminal."""
-    writer = terminalreporter._tw  # noqa: SLF001 - has the width, colour and encoding; there is no public way
+    writer = terminalreporter._tw  # noqa: SLF001 - has the width and colour; there is no public way
     terminalreporter.write_sep("=", "kafka performance")
-    ascii_only = is_ascii_only(writer._file)  # noqa: SLF001
-    paper = Paper(width=writer.fullwidth, colour=writer.hasmarkup, ascii_only=ascii_only)
+    paper = Paper(width=writer.fullwidth, colour=writer.hasmarkup)
     for line in summary_lines(perf, endings, paper, verbose=config.get_verbosity() > 0):
         terminalreporter.write_line(line)
-
-
-def print_annotations(config: pytest.Config, lines: list[str]) -> None:
-    """Print each annotation on a line of standard output, even if pytest captures output or has no terminal."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        for line in lines:
-            reporter.write_line(line)
-    elif lines and sys.__stdout__ is not None:
-        encoding = sys.__stdout__.encoding or "utf-8"
-        with _uncaptured(config):
-            for line in lines:
-                print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.__stdout__, flush=True)
 
 
 def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
     """Suspend pytest's capture of output."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     return contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled()
-
-
-def paper_of(config: pytest.Config) -> Paper:
-    """Return the properties of the text of a failure, which pytest shows in the terminal."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    return Paper(ascii_only=is_ascii_only(getattr(getattr(reporter, "_tw", None), "_file", None)))

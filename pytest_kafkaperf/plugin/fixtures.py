@@ -20,7 +20,7 @@ from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.metrics import Better, declare
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin import PEER
-from pytest_kafkaperf.plugin.console import paper_of, progress
+from pytest_kafkaperf.plugin.console import progress
 from pytest_kafkaperf.reports.again import undecided
 from pytest_kafkaperf.reports.calibration import describe_session, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
@@ -224,11 +224,11 @@ class KafkaPerf:
 
 def conclude(result: Result, session: Session, item: pytest.Item) -> None:
     """Fail or skip a test according to its verdict; warn if it could not be decided."""
-    settings, paper = session.settings, paper_of(item.config)
-    text = failure_of(result, paper, strict=settings.strict)
+    settings = session.settings
+    text = failure_of(result, strict=settings.strict)
     why = undecided(result, settings.command_line) if result.verdict is Verdict.INCONCLUSIVE else ""
     if text is not None:
-        raise FailedByVerdict("\n".join(filter(None, (text, paper.plain(why.rpartition("; ")[2])))), pytrace=False)
+        raise FailedByVerdict("\n".join(filter(None, (text, why.rpartition("; ")[2]))), pytrace=False)
     if why:
         item.warn(InconclusiveWarning(printable(why)))
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result

@@ -19,7 +19,7 @@ from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import counted
 from pytest_kafkaperf.plugin import ARGUMENTS, PEER, Collection, has_thresholds, takes_perf
 from pytest_kafkaperf.plugin.cases import read_item
-from pytest_kafkaperf.plugin.console import print_annotations, print_table
+from pytest_kafkaperf.plugin.console import print_table
 from pytest_kafkaperf.plugin.fixtures import FailedByVerdict, KafkaPerf, conclude, failing
 from pytest_kafkaperf.plugin.option_values import UPDATE_MODES
 from pytest_kafkaperf.plugin.peer_side import peer_options
@@ -286,7 +286,8 @@ class PerfPlugin:
             recorded = counted(self._hidden_benchmarks, "perf test")
             show = "to show: --benchmark-columns=ops,rounds"
             terminalreporter.write_line(f"pytest-benchmark recorded {recorded}; {show}")
-        print_annotations(self._config, self._annotations)
+        for line in self._annotations:
+            terminalreporter.write_line(line)
 
     def _finish(self, session: pytest.Session) -> None:
         try:
@@ -307,8 +308,6 @@ class PerfPlugin:
             self._errors += write_reports(perf, self._endings, exit_status=status, errors=[*self._errors])
             if perf.results or self._endings:
                 self._annotations = report_to_github(perf, self._endings, os.environ)
-            if not self._config.pluginmanager.has_plugin("terminalreporter"):
-                print_annotations(self._config, self._annotations)
         if self._errors and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 

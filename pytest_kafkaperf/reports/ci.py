@@ -6,10 +6,9 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, QUANTILES, Metric
@@ -30,66 +29,42 @@ _MIN_SUMMARY_BYTES = 4096
 """Minimum size of a summary that is worth writing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation:
-    """One message at a line of a file."""
-
-    level: Literal["error", "warning"]
-    title: str
-    message: str
-    file: str
-    """Relative to the repository's root."""
-    line: int | None
-    """Line number from 1; None if it is unknown."""
-
-    @property
-    def command(self) -> str:
-        """The workflow command that creates the annotation."""
-        where = f",line={self.line}" if self.line is not None else ""
-        return f"::{self.level} file={_property(self.file)}{where},title={_property(self.title)}::{_data(self.message)}"
-
-
 def annotate(
     results: Sequence[Result], endings: Mapping[str, Ending], *, root: Path, workspace: Path | None
-) -> list[Annotation]:
-    """Return one annotation for each test that failed, is undecided, or has warnings; errors and worst verdicts first.
+) -> list[str]:
+    """Return a workflow command for each test that failed, is undecided, or has warnings, as many as GitHub shows.
 
-    `endings` are those of all perf tests that pytest ran, by nodeid; their files are relative to `root`. `workspace`
-    is the folder of the repository.
+    Errors come first, and of these the worst verdicts. `endings` are those of all perf tests that pytest ran, by
+    nodeid; their files are relative to `root`. `workspace` is the folder of the repository.
     """
     by_nodeid = {result.nodeid: result for result in results}
-    found: list[tuple[tuple[bool, int], Annotation]] = []
+    found: dict[str, list[tuple[int, str]]] = {"error": [], "warning": []}
     for ending in endings.values():
         result = by_nodeid.get(ending.nodeid)
         message = _message(result, ending)
-        if message is None:
-            continue
-        verdict = None if result is None else result.verdict
-        # A test that measured nothing ranks before every verdict, because nothing is known about it.
-        rank = len(Verdict) if verdict is None else list(Verdict).index(verdict)
-        annotation = Annotation(
-            level="error" if ending.fails else "warning",
-            title=f"{without_folders(ending.nodeid)}: {verdict or 'not measured'}",
-            message=message,
-            file=_file(ending.file, root=root, workspace=workspace),
-            line=ending.line,
-        )
-        found.append(((not ending.fails, -rank), annotation))
-    return [annotation for _, annotation in sorted(found, key=lambda each: each[0])]
-
-
-def commands(found: Sequence[Annotation], problem: str | None) -> list[str]:
-    """Return the lines to print: `problem` as a warning, then the annotations, then the number of omitted ones."""
-    lines = [] if problem is None else [f"::warning title=kafkaperf::{_data(problem)}"]
-    for level in ("error", "warning"):
-        chosen = [each for each in found if each.level == level]
-        lines += [each.command for each in chosen[:MAX_ANNOTATIONS]]
-        if len(chosen) > MAX_ANNOTATIONS:
+        if message is not None:
+            verdict = None if result is None else result.verdict
+            # A test that measured nothing ranks before every verdict, because nothing is known about it.
+            rank = len(Verdict) if verdict is None else list(Verdict).index(verdict)
+            title = f"{without_folders(ending.nodeid)}: {verdict or 'not measured'}"
+            file, level = _file(ending.file, root=root, workspace=workspace), "error" if ending.fails else "warning"
+            found[level].append((-rank, command(level, title, message, file=file, line=ending.line)))
+    lines = []
+    for level, ranked in found.items():
+        lines += [line for _, line in sorted(ranked, key=lambda each: each[0])[:MAX_ANNOTATIONS]]
+        if len(ranked) > MAX_ANNOTATIONS:
             lines.append(
-                f"kafkaperf: {len(chosen) - MAX_ANNOTATIONS} more {level}s are not annotated, because GitHub shows at "
+                f"kafkaperf: {len(ranked) - MAX_ANNOTATIONS} more {level}s are not annotated, because GitHub shows at "
                 f"most {MAX_ANNOTATIONS} of each step"
             )
     return lines
+
+
+def command(level: str, title: str, message: str, *, file: str | None = None, line: int | None = None) -> str:
+    """Return the workflow command that creates an annotation; `line` counts from 1."""
+    known = {"file": file, "line": None if line is None else str(line), "title": title}
+    properties = ",".join(f"{name}={_property(text)}" for name, text in known.items() if text is not None)
+    return f"::{level} {properties}::{_data(message)}"
 
 
 def append_summary(path: Path, results: Sequence[Result], endings: Mapping[str, Ending]) -> str | None:

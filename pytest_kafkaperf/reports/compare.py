@@ -30,25 +30,8 @@ class Compared:
     """Reasons why the verdict is INVALID or the test has no checks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportComparison:
-    """The comparison of two reports."""
-
-    tests: tuple[Compared, ...]
-    """Tests of both reports, in the order of the second one."""
-    gone: tuple[str, ...]
-    """Tests that only the first report contains."""
-    new: tuple[str, ...]
-    """Tests that only the second report contains."""
-
-    @property
-    def fails(self) -> bool:
-        """True if the verdict of a test fails."""
-        return any(test.verdict.fails for test in self.tests)
-
-
-def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) -> ReportComparison:
-    """Compare the tests that both reports contain.
+def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) -> list[Compared]:
+    """Compare the tests that both reports contain, in the order of the second one.
 
     The thresholds are those of the second report that are relative to a baseline. A test without such a threshold is
     judged by the headline metrics, each with the given tolerance.
@@ -58,22 +41,17 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
 
     """
     earlier = {test.nodeid: test for test in before.tests}
-    later = {test.nodeid for test in after.tests}
     elsewhere = None
     if before.key != after.key:
         elsewhere = (
             f"the first report is from environment {before.key!r}, not {after.key!r}; "
             "the change is shown but not judged"
         )
-    return ReportComparison(
-        tests=tuple(
-            _compared(earlier[test.nodeid], test, elsewhere, tolerance_ratio)
-            for test in after.tests
-            if test.nodeid in earlier
-        ),
-        gone=tuple(nodeid for nodeid in earlier if nodeid not in later),
-        new=tuple(test.nodeid for test in after.tests if test.nodeid not in earlier),
-    )
+    return [
+        _compared(earlier[test.nodeid], test, elsewhere, tolerance_ratio)
+        for test in after.tests
+        if test.nodeid in earlier
+    ]
 
 
 def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, tolerance_ratio: float) -> Compared:

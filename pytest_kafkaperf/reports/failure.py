@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from pytest_kafkaperf.reports.again import without_remedy
-from pytest_kafkaperf.reports.layout import PLAIN, Columns, Paper, text_of
+from pytest_kafkaperf.reports.layout import PLAIN, Columns, text_of
 from pytest_kafkaperf.reports.table import describe_changes, row_of, without_repeats
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
 
 
-def failure_of(result: Result, paper: Paper = PLAIN, *, strict: bool) -> str | None:
+def failure_of(result: Result, *, strict: bool) -> str | None:
     """Return the message with which a test fails, or None if it passes. With `strict`, INCONCLUSIVE fails, too.
 
     It has the problems of the run, what changed, and each threshold that is not met, with the reason below it.
@@ -31,16 +31,16 @@ def failure_of(result: Result, paper: Paper = PLAIN, *, strict: bool) -> str | N
     if result.problems:
         lines.append(f"{Verdict.INVALID}: the run cannot be trusted")
         texts = [text for problem in result.problems for text in problem.text.split("\n")]  # the lines of a log stay
-        lines += [line for text in texts for line in paper.wrap(text, indent="  ")]
+        lines += [line for text in texts for line in PLAIN.wrap(text, indent="  ")]
     failing = (Verdict.INCONCLUSIVE,) if undecided else ()
     broken = [check for check in result.checks if check.outcome.fails or check.outcome in failing]
     if broken:
-        lines += _not_met(broken, result, paper)
+        lines += _not_met(broken, result)
     lines = lines or [f"{result.verdict} (--kafka-strict)"]
-    return "\n".join([*lines, *(line for note in notes for line in paper.wrap(note, indent="  ", hanging="  "))])
+    return "\n".join([*lines, *(line for note in notes for line in PLAIN.wrap(note, indent="  ", hanging="  "))])
 
 
-def _not_met(checks: Sequence[Check], result: Result, paper: Paper) -> Iterator[str]:
+def _not_met(checks: Sequence[Check], result: Result) -> Iterator[str]:
     """Yield the first of the worst thresholds, what changed, and the table of all of them."""
     rows = [row_of(check, result) for check in checks]
     rows = [dataclasses.replace(row, detects="", why=without_remedy(row.why)) for row in rows]
@@ -50,6 +50,6 @@ def _not_met(checks: Sequence[Check], result: Result, paper: Paper) -> Iterator[
     figure = (row.change if first.is_relative else "") or row.measured
     yield f"{'not met in this run' if result.problems else verdict}: {first.metric} {figure}{more}"
     if result.verdict is Verdict.REGRESSED:
-        yield from paper.wrap(describe_changes(result), indent="  ", hanging="  ")
-    columns = Columns(rows, paper, standard=standard_of(result))
+        yield from PLAIN.wrap(describe_changes(result), indent="  ", hanging="  ")
+    columns = Columns(rows, PLAIN, standard=standard_of(result))
     yield from (text_of(line) for line in [columns.header, *(line for row in rows for line in columns.lines(row))])

@@ -63,7 +63,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "scenario": result.scenario.model_dump(mode="json"),
         "search": None if result.plan is None else _search(result.plan),
         "cluster": _cluster(result.cluster),
-        "workers": _workers(result),
+        "workers": {"scheduler": result.allocation.scheduler, "reason": result.allocation.reason},
         "rounds": [_round(one) for one in result.rounds],
         "further_sessions": [_session(session) for session in result.sessions[1:]],
         "reference": None if result.reference is None else _reference(result.reference, result.sessions[0]),
@@ -100,17 +100,6 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
         "brokers": cluster.brokers,
         "version": cluster.version,
         **{name: str(fact) for name, fact in cluster.facts.items()},
-    }
-
-
-def _workers(result: Result) -> dict[str, Any]:
-    """Return the workers of the first round; those of all rounds are the same."""
-    shares = result.rounds[0].shares if result.rounds else ()
-    return {
-        "scheduler": result.allocation.scheduler,
-        "producing": sum(bool(share.producers) for share in shares),
-        "consuming": sum(bool(share.consumers) for share in shares),
-        "reason": result.allocation.reason,
     }
 
 
@@ -177,13 +166,6 @@ def _check(check: Check) -> dict[str, Any]:
         "outcome": str(check.outcome),
         "reason": check.reason,
         "implied": check.implied,
-        "sessions": [
-            {
-                name: change_of(CATALOGUE[check.metric], value)
-                for name, value in (("last", one.last), ("mean", one.mean))
-            }
-            for one in check.sessions
-        ],
     }
 
 

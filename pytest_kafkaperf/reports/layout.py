@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.core.text import ascii_of, printable
+from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 STYLES = {
@@ -32,16 +31,11 @@ class Paper:
     width: int = 80
     """Columns."""
     colour: bool = False
-    ascii_only: bool = False
-
-    def plain(self, text: str) -> str:
-        """Replace signs that the terminal may not have."""
-        return ascii_of(text) if self.ascii_only else text
 
     def wrap(self, text: str, *, indent: str = "", hanging: str = "") -> list[str]:
         """Wrap a text at the width; `hanging` is the further indent of continuation lines."""
         return textwrap.wrap(
-            printable(self.plain(text), keep="\t\n"),
+            printable(text, keep="\t\n"),
             self.width,
             initial_indent=indent,
             subsequent_indent=indent + hanging,
@@ -51,12 +45,7 @@ class Paper:
 
 
 PLAIN = Paper()
-"""80 columns without colour, in Unicode."""
-
-
-def is_ascii_only(file: object) -> bool:
-    """Return True if `NO_COLOR` is set, or if a file has no Unicode, such as a terminal with a Windows code page."""
-    return bool(os.environ.get("NO_COLOR")) or "utf" not in (getattr(file, "encoding", None) or "utf-8").lower()
+"""80 columns without colour."""
 
 
 Line = list[tuple[str, str]]
@@ -117,9 +106,9 @@ class Columns:
         self._titles = {title: standard if title == "baseline" else title for title in _COLUMNS}
         self._widths: dict[str, int] = {}
         for title, field in _COLUMNS.items():
-            if cells := [len(text) for row in rows if (text := paper.plain(getattr(row, field)))]:
+            if cells := [len(text) for row in rows if (text := getattr(row, field))]:
                 self._widths[title] = max(len(self._titles[title]), *cells)
-        longest = 2 + max((len(paper.plain(row.threshold)) for row in rows), default=0)
+        longest = 2 + max((len(row.threshold) for row in rows), default=0)
         for title in _DROPPED_WHEN_NARROW:
             if self._room < min(longest, _ENOUGH):
                 self._widths.pop(title, None)
@@ -139,13 +128,13 @@ class Columns:
     def lines(self, row: Row) -> Iterator[Line]:
         """Yield the lines of a row: the threshold with its figures, then the reason."""
         style = "" if row.outcome is None else STYLES[row.outcome]
-        threshold = self._paper.plain(printable(row.threshold))
-        head: Line = [(f"{' ' * _INDENT}{self._paper.plain(mark_of(row.outcome))} ", style)]
+        threshold = printable(row.threshold)
+        head: Line = [(f"{' ' * _INDENT}{mark_of(row.outcome)} ", style)]
         head.append((threshold.ljust(self.start - _INDENT - 2), ""))
         if _INDENT + 2 + len(threshold) > self.start:
             yield head
             head = [(" " * self.start, "")]
-        cells = {title: self._paper.plain(getattr(row, field)) for title, field in _COLUMNS.items()}
+        cells = {title: getattr(row, field) for title, field in _COLUMNS.items()}
         yield head + self._cells(cells, [style if row.outcome is not None and row.outcome.fails else "", ""])
         for part in self._paper.wrap(row.why, indent=" " * (_INDENT + 4)):
             yield [(part, style)]

@@ -15,7 +15,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import format_quantity, format_ratio
 from pytest_kafkaperf.reports.compare import Compared
-from pytest_kafkaperf.reports.layout import Paper, is_ascii_only
+from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.table import Block, row_of
 from pytest_kafkaperf.reports.terminal import new_table, render, render_table
 from pytest_kafkaperf.reports.trend import ChangePoint
@@ -26,13 +26,10 @@ _INDENT = "  "
 
 
 def standard_output() -> Paper:
-    """Describe standard output.
-
-    Without a terminal it has 80 columns and no colour. `NO_COLOR` turns off colour and signs beyond ASCII.
-    """
+    """Describe standard output. Without a terminal it has 80 columns and no colour."""
     console = Console()
     colour = console.is_terminal and not console.no_color
-    return Paper(width=console.width, colour=colour, ascii_only=is_ascii_only(console.file))
+    return Paper(width=console.width, colour=colour)
 
 
 def render_metrics(rounds: Sequence[Mapping[str, float]], paper: Paper, *, names: Iterable[str]) -> list[str]:

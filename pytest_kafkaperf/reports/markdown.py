@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,16 +85,15 @@ def _escaped(found: re.Match[str]) -> str:
 def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: int) -> str:
     """Join the blocks of the table, the reasons and the figures, in this order, as far as they fit."""
     left_bytes = limit_bytes - _RESERVED_BYTES - len(headline.encode())
-    kept, missing = [], []
+    kept: dict[str, list[str]] = {name: [] for name in sections}
     for name, blocks in sections.items():
-        used_bytes = [*itertools.accumulate((len(block.encode()) for block in blocks), initial=0)]
-        count = sum(size <= left_bytes for size in used_bytes[1:])
-        kept.append(blocks[:count])
-        left_bytes -= used_bytes[count]
-        if count < len(blocks):
-            missing.append(f"{len(blocks) - count} of {len(blocks)} {name}")
-            left_bytes = 0
-    rows, reasons, figures = kept
+        for block in blocks:
+            left_bytes -= len(block.encode())
+            if left_bytes >= 0:
+                kept[name].append(block)
+    rows, reasons, figures = kept.values()
+    counts = {name: (len(blocks) - len(kept[name]), len(blocks)) for name, blocks in sections.items()}
+    missing = [f"{omitted} of {count} {name}" for name, (omitted, count) in counts.items() if omitted]
     header = [f"{_table_line(_HEAD)}\n", f"{_table_line(['---', '---', *['--:'] * len(_NO_CELLS)])}\n"]
     lines = [headline, "\n", *(header if rows else ()), *rows, *reasons]
     if figures:

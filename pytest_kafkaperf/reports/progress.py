@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
-from pytest_kafkaperf.core.text import ascii_of, printable
+from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.reports.table import short
 
@@ -19,40 +18,20 @@ if TYPE_CHECKING:
 
 _PROGRESS_S = 0.5
 """Seconds between two updates of the line."""
-_SPARKS = 12
-"""Number of updates in the sparkline, which are the last 6 s."""
-_BARS = "▁▂▃▄▅▆▇█"
-_ASCII_BARS = "_.-=+*%#"
-
-
-def sparkline(values: Sequence[float], *, ascii_only: bool) -> str:
-    """Return one bar for each value, scaled to the largest one; an empty text if all are zero.
-
-    >>> sparkline([0, 1, 2, 4], ascii_only=False)
-    '▁▃▅█'
-    """
-    bars = _ASCII_BARS if ascii_only else _BARS
-    largest = max(values, default=0)
-    if largest <= 0:
-        return ""
-    return "".join(bars[round(max(0.0, value) / largest * (len(bars) - 1))] for value in values)
 
 
 class ProgressLine:
     """A line that is overwritten while a scenario runs."""
 
-    def __init__(
-        self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str], ascii_only: bool
-    ) -> None:
+    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
         """`metrics` are shown of each round that is done."""
         self._metrics = metrics
         self._name = printable(name)
         self._scenario = scenario
         self._write = write
-        self._ascii_only = ascii_only
         self._shown_s = 0.0
         self._seen = (0, time.monotonic())
-        self._rates: deque[float] = deque([0.0], maxlen=_SPARKS)
+        self._rate = 0.0
 
     def update(self, session: str, number: int, seen: Progress) -> None:
         """Show the progress of round `number`; `session` is a label, or empty for the first session."""
@@ -61,9 +40,9 @@ class ProgressLine:
             return
         acknowledged, since_s = self._seen
         if seen.acknowledged >= acknowledged:
-            self._rates.append((seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9))
+            self._rate = (seen.acknowledged - acknowledged) / max(now_s - since_s, 1e-9)
         self._seen, self._shown_s = (seen.acknowledged, now_s), now_s
-        line = self.text(session, number, seen, self._rates, width=shutil.get_terminal_size().columns - 1)
+        line = self.text(session, number, seen, self._rate, width=shutil.get_terminal_size().columns - 1)
         self._write(f"\r\x1b[K{line}")
 
     def close(self) -> None:
@@ -71,12 +50,9 @@ class ProgressLine:
         if self._shown_s:
             self._write("\r\x1b[K")
 
-    def text(self, session: str, number: int, seen: Progress, rates: Sequence[float], *, width: int) -> str:
-        """Return the progress of round `number`; the least important parts are left out first.
-
-        `rates` are the last rates in records per second, the current one at the end.
-        """
-        scenario, rate = self._scenario, format_quantity(rates[-1], Unit.RECORD_RATE)
+    def text(self, session: str, number: int, seen: Progress, rate: float, *, width: int) -> str:
+        """Return the progress of round `number` at a rate in records/s; the least important parts go first."""
+        scenario = self._scenario
         # The size is unknown where samples decide.
         size_bytes = None if scenario.record_size is None else scenario.mean_record_size
         number_of = f"round {number}/{scenario.rounds}"
@@ -84,20 +60,18 @@ class ProgressLine:
         running = {
             "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
             "left": _left(scenario, number, seen),
-            "rate": rate,
-            "bandwidth": "" if size_bytes is None else format_quantity(rates[-1] * size_bytes, Unit.BYTE_RATE),
+            "rate": format_quantity(rate, Unit.RECORD_RATE),
+            "bandwidth": "" if size_bytes is None else format_quantity(rate * size_bytes, Unit.BYTE_RATE),
             "p99": "" if seen.p99_s is None else f"p99 {format_quantity(seen.p99_s, Unit.SECONDS)}",
-            "bars": sparkline(rates, ascii_only=self._ascii_only),
             "lag": "" if seen.lag is None else f"lag {format_quantity(seen.lag, Unit.COUNT)}",
         }
         parts |= _figures(seen, self._metrics) if seen.metrics else running
-        for omitted in (*reversed(self._metrics), "bars", "bandwidth", "left", "lag", "p99", ""):
+        for omitted in (*reversed(self._metrics), "bandwidth", "left", "lag", "p99", ""):
             line = "  ".join(filter(None, parts.values()))
             if len(line) <= width:
                 break
             parts.pop(omitted, None)
-        line = line[:width]
-        return ascii_of(line) if self._ascii_only else line
+        return line[:width]
 
 
 class RoundLines:

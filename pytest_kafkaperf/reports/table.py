@@ -298,7 +298,7 @@ def render_notes(session: Session) -> list[str]:
 
 
 def _orphan_note(session: Session) -> str:
-    named = [each.nodeid for each in session.orphans[:_MOST_NAMED]]
+    named = list(session.orphans.values())[:_MOST_NAMED]
     more = len(session.orphans) - len(named)
     text = f"baselines of tests that no longer exist: {', '.join(named)}{f' and {more} more' if more else ''}"
     if session.pruned:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import io
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -15,7 +13,6 @@ from rich.text import Text
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
-from pytest_kafkaperf.reports.interchange import kafka_consumer, kafka_producer
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
 from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, Paper, mark_of
 from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, took
@@ -33,8 +30,6 @@ _STEP_STYLES = {
     StepOutcome.DISTURBED: "yellow",
 }
 
-_BAR_WIDTH = 24
-
 
 def render_table(blocks: Sequence[Block], paper: Paper) -> str:
     """Render one block for each test: its verdict and name, one row for each threshold, and the texts below."""
@@ -45,13 +40,11 @@ def render_table(blocks: Sequence[Block], paper: Paper) -> str:
     verdict_width = max((len(block.verdict) for block in blocks), default=0)
     lines, header = [], [_text(columns.header)] if rows else []
     for block in blocks:
-        head = Text(
-            f"{paper.plain(mark_of(block.verdict))} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict]
-        )
-        lines.append(head.append(paper.plain(block.name), style="bold"))
+        head = Text(f"{mark_of(block.verdict)} {block.verdict.ljust(verdict_width)}  ", STYLES[block.verdict])
+        lines.append(head.append(block.name, style="bold"))
         if block.remark:
             gap = max(2, columns.start + 2 - head.cell_len)
-            remark = paper.plain(printable(block.remark))
+            remark = printable(block.remark)
             if head.cell_len + gap + len(remark) <= paper.width:
                 head.append(f"{' ' * gap}{remark}", style="dim")
             else:
@@ -96,19 +89,15 @@ def render_calibration(result: Result, paper: Paper) -> str:
 
 
 def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
-    """Render one row for each rate; a bar shows the higher quantile on a logarithmic scale."""
+    """Render one row for each rate, then the reason why the first of them did not hold."""
     table = new_table(right=["rate", *(name.split(".", 2)[2] for name in curve.names)])
-    table.add_column("", no_wrap=True)
     table.add_column("")
-    known = [point.high for point in curve.points if point.high]
     for point in curve.points:
-        style = _STEP_STYLES[point.outcome]
         attempts = f" ({point.attempts} attempts)" if point.attempts > 1 else ""
         table.add_row(
             format_quantity(point.rate, Unit.RECORD_RATE),
             *("-" if value is None else format_quantity(value, Unit.SECONDS) for value in (point.low, point.high)),
-            Text(_bar(point.high, known, paper), style=style),
-            Text(f"{point.outcome}{attempts}", style=style),
+            Text(f"{point.outcome}{attempts}", style=_STEP_STYLES[point.outcome]),
         )
     reasons = [
         Text(f"{format_quantity(point.rate, Unit.RECORD_RATE)}: {printable(str(point.reason))}")
@@ -116,15 +105,6 @@ def render_latency_curve(curve: LatencyCurve, paper: Paper) -> str:
         if point.outcome is not StepOutcome.HELD
     ]
     return render(Group(table, *reasons[:1]), paper)
-
-
-def _bar(value: float | None, all_values: Sequence[float], paper: Paper) -> str:
-    """Return a bar of 1 to `_BAR_WIDTH` columns, or an empty text without a value."""
-    if not value:
-        return ""
-    low, high = min(all_values), max(all_values)
-    share = math.log(value / low) / math.log(high / low) if high > low else 0.0
-    return ("#" if paper.ascii_only else "█") * (1 + round(share * (_BAR_WIDTH - 1)))
 
 
 def new_table(*left: str, right: Sequence[str]) -> Table:
@@ -152,14 +132,11 @@ def render(content: RenderableType, paper: Paper) -> str:
     )
     with console.capture() as capture:
         console.print(content, crop=False)
-    return paper.plain("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
 def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *, verbose: bool) -> list[str]:
-    """Return the whole summary as lines.
-
-    The lines of `--kafka-report=perftest` may be longer, because programs read them.
-    """
+    """Return the whole summary as lines."""
     names = names_of(perf.results)
     results = perf.results
     blocks = [block_of(each, names[each.nodeid], endings.get(each.nodeid), verbose=verbose) for each in results]
@@ -175,9 +152,6 @@ def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *,
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
     notes = wrapped(render_notes(perf), paper)
     lines += ["", *notes] if notes and lines else notes
-    if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:
-        for result in perf.results:
-            lines += ["", *compat_lines(result)]
     return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
 
 
@@ -207,27 +181,9 @@ def overview(perf: Session) -> str:
 def wrapped_overview(text: str, paper: Paper) -> list[str]:
     """Wrap the line above the table between its parts, such as `baseline: 5 sessions`, not within them."""
     lines: list[str] = []
-    for part in paper.plain(text).split(" | "):
+    for part in text.split(" | "):
         if lines and len(f"{lines[-1]} | {part}") <= paper.width:
             lines[-1] += f" | {part}"
         else:
             lines.append(f"    {part}" if lines else part)
     return wrapped(lines, paper)
-
-
-def compat_lines(result: Result) -> Iterator[str]:
-    """Yield the test's name, then for each round the line that Kafka's own producer or consumer tool would print.
-
-    The producer's lines come first. A round without all figures of a line gets no such line. As clock time, each
-    consumer line has the time at which the session started.
-    """
-    yield printable(result.nodeid)
-    for one in result.rounds:
-        line = kafka_producer.format_summary(one.metrics, result.scenario)
-        if line is not None:
-            yield line
-    began = datetime.datetime.fromisoformat(result.sessions[0].created)
-    rows = [kafka_consumer.format_row(one.metrics, result.scenario, began=began) for one in result.rounds]
-    if any(rows):
-        yield kafka_consumer.HEADER
-        yield from (row for row in rows if row is not None)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
+from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import described
@@ -12,7 +14,7 @@ from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds, grown, scenario_changes
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
 from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -35,7 +37,7 @@ def update_baseline(
         BaselineError: the file is damaged, has a newer schema, or cannot be written.
 
     """
-    with store.alone():  # another run may have changed the file since this one began
+    with lock_folder(store.folder):  # another run may have changed the file since this one began
         old = store.load(environment, result.nodeid)
         chosen, notes = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
         scenario = described(result.scenario, result.plan)
@@ -156,8 +158,8 @@ def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | No
 
 def orphans_of(
     store: BaselineStore, settings: Settings, *, collected: Collection[str], files: Collection[str]
-) -> list[Stored]:
-    """Return the baselines whose tests no longer exist.
+) -> dict[Path, str]:
+    """Return the baselines whose tests no longer exist, by path.
 
     `collected` are the nodeids of this run, `files` the test files of which all tests were collected.
 
@@ -166,9 +168,10 @@ def orphans_of(
 
     """
     stored = store.stored()
-    known = {file_of(each.nodeid) for each in stored}
+    known = {file_of(nodeid) for nodeid in stored.values()}
     # Another project may share a folder outside of this one: its baselines are left alone.
     ours = settings.baselines.resolve().is_relative_to(settings.root.resolve())
     # A baseline may hold a name that is too long for a file; Path.exists would raise.
     missing = {file for file in known if ours and not os.path.exists(settings.root / file)}  # noqa: PTH110
-    return orphans(stored, collected=collected, files={*files, *missing})
+    complete = {*files, *missing}
+    return {path: one for path, one in stored.items() if file_of(one) in complete and one not in collected}

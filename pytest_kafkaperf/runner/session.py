@@ -9,6 +9,7 @@ import importlib.metadata
 import math
 import time
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.clusters import provision
@@ -33,7 +34,7 @@ from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
@@ -64,7 +65,7 @@ class Session:
         self.results: list[Result] = []
         self.written: dict[str, int] = {}
         """Number of dates in each baseline that was written, by nodeid."""
-        self.orphans: list[Stored] = []
+        self.orphans: dict[Path, str] = {}
         """Baselines whose tests no longer exist."""
         self.pruned = False
         """True if these baselines were deleted."""

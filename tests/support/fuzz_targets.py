@@ -22,7 +22,6 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
 from pytest_kafkaperf.core.text import parse_document, printable
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_exact
 from pytest_kafkaperf.reports.compare import compare_reports
-from pytest_kafkaperf.reports.interchange.importing import Source, notes_on, origin, read_source, rounds_of
 from pytest_kafkaperf.reports.json_reader import Report, read_report
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.listing import (
@@ -32,6 +31,7 @@ from pytest_kafkaperf.reports.listing import (
     render_metrics,
     render_note,
 )
+from pytest_kafkaperf.reports.tool_runs import ToolRun, notes_on, origin, read_runs, rounds_of
 from pytest_kafkaperf.reports.trend import find_change_points
 from pytest_kafkaperf.scenarios.rate import dump_rate, format_rate, parse_rate, peak_rate
 from pytest_kafkaperf.scenarios.records import dump_sizes, format_sizes, parse_keys, parse_sizes
@@ -171,7 +171,7 @@ def reports(content: bytes) -> None:
         assert read_report(file) == report
         for before, after in ((report, report), (_REPORT, report), (report, _REPORT)):
             outcome = _read((ScenarioError,), compare_reports, before, after, tolerance_ratio=0.1)
-            for test in () if outcome is None else outcome.tests:
+            for test in outcome or ():
                 _check_shown(render_compared(test, _PAPER))
 
 
@@ -184,13 +184,13 @@ def history(content: bytes) -> None:
 
 def outputs(content: bytes) -> None:
     """Output of another tool: shown, and kept as a baseline."""
-    source = _read((UsageError,), read_source, content, name="run.txt")
-    rounds = None if source is None else _read((UsageError,), rounds_of, [source])
-    if source is None or rounds is None:
+    runs = _read((UsageError,), read_runs, content, file="run.txt")
+    rounds = None if runs is None else _read((UsageError,), rounds_of, runs)
+    if runs is None or rounds is None:
         return
     _check_shown(render_metrics(rounds, _PAPER, names=CATALOGUE))
-    _check_notes(notes_on([source], rounds))
-    record = _read((BaselineError,), _imported, source, rounds)
+    _check_notes(notes_on(runs))
+    record = _read((BaselineError,), _imported, runs, rounds)
     if record is not None:
         with TemporaryDirectory() as folder:
             store = BaselineStore(Path(folder))
@@ -198,7 +198,7 @@ def outputs(content: bytes) -> None:
             assert store.load(record.environment, record.nodeid) == record
 
 
-def _imported(source: Source, rounds: tuple[Mapping[str, float], ...]) -> BaselineRecord:
+def _imported(runs: list[ToolRun], rounds: tuple[Mapping[str, float], ...]) -> BaselineRecord:
     return BaselineRecord.of_session(
         nodeid=NODEID,
         environment="ci",
@@ -206,7 +206,7 @@ def _imported(source: Source, rounds: tuple[Mapping[str, float], ...]) -> Baseli
         fingerprint={},
         created="2026-01-31T12:00:00+00:00",
         rounds=rounds,
-        imported=origin([source]),
+        imported=origin(runs),
     )
 
 

@@ -158,13 +158,12 @@ def table(
     width: int = 80,
     *,
     colour: bool = False,
-    ascii_only: bool = False,
     verbose: bool = False,
 ) -> str:
     """The table of the terminal."""
     names = names_of(results)
     blocks = [block_of(each, names[each.nodeid], ends.get(each.nodeid), verbose=verbose) for each in results]
-    return render_table(blocks, Paper(width=width, colour=colour, ascii_only=ascii_only))
+    return render_table(blocks, Paper(width=width, colour=colour))
 
 
 def session() -> list[Result]:

@@ -16,6 +16,12 @@ SUMMARY = (
 INTERVAL = "499898 records sent, 99959.6 records/sec (9.53 MB/sec), 1.2 ms avg latency, 275.0 ms max latency."
 
 
+HEADER = (
+    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
+    "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+)
+
+
 ROW = (
     "2026-11-21 05:15:45:015, 2026-11-21 05:15:47:125, 286.1266, 135.6050, 3000255, 1421921.8009, 663, 1447, "
     "197.7378, 2073431.2370"

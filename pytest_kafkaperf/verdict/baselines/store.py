@@ -6,14 +6,13 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_kafkaperf.core.environment import environment_key, is_reserved, is_safe_name
 from pytest_kafkaperf.core.errors import BaselineError
-from pytest_kafkaperf.core.files import lock_folder, replace_file
+from pytest_kafkaperf.core.files import replace_file
 from pytest_kafkaperf.core.text import file_of, parse_document
 from pytest_kafkaperf.verdict.baselines.record import (
     HOW_TO_MAKE,
@@ -29,24 +28,6 @@ _MAX_NAME_BYTES = 150
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.\[\]=+,@-]")
 _DIGEST_LENGTH = 10
 _HASHED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """Baseline file with its environment and test."""
-
-    path: Path
-    environment: str
-    nodeid: str
-
-
-def orphans(stored: Iterable[Stored], *, collected: Collection[str], files: Collection[str]) -> list[Stored]:
-    """Return the baselines whose tests no longer exist, in their order.
-
-    `collected` holds the node IDs of this run. `files` holds the test files that the run collected completely or that
-    no longer exist; baselines of other files are never orphans.
-    """
-    return [each for each in stored if file_of(each.nodeid) in files and each.nodeid not in collected]
 
 
 class BaselineStore:
@@ -107,35 +88,14 @@ class BaselineStore:
             ) from None
         return path
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Lock the folder exclusively, so that a baseline does not change between reading and writing it.
-
-        Raises:
-            BaselineError: another run holds the lock for too long.
-
-        """
-        with contextlib.ExitStack() as stack:
-            if not self.folder.exists():
-                stack.callback(
-                    _remove_if_empty, self.folder
-                )  # the lock creates the folder, and perhaps nothing is written
-            try:
-                stack.enter_context(lock_folder(self.folder))
-            except TimeoutError as error:
-                raise BaselineError(f"cannot write a baseline: {error}; run it again") from None
-            except OSError:
-                pass  # `save` reports the problem
-            yield
-
     def environments(self, nodeid: str) -> tuple[str, ...]:
         """Return the environments with a baseline of this test, in alphabetical order."""
         with contextlib.suppress(BaselineError):  # `load` reports the problem
             return tuple(name for name in _folders(self.folder) if self.path(name, nodeid).is_file())
         return ()
 
-    def stored(self) -> list[Stored]:
-        """Return the baselines of all environments, ordered by environment, folder and file.
+    def stored(self) -> dict[Path, str]:
+        """Return the files of all environments with the node IDs of their tests, ordered by environment and path.
 
         Leaves out files that cannot be read, name no test or have another path than their test's baseline; `load`
         reports them. Does not follow links.
@@ -144,18 +104,15 @@ class BaselineStore:
             BaselineError: the folder cannot be read.
 
         """
-        found = []
+        found = {}
         for environment in _folders(self.folder):
-            for folder, subfolders, names in os.walk(self.folder / environment):
-                subfolders.sort()
-                for name in sorted(names):
-                    path = Path(folder, name)
-                    nodeid = None if path.is_symlink() else _nodeid_of(path)
-                    if nodeid is not None and path == self.path(environment, nodeid):
-                        found.append(Stored(path=path, environment=environment, nodeid=nodeid))
+            for path in sorted((self.folder / environment).rglob("*.json")):
+                nodeid = None if path.is_symlink() else _nodeid_of(path)
+                if nodeid is not None and path == self.path(environment, nodeid):
+                    found[path] = nodeid
         return found
 
-    def prune(self, stored: Iterable[Stored]) -> None:
+    def prune(self, paths: Collection[Path]) -> None:
         """Delete baselines, and the folders below the store's own that become empty. Missing files are no error.
 
         Raises:
@@ -163,7 +120,6 @@ class BaselineStore:
                 deleted.
 
         """
-        paths = [each.path for each in stored]
         for path in paths:
             self._refuse_outside(path, "not deleted", "delete it by hand")
         for path in paths:

@@ -113,32 +113,12 @@ SHORT = """
 @pytest.mark.kafka_scenario(records=500, warmup="100 ms", rounds=1, partitions=1)
 def test_short(kafka_perf):
     kafka_perf()
-    assert not {fails}
 """
-
-
-def test_without_pytests_terminal_annotations_reach_the_log(
-    project: Project, on_broker: str, github: dict[str, Any]
-) -> None:
-    """Capture is on, and a summary that cannot be written is told there; a report that cannot be is an error."""
-    folder = str(project.folder)
-    run = project.test(SHORT.format(fails=True)).run(
-        on_broker, "-p", "no:terminal", f"--kafka-report=markdown:{folder}", **{**github, "GITHUB_STEP_SUMMARY": folder}
-    )
-    lines = run.out.splitlines()
-    assert lines[0] == f"::warning title=kafkaperf::cannot write the job summary {folder}: Is a directory"
-    assert lines[1].startswith(
-        "::error file=project/test_perf.py,line=4,title=test_perf.py%3A%3Atest_short%3A MEASURED::"
-    )
-    assert run.status == run.report["exit_status"] == pytest.ExitCode.TESTS_FAILED
-    assert run.report["errors"] == [f"--kafka-report=markdown:{folder}: cannot write the report: Is a directory"]
 
 
 def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(project: Project, on_broker: str) -> None:
     """A log in CI has a line a round with `-v`, and nothing that moves."""
-    run = project.test(SHORT.format(fails=False)).run(
-        on_broker, "-v", f"--kafka-report=markdown:{project.folder}", CI="true"
-    )
+    run = project.test(SHORT).run(on_broker, "-v", f"--kafka-report=markdown:{project.folder}", CI="true")
     assert run.status == run.report["exit_status"] == pytest.ExitCode.USAGE_ERROR, run.out
     assert run.verdicts == {"test_short": "MEASURED"}
     assert f"ERROR: --kafka-report=markdown:{project.folder}: cannot write the report: Is a directory" in run.out

@@ -42,7 +42,7 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
     assert "against the stored baseline on both sides today; Kafka is unchanged" in " ".join(same.out.split()), same.out
     assert "this test ran again beside the baseline's brokers, started anew (Kafka 4." in same.out
     (test,) = same.report["tests"]
-    assert len(test["checks"][0]["sessions"]) == len(test["further_sessions"]) >= 4
+    assert len(test["further_sessions"]) >= 4
     assert all(len(session["reference_rounds"]) == 4 for session in test["further_sessions"])
 
     faster(project, 1 / 6)

@@ -16,7 +16,7 @@ import platformdirs
 import pytest
 
 from pytest_kafkaperf.core import files
-from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.errors import BaselineError, UsageError
 from pytest_kafkaperf.core.files import lock_folder, replace_file, write_report
 
 
@@ -153,9 +153,11 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
 def test_waiting_for_the_others_is_bounded_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that hangs must not make the next one hang."""
     monkeypatch.setattr(files, "_LOCK_TIMEOUT_S", 0)
-    with lock_folder(tmp_path), pytest.raises(TimeoutError) as raised, lock_folder(tmp_path):
+    with lock_folder(tmp_path), pytest.raises(BaselineError) as raised, lock_folder(tmp_path):
         pass
-    assert str(raised.value) == f"another run has been writing in {tmp_path} for 0 s"
+    assert str(raised.value) == (
+        f"cannot write a baseline: another run has been writing in {tmp_path} for 0 s; run it again"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -51,7 +51,7 @@ def places(document: Any) -> list[tuple[Any, Any]]:
     return [place for key in keys for place in ((document, key), *places(document[key]))]
 
 
-@pytest.mark.parametrize("target", ["baselines", "reports", "outputs"])
+@pytest.mark.parametrize("target", ["baselines", "reports"])
 @given(data=st.data())
 def test_a_damaged_document_is_read_or_refused(target: str, data: st.DataObject) -> None:
     """A merge gone wrong, an editor that slipped, a program that writes something like it."""

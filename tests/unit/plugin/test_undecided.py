@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 
 import pytest
 
 from pytest_kafkaperf.reports.again import undecided
-from pytest_kafkaperf.reports.layout import is_ascii_only
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.project import RunPytest
 from tests.support.results import Behaviour, drawn_result, result
@@ -63,14 +61,3 @@ def test_what_noise_may_explain_is_compared_side_by_side() -> None:
 
 
 _LIMITS = ("produce.latency.p99 <= baseline + 20%",)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "no_color", "ascii_only"), [("utf-8", "", False), ("utf-8", "1", True), ("cp437", "", True)]
-)
-def test_no_color_and_a_terminal_without_unicode_ask_for_ascii(
-    monkeypatch: pytest.MonkeyPatch, encoding: str, no_color: str, *, ascii_only: bool
-) -> None:
-    """Marks such as a tick would be noise there."""
-    monkeypatch.setenv("NO_COLOR", no_color)
-    assert is_ascii_only(SimpleNamespace(encoding=encoding)) == ascii_only

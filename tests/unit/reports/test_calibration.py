@@ -164,7 +164,7 @@ def test_the_noise_fits_into_80_columns() -> None:
     noisy = dataclasses.replace(noisy, noise=dataclasses.replace(noisy.noise, within=1.1034, assumed=True))
     assert list(calibration_cells("produce.latency.p99", noisy).values())[:2] == ["110 %", "4.1 %?"]
     whole = results.bare_result(session(), calibration={"produce.latency.p99": noisy})
-    assert render_calibration(whole, Paper(ascii_only=True)).splitlines() == [
+    assert render_calibration(whole, Paper()).splitlines() == [
         "metric               within  between  tolerance  suspect  detects",
         "produce.latency.p99   110 %   4.1 %?      +20 %   1 of 5  +3030 %",
         "produce.latency.p99: detects +3030 %, so a tolerance of 20 % finds no smaller",

@@ -29,7 +29,7 @@ from pytest_kafkaperf.core.errors import BaselineError
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.reports import pytest_benchmark
-from pytest_kafkaperf.reports.ci import annotate, commands, junit_properties, metrics_text
+from pytest_kafkaperf.reports.ci import annotate, command, junit_properties, metrics_text
 from pytest_kafkaperf.reports.compare import compare_reports
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.html import html_page
@@ -44,7 +44,7 @@ from pytest_kafkaperf.reports.writing import append_history, history_lines
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from tests.support import results
 from tests.support.hostile_names import NAMES, hostile
 from tests.support.project import PLAIN
@@ -63,13 +63,12 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 
 
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
-    orphan = Stored(path=Path("x"), environment="ci", nodeid=one.nodeid)
-    settings = SimpleNamespace(reference=None, prune=False, reports={"perftest": None})
+    settings = SimpleNamespace(reference=None, prune=False)
     session: Any = SimpleNamespace(
         results=[one],
         settings=settings,
         written={},
-        orphans=[orphan],
+        orphans={Path("x"): one.nodeid},
         pruned=False,
         took_s=161.0,
         environment_key=lambda _: "ci",
@@ -106,7 +105,8 @@ def summary(one: Result, name: str, _: Path) -> str:
 
 
 def github(one: Result, name: str, _: Path) -> str:
-    return "\n".join(commands(annotate([one], ends(one, name), root=ROOT, workspace=ROOT), name))
+    found = annotate([one], ends(one, name), root=ROOT, workspace=ROOT)
+    return "\n".join([command("warning", "kafkaperf", name), *found])
 
 
 def gitlab(one: Result, _: str, __: Path) -> str:
@@ -145,7 +145,7 @@ def compared(one: Result, name: str, folder: Path) -> str:
     path = folder / "report.json"
     path.write_text(report(one, name, folder), encoding="ascii")
     again = read_report(path)
-    (test,) = compare_reports(again, again, tolerance_ratio=0.1).tests
+    (test,) = compare_reports(again, again, tolerance_ratio=0.1)
     return "\n".join(render_compared(test, PAPER))
 
 

@@ -67,21 +67,21 @@ def test_a_test_without_a_search_has_none() -> None:
 def test_the_terminal_has_a_row_a_rate_and_says_what_broke() -> None:
     curve = latency_curve(SEARCHED)
     assert curve is not None
-    assert render_latency_curve(curve, Paper(ascii_only=True)).splitlines() == [
+    assert render_latency_curve(curve, Paper()).splitlines() == [
         "        rate      p50     p99",
-        "1k records/s   500 us    2 ms  #                         held",
-        "2k records/s  1.75 ms    7 ms  #######                   held (2 attempts)",
-        "4k records/s    75 ms  300 ms  ########################  broken",
+        "1k records/s   500 µs    2 ms  held",
+        "2k records/s  1.75 ms    7 ms  held (2 attempts)",
+        "4k records/s    75 ms  300 ms  broken",
         "4k records/s: produce.latency.p99 300 ms (limit <= 20 ms)",
     ]
 
 
-def test_a_step_that_measured_nothing_has_no_bar() -> None:
+def test_a_step_that_measured_nothing_has_no_figures() -> None:
     curve = latency_curve(
         searched(step(1000, 0.002), step(2000, None, StepOutcome.UNREACHED, "generator too slow: 5 late"))
     )
     assert curve is not None
-    *_, row, why = render_latency_curve(curve, Paper(ascii_only=True)).splitlines()
+    *_, row, why = render_latency_curve(curve, Paper()).splitlines()
     assert row.split() == ["2k", "records/s", "-", "-", "unreached"]
     assert why == "2k records/s: generator too slow: 5 late"
 

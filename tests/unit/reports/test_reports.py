@@ -54,7 +54,6 @@ def test_a_check_has_its_figures_and_what_they_lie_between() -> None:
             "+50.0 % against the baseline, the threshold is +20.0 %; noise explains up to +9.5 % (baseline of 10 dates)"
         ),
         "implied": False,
-        "sessions": [],
     }
 
 

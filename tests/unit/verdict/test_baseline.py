@@ -7,6 +7,7 @@ import os
 import pathlib
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import BaselineError, UsageError
+from pytest_kafkaperf.core.files import lock_folder
+from pytest_kafkaperf.runner.baseline_update import orphans_of
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.baselines.record import (
     BaselineRecord,
@@ -22,7 +25,7 @@ from pytest_kafkaperf.verdict.baselines.record import (
     grown,
     scenario_changes,
 )
-from pytest_kafkaperf.verdict.baselines.store import BaselineStore, Stored, orphans
+from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 
 _NODEID = "tests/perf/test_orders.py::test_ingest"
 _SCENARIO = Scenario.of({"rate": 5000}).model_dump(mode="json")
@@ -120,7 +123,7 @@ def test_the_folder_is_not_made_before_something_is_saved(tmp_path: Path) -> Non
     """Looking for a baseline must leave nothing behind."""
     store = BaselineStore(tmp_path / "kafka-baselines")
     store.comparable("ci", _NODEID, _SCENARIO)
-    with store.alone():  # a run whose figures will not do
+    with lock_folder(store.folder):  # a run whose figures will not do
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -556,24 +559,22 @@ def test_sessions_of_another_workload_go() -> None:
     assert grown(_record(), changed) == changed
 
 
-def _stored(store: BaselineStore, nodeid: str, environment: str = "ci") -> Stored:
-    return Stored(
-        path=store.save(_record(nodeid=nodeid, environment=environment)), environment=environment, nodeid=nodeid
-    )
+def _stored(store: BaselineStore, nodeid: str, environment: str = "ci") -> Path:
+    return store.save(_record(nodeid=nodeid, environment=environment))
 
 
 def test_all_baselines_are_listed_in_one_order(tmp_path: Path) -> None:
     """Of every environment; what lies beside them is left out."""
     store = BaselineStore(tmp_path)
-    assert store.stored() == []
+    assert store.stored() == {}
     nodeids = ("tests/test_b.py::test_a", "tests/test_a.py::TestX::test_b", "test_c.py::test_d[1/s]")
-    saved = [_stored(store, nodeid, name) for name in ("laptop", "ci") for nodeid in nodeids]
+    saved = {_stored(store, nodeid, name): nodeid for name in ("laptop", "ci") for nodeid in nodeids}
     (tmp_path / "README").touch()
     (tmp_path / "not a baseline").mkdir()
-    assert [(one.environment, one.nodeid) for one in store.stored()] == [
+    assert [(path.relative_to(tmp_path).parts[0], nodeid) for path, nodeid in store.stored().items()] == [
         (name, nodeids[place]) for name in ("ci", "laptop") for place in (2, 1, 0)
     ]
-    assert sorted(store.stored(), key=str) == sorted(saved, key=str)
+    assert store.stored() == saved
 
 
 @pytest.mark.parametrize(
@@ -584,22 +585,22 @@ def test_a_damaged_baseline_is_not_listed(tmp_path: Path, content: str) -> None:
     """It is told where it is loaded; a file that was moved by hand may be another test's, and can be repaired."""
     store = BaselineStore(tmp_path)
     store.save(_record()).write_text(content, errors="surrogateescape")
-    assert store.stored() == []
+    assert store.stored() == {}
 
 
 def test_a_baseline_of_a_newer_schema_is_listed(tmp_path: Path) -> None:
     """Whose it is can be told, and its test may be gone all the same."""
     store = BaselineStore(tmp_path)
     saved = _stored(store, _NODEID)
-    saved.path.write_text(_written(schema=2))
-    assert store.stored() == [saved]
+    saved.write_text(_written(schema=2))
+    assert store.stored() == {saved: _NODEID}
 
 
 def test_a_folder_of_baselines_that_is_none_holds_none(tmp_path: Path) -> None:
     """It may not have been made yet."""
     (tmp_path / "file").touch()
-    assert BaselineStore(tmp_path / "absent").stored() == []
-    assert BaselineStore(tmp_path / "file").stored() == []
+    assert BaselineStore(tmp_path / "absent").stored() == {}
+    assert BaselineStore(tmp_path / "file").stored() == {}
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -608,25 +609,28 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     original = _stored(outside, _NODEID)
     path = store.path("ci", _NODEID)
     path.parent.mkdir(parents=True)
-    path.symlink_to(original.path)
+    path.symlink_to(original)
     (store.folder / "laptop").symlink_to(outside.folder / "ci")
     (store.folder / "ci" / "linked").symlink_to(outside.folder / "ci")
-    assert store.stored() == []
-    within = Stored(
-        path=store.folder / "laptop" / path.relative_to(store.folder / "ci"), environment="laptop", nodeid=_NODEID
-    )
+    assert store.stored() == {}
+    within = store.folder / "laptop" / path.relative_to(store.folder / "ci")
     with pytest.raises(BaselineError, match="is outside of the baseline folder"):
         store.prune([within])
-    assert original.path.exists()
+    assert original.exists()
 
 
-def test_orphans_are_the_baselines_of_tests_that_are_gone() -> None:
+def test_orphans_are_the_baselines_of_tests_that_are_gone(tmp_path: Path) -> None:
     """Of a test file that was not collected, or in part only, nothing is known."""
-    nodeids = ("a.py::kept", "a.py::gone", "a.py::TestX::gone", "b.py::unknown", "removed.py::gone", "a.py2::x")
-    stored = [Stored(path=Path(nodeid), environment="ci", nodeid=nodeid) for nodeid in nodeids]
-    found = orphans(stored, collected={"a.py::kept"}, files={"a.py", "removed.py"})
-    assert [one.nodeid for one in found] == ["a.py::gone", "a.py::TestX::gone", "removed.py::gone"]
-    assert orphans(stored, collected=(), files=()) == []
+    store = BaselineStore(tmp_path / "kept")
+    for file in ("a.py", "b.py", "a.py2"):
+        (tmp_path / file).touch()
+    for nodeid in ("a.py::kept", "a.py::gone", "a.py::TestX::gone", "b.py::unknown", "removed.py::gone", "a.py2::x"):
+        store.save(_record(nodeid=nodeid))
+    settings: Any = SimpleNamespace(baselines=store.folder, root=tmp_path)
+    found = orphans_of(store, settings, collected={"a.py::kept"}, files={"a.py"})
+    assert sorted(found.values()) == ["a.py::TestX::gone", "a.py::gone", "removed.py::gone"]
+    settings.root = tmp_path / "elsewhere"
+    assert orphans_of(store, settings, collected=(), files=()) == {}
 
 
 def test_pruning_deletes_those_files_and_the_folders_that_are_empty_then(tmp_path: Path) -> None:
@@ -635,9 +639,9 @@ def test_pruning_deletes_those_files_and_the_folders_that_are_empty_then(tmp_pat
     kept = _stored(store, "tests/test_a.py::kept")
     gone = [_stored(store, nodeid, "laptop") for nodeid in ("tests/test_a.py::gone", "tests/sub/test_b.py::gone")]
     gone.append(_stored(store, "tests/test_a.py::gone"))
-    gone[0].path.unlink()  # by somebody else meanwhile
+    gone[0].unlink()  # by somebody else meanwhile
     store.prune(gone)
-    assert store.stored() == [kept]
+    assert store.stored() == {kept: "tests/test_a.py::kept"}
     assert sorted(str(path.relative_to(store.folder)) for path in store.folder.rglob("*")) == [
         "ci",
         "ci/tests",
@@ -655,13 +659,12 @@ def test_nothing_outside_the_folder_is_ever_deleted(tmp_path: Path, where: str) 
     kept = _stored(store, _NODEID)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.json").touch()
-    wrong = Stored(path=tmp_path / where, environment="ci", nodeid=_NODEID)
     with pytest.raises(BaselineError) as caught:
-        store.prune([kept, wrong])
+        store.prune([kept, tmp_path / where])
     assert str(caught.value) == (
         f"{tmp_path / where} was not deleted: it is outside of the baseline folder {store.folder}; delete it by hand"
     )
-    assert kept.path.exists()
+    assert kept.exists()
     assert (tmp_path / "other" / "a.json").exists()
 
 
@@ -671,7 +674,7 @@ def test_a_baseline_that_cannot_be_deleted_is_named(tmp_path: Path) -> None:
     path = store.path("ci", _NODEID)
     path.mkdir(parents=True)
     with pytest.raises(BaselineError) as caught:
-        store.prune([Stored(path=path, environment="ci", nodeid=_NODEID)])
+        store.prune([path])
     assert str(caught.value) == (
         f"cannot delete baseline {path}: Is a directory; delete it by hand, or make its folder writable"
     )

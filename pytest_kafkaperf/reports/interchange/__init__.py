@@ -1,1 +1,0 @@
-"""The import of measurements from other tools: Kafka's performance tools and OpenMessaging Benchmark."""
