@@ -32,7 +32,7 @@ BEGIN_S = 30.0
 
 
 class SyncState:
-    """The parties of one round or one audit, and their last rows."""
+    """The parties of one round, and their last rows."""
 
     def __init__(self, addresses: list[str], *, now_s: float) -> None:
         self.addresses = addresses
@@ -127,13 +127,13 @@ ANSWER_S = 10
 
 
 class CounterSync:
-    """A thread that synchronises the controller's counters, if any, and fails the futures of lost workers."""
+    """A thread that synchronises the controller's counters, and fails the futures of lost workers."""
 
     def __init__(
         self,
         ask: Callable[..., dict[str, Any]],
         sync_id: str,
-        counters: SharedCounters | None,
+        counters: SharedCounters,
         futures: Sequence[Future[Any]],
         names: Sequence[str],
     ) -> None:
@@ -157,9 +157,8 @@ class CounterSync:
 
     def _run(self) -> None:
         while not self._closing.wait(TICK_S):
-            cells = [] if self._counters is None else self._counters.read_row(CONTROLLER)
             try:
-                answer = self._ask(do="control", sync_id=self._sync_id, cells=cells)
+                answer = self._ask(do="control", sync_id=self._sync_id, cells=self._counters.read_row(CONTROLLER))
             except LoadError as error:
                 if time.monotonic() - self._answered_s > SILENT_S:
                     self._fail(range(len(self._futures)), str(error))
@@ -173,8 +172,6 @@ class CounterSync:
                 self._fail([worker], f"the Dask worker {self._names[worker]} {reason}")
 
     def _write(self, rows: Sequence[Sequence[Any]]) -> None:
-        if self._counters is None:
-            return
         for worker, at_ns, cells in rows:
             self._rows.add(worker, at_ns, cells)
         for worker, cells in self._rows.together().items():

@@ -14,7 +14,6 @@ import importlib.metadata
 import secrets
 import socket
 import sysconfig
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
@@ -24,7 +23,7 @@ from distributed import Client
 
 from pytest_kafkaperf.clusters.target import is_loopback
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
-from pytest_kafkaperf.load.audit import AuditTask, audit
+from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.dask.clocks import (
     by_clock,
     relative_to,
@@ -32,13 +31,13 @@ from pytest_kafkaperf.load.dask.clocks import (
     tolerated_ns,
     until,
 )
-from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome
 from pytest_kafkaperf.load.dask.sync import ANSWER_S, CounterSync, SchedulerSync
-from pytest_kafkaperf.load.dask.task import WorkerTask, read_clock, read_clock_by, run_worker_task, send
+from pytest_kafkaperf.load.dask.task import Share, read_clock, read_clock_by, run_share, send
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
+from pytest_kafkaperf.load.processes import Processes
 from pytest_kafkaperf.load.shared_counters import SharedCounters
-from pytest_kafkaperf.load.worker import work
 from pytest_kafkaperf.scenarios.records import Samples
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _CONNECT_S = 10
 """Time limit for connecting to the scheduler."""
@@ -121,73 +120,52 @@ class DaskWorkers:
         refuse_loopback(assignments[0].bootstrap_servers, [readings[address] for address in addresses])
         best = by_clock([common, *readings.values()])
         clocks = [relative_to(best[common.name], best[readings[address].name]) for address in addresses]
-        tasks = [
-            Task(
-                function=work,
-                argument=assignment,
+        sync_id = secrets.token_hex(8)
+        shares = [
+            Share(
+                handler=self._handler,
+                sync_id=sync_id,
+                workers=len(assignments),
+                assignment=assignment,
                 offset_ns=clock.offset_ns,
                 uncertainty_ns=tolerated_ns(clock, clocks),
             )
             for assignment, clock in zip(assignments, clocks, strict=True)
         ]
         names = [f"{address} on {clock.host}" for address, clock in zip(addresses, clocks, strict=True)]
-        with self._run(addresses, names, tasks, groups=counters.groups) as (sync_id, futures):
+        with self._run(sync_id, addresses, shares) as tasks:
+            futures = [_result_of(task, name) for task, name in zip(tasks, names, strict=True)]
             with CounterSync(self._ask, sync_id, counters, futures, names):
                 yield futures
             self._report_clocks(futures, clocks, best)
 
-    def audit(self, task: AuditTask) -> Future[Audit]:
-        """Have a worker audit the log.
-
-        Raises:
-            LoadError: no worker can do it.
-
-        """
-        _, readings = self.read_clocks()
-        (address,) = spread(readings, 1)
-        name = f"{address} on {readings[address].host}"
-        result: Future[Audit] = Future()
-        threading.Thread(target=self._audit, args=(address, name, task, result), daemon=True).start()
-        return result
-
-    def _audit(self, address: str, name: str, task: AuditTask, result: Future[Audit]) -> None:
-        """Run an audit in a thread, because its caller may give up waiting."""
-        try:
-            with (
-                self._run([address], [name], [Task(function=audit, argument=task)], groups=None) as (sync_id, futures),
-                CounterSync(self._ask, sync_id, None, futures, [name]),
-            ):
-                found: Any = futures[0].result()
-            result.set_result(found)
-        except Exception as error:  # noqa: BLE001 - the caller gets any error as the result
-            result.set_exception(LoadError(str(error) or type(error).__name__))
+    def audit(self, task: AuditTask) -> Audit:
+        """Audit the log in a process on this machine; raises as `controller.WorkerBackend.audit`."""
+        with Processes(1) as process:
+            return process.audit(task)
 
     @contextlib.contextmanager
     def _run(
-        self, addresses: Sequence[str], names: Sequence[str], tasks: Sequence[Task], *, groups: int | None
-    ) -> Iterator[tuple[str, list[Future[Any]]]]:
-        """Run tasks until the block ends; yield the id of their synchronisation and their futures."""
-        sync_id = secrets.token_hex(8)
+        self, sync_id: str, addresses: Sequence[str], shares: Sequence[Share]
+    ) -> Iterator[Sequence[Future[WorkerReport]]]:
+        """Run a Dask task for each share, until the block ends."""
         self._ask(do="open", sync_id=sync_id, addresses=[*addresses])
-        running: list[Future[TaskOutcome]] = []
+        tasks: list[Future[WorkerReport]] = []
         try:
-            samples = self._samples(tasks, addresses)
-            for worker, (address, task) in enumerate(zip(addresses, tasks, strict=True)):
+            samples = self._samples(shares[0].assignment.scenario, addresses)
+            for address, share in zip(addresses, shares, strict=True):
                 executor = self._dask.get_executor(workers=[address], allow_other_workers=False, retries=0, pure=False)
-                worker_task = WorkerTask(
-                    handler=self._handler, sync_id=sync_id, worker=worker, task=task, groups=groups, workers=len(tasks)
-                )
-                running.append(executor.submit(run_worker_task, worker_task, samples))
-            yield sync_id, [_result_of(task, name) for task, name in zip(running, names, strict=True)]
+                tasks.append(executor.submit(run_share, share, samples))
+            yield tasks
         finally:
             with contextlib.suppress(LoadError):
                 self._ask(do="end", sync_id=sync_id)
-            for future in running:
-                future.cancel()
+            for task in tasks:
+                task.cancel()
 
-    def _samples(self, tasks: Sequence[Task], addresses: Sequence[str]) -> Any:
+    def _samples(self, scenario: Scenario, addresses: Sequence[str]) -> Any:
         """Send the file of samples to the machines of producers; return None if there is no file."""
-        payload = tasks[0].argument.scenario.payload
+        payload = scenario.payload
         if not isinstance(payload, Samples) or payload.path is None:
             return None
         content = Path(payload.path).read_bytes()
@@ -354,20 +332,20 @@ def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
         )
 
 
-def _result_of(task: Future[TaskOutcome], name: str) -> Future[Any]:
-    """Return a future of a task's value; its LoadError names the Dask worker."""
-    result: Future[Any] = Future()
+def _result_of(task: Future[WorkerReport], name: str) -> Future[WorkerReport]:
+    """Return a future of a task's report; its LoadError names the Dask worker."""
+    result: Future[WorkerReport] = Future()
 
-    def conclude(done: Future[TaskOutcome]) -> None:
+    def conclude(done: Future[WorkerReport]) -> None:
         with contextlib.suppress(InvalidStateError):  # the worker was lost, and the future has that error already
             if done.cancelled():
                 result.set_exception(LoadError(f"the Dask scheduler cancelled the task of the Dask worker {name}"))
-            elif (error := done.exception()) is not None:
+            elif isinstance(error := done.exception(), LoadError):
+                result.set_exception(LoadError(f"{error} (on the Dask worker {name})"))
+            elif error is not None:
                 result.set_exception(LoadError(f"the Dask worker {name} failed: {type(error).__name__}: {error}"))
-            elif (problem := done.result().problem) is not None:
-                result.set_exception(LoadError(f"{problem} (on the Dask worker {name})"))
             else:
-                result.set_result(done.result().value)
+                result.set_result(done.result())
 
     task.add_done_callback(conclude)
     return result
