@@ -61,7 +61,7 @@ class Consumer:
         self._reads_application = scenario.output_topic is not None
         self._on_received = on_received
         self._client = client
-        self._series = Series(0)
+        self._series = Series()
         self._timed = True
         self._last: dict[tuple[Any, int], int] = {}
         """Index of the last record, by partition and producer."""

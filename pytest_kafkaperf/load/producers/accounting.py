@@ -90,7 +90,7 @@ class Ledger:
         keeps_places: bool = False,
     ) -> None:
         self.report = Produced(producer=producer)
-        self.series = Series(0)
+        self.series = Series()
         """Takes acknowledgements, and latencies by due time; includes the warm-up."""
         self.sent = 0
         self.settled = 0
