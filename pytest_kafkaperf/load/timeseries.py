@@ -21,7 +21,7 @@ import numpy.typing as npt
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.histogram import Counts, Histogram, Nanoseconds, merged
 
-_INTERVALS = 600
+_INTERVALS = 300
 _SUBBUCKET_BITS = 6
 
 
@@ -49,7 +49,7 @@ class Series:
 
     @classmethod
     def of(cls, length_s: float, start_ns: int) -> Series:
-        """Create a series with about 600 intervals for a round of this length, none shorter than a second."""
+        """Create a series with about 300 intervals for a round of this length, none shorter than a second."""
         return cls(start_ns, max(1, math.ceil(length_s / _INTERVALS)))
 
     def count(self, instants_ns: Nanoseconds, counts: Counts | None = None) -> None:
