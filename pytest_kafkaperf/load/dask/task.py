@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import secrets
 import socket
@@ -18,7 +19,7 @@ from distributed.worker import Worker, secede
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.clock import set_clock
-from pytest_kafkaperf.load.dask.clocks import Exchange, clock_name, reading
+from pytest_kafkaperf.load.dask.clocks import Exchange, clock_name, reading, until
 from pytest_kafkaperf.load.dask.hosted import result_of, started
 from pytest_kafkaperf.load.dask.sync import SILENT_S, TICK_S
 from pytest_kafkaperf.load.messages import Assignment, Clock, WorkerReport
@@ -40,8 +41,12 @@ class Share:
     sync_id: str
     workers: int
     assignment: Assignment = dataclasses.field(repr=False)
-    offset_ns: int
-    uncertainty_ns: int
+    clock: Clock
+    """The clock of this machine, compared with the controller's."""
+    before: Clock
+    """The same clock, compared with the scheduler's."""
+    tolerated_ns: int
+    """How early another machine's record may seem to arrive."""
 
 
 def run_share(share: Share, samples: bytes | None) -> WorkerReport:
@@ -61,8 +66,11 @@ def run_share(share: Share, samples: bytes | None) -> WorkerReport:
         host = _Host(worker, share, counters)
         host.exchange()
         assignment = _localised(share.assignment, folder, samples, counters)
-        with started(folder, _work, assignment, share.offset_ns, share.uncertainty_ns) as results:
-            return host.follow(results)
+        with started(folder, _work, assignment, share.clock.offset_ns, share.tolerated_ns) as results:
+            report = host.follow(results)
+    known = until(share.before, host.read_clock())
+    report.clock = dataclasses.replace(share.clock, uncertainty_ns=known.uncertainty_ns)
+    return report
 
 
 async def send(scheduler: Any, handler: str, **message: Any) -> Any:
@@ -133,6 +141,14 @@ class _Host:
                 report: WorkerReport = result_of(results)
                 return report
 
+    def read_clock(self) -> Clock | None:
+        """Compare this machine's clock with the scheduler's; return None if that fails."""
+        worker = self._dask_worker
+        with contextlib.suppress(OSError, TimeoutError):
+            found: Clock = sync(worker.loop, read_clock, self._share.handler, worker, callback_timeout=SILENT_S)
+            return found
+        return None
+
     def exchange(self) -> None:
         """Send this worker's row, and write those of the others.
 
@@ -150,7 +166,7 @@ class _Host:
             sync_id=self._share.sync_id,
             worker=worker,
             attempt=self._attempt,
-            at_ns=time.monotonic_ns() + self._share.offset_ns,
+            at_ns=time.monotonic_ns() + self._share.clock.offset_ns,
             cells=self._counters.read_row(worker),
             callback_timeout=SILENT_S,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
+import functools
 import importlib.metadata
 import secrets
 import socket
@@ -29,9 +29,8 @@ from pytest_kafkaperf.load.dask.clocks import (
     relative_to,
     spread,
     tolerated_ns,
-    until,
 )
-from pytest_kafkaperf.load.dask.sync import ANSWER_S, CounterSync, SchedulerSync
+from pytest_kafkaperf.load.dask.sync import ANSWER_S, SchedulerSync, synchronised
 from pytest_kafkaperf.load.dask.task import Share, read_clock, read_clock_by, run_share, send
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
 from pytest_kafkaperf.load.processes import Processes
@@ -99,16 +98,10 @@ class DaskWorkers:
         return len(self._addresses())
 
     @contextlib.contextmanager
-    def place(self, workers: int) -> Iterator[Self]:
-        """Yield this backend for one test; nothing has to be opened."""
-        del workers
-        yield self
-
-    @contextlib.contextmanager
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> Iterator[Sequence[Future[WorkerReport]]]:
-        """Hand the assignments to Dask workers, synchronise the counters, and read clocks before and after.
+        """Read the clocks, hand the assignments to Dask workers, and synchronise the counters.
 
         Raises:
             LoadError: no worker can take them.
@@ -127,17 +120,19 @@ class DaskWorkers:
                 sync_id=sync_id,
                 workers=len(assignments),
                 assignment=assignment,
-                offset_ns=clock.offset_ns,
-                uncertainty_ns=tolerated_ns(clock, clocks),
+                clock=clock,
+                before=best[clock.name],
+                tolerated_ns=tolerated_ns(clock, clocks),
             )
             for assignment, clock in zip(assignments, clocks, strict=True)
         ]
         names = [f"{address} on {clock.host}" for address, clock in zip(addresses, clocks, strict=True)]
         with self._run(sync_id, addresses, shares) as tasks:
             futures = [_result_of(task, name) for task, name in zip(tasks, names, strict=True)]
-            with CounterSync(self._ask, sync_id, counters, futures, names):
+            with synchronised(
+                functools.partial(self._ask, sync_id=sync_id), counters, list(zip(futures, names, strict=True))
+            ):
                 yield futures
-            self._report_clocks(futures, clocks, best)
 
     def audit(self, task: AuditTask) -> Audit:
         """Audit the log in a process on this machine; raises as `controller.WorkerBackend.audit`."""
@@ -170,20 +165,6 @@ class DaskWorkers:
             return None
         content = Path(payload.path).read_bytes()
         return self._dask.scatter(content, workers=sorted(set(addresses)), broadcast=True)
-
-    def _report_clocks(
-        self, futures: Sequence[Future[WorkerReport]], clocks: Sequence[Clock], before: Mapping[str, Clock]
-    ) -> None:
-        """Add to each report the clock it used, with the uncertainty after the round."""
-        if any(not future.done() or future.exception() is not None for future in futures):
-            return  # the round does not count
-        after: Mapping[str, Clock] = {}
-        with contextlib.suppress(LoadError, ClusterError):
-            common, readings = self.read_clocks()
-            after = by_clock([common, *readings.values()])
-        for future, clock in zip(futures, clocks, strict=True):
-            known = until(before[clock.name], after.get(clock.name))
-            future.result().clock = dataclasses.replace(clock, uncertainty_ns=known.uncertainty_ns)
 
     def read_clocks(self) -> tuple[Clock, dict[str, Clock]]:
         """Read the clocks of this machine and of all Dask workers.
