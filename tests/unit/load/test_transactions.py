@@ -80,11 +80,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.transactions = Transactions(
-            self.client,
-            self.ledger,
-            size=self.size,
-            abort_ratio=self.abort_ratio,
-            settled=self.settled or self._all_settled,
+            self.client, self.ledger, self.settled or self._all_settled, self.size, self.abort_ratio
         )
 
     async def send(self, records: int, error: KafkaError | None = None) -> None:
