@@ -42,8 +42,6 @@ _MAGIC_AT = struct.calcsize(">qii")
 _ATTRIBUTES_AT = struct.calcsize(">qiibI")
 
 _MAGIC = 2
-_SHORTEST_MESSAGE_BYTES = 14
-"""Minimum size of a message in any format, after its length field."""
 
 _CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
 
@@ -190,11 +188,7 @@ class FetchedBatches:
 
 def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
     size = len(encoded)
-    if size < _AFTER_LENGTH + _SHORTEST_MESSAGE_BYTES:
-        raise CorruptRecordException(
-            f"a batch of {size} bytes in {_location(encoded, partition)}: shorter than any valid batch"
-        )
-    if encoded[_MAGIC_AT] != _MAGIC:
+    if size > _MAGIC_AT and encoded[_MAGIC_AT] != _MAGIC:
         raise UnsupportedForMessageFormatError(
             f"message format {encoded[_MAGIC_AT]} in {_location(encoded, partition)}: must be format {_MAGIC}, of "
             "Kafka 0.11 and later; use newer brokers"
