@@ -56,7 +56,7 @@ class Consumer:
         self.report = Consumed(group=group)
         self._counters = counters
         self._existing = not scenario.producers
-        self._filter = None if self._existing else RecordFilter.of(scenario, nonce)
+        self._filter = None if self._existing or scenario.topic is None else RecordFilter(scenario, nonce)
         self._catches_up = scenario.catches_up
         self._reads_application = scenario.output_topic is not None
         self._on_received = on_received
