@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -64,6 +64,12 @@ class ReceivedBatch:
     """Total size of keys and values."""
     source: FetchedBatch | None = None
     """The batch as it was fetched."""
+
+    def only(self, these: npt.NDArray[np.bool_]) -> ReceivedBatch | None:
+        """Return the batch with some of its records, of average size; None if there are none."""
+        count = int(these.sum())
+        size_bytes = round(self.size_bytes * count / self.count)
+        return replace(self, count=count, tags=self.tags[these], size_bytes=size_bytes) if count else None
 
 
 class FetchedBatch(NamedTuple):

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -210,14 +209,7 @@ class Consumer:
         add = self.report.came_out.add
         new = np.array([add(name, measured=one) for name, one in zip(names.tolist(), measured.tolist(), strict=True)])
         self.report.repeated += int((measured & ~new).sum())
-        if not new.any():
-            return None
-        return replace(
-            batch,
-            count=int(new.sum()),
-            tags=batch.tags[new],
-            size_bytes=round(batch.size_bytes * int(new.sum()) / batch.count),
-        )
+        return batch.only(new)
 
     def _check_order(self, partition: Any, batch: ReceivedBatch, start_ns: int) -> None:
         """Check that a batch, which is from one producer, continues the previous one of its partition and producer."""

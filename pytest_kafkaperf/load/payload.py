@@ -263,10 +263,7 @@ class RecordFilter:
         if self.scenario.output_topic is None:
             is_own = len(tags) == batch.count and (own if every else own[:1]).all()
             return replace(batch, tags=tags) if is_own else None
-        tags = tags[own]
-        if not len(tags):
-            return None
-        return replace(batch, count=len(tags), tags=tags, size_bytes=round(batch.size_bytes * len(tags) / batch.count))
+        return replace(batch, tags=tags).only(own)
 
     def _plausible(self, tags: npt.NDArray[np.int64], start_ns: int, now_ns: int) -> npt.NDArray[np.bool_]:
         dues_ns = tags[:, 0]
