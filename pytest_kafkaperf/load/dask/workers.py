@@ -56,42 +56,47 @@ class DaskWorkers:
 
     margin_ns = _MARGIN_NS
 
-    def __init__(self, scheduler: str) -> None:
+    def __init__(self, scheduler: str, dask: Client) -> None:
         self._address = scheduler
+        self._dask = dask
         self._handler = f"kafkaperf-{secrets.token_hex(8)}"
-        self._stack = contextlib.ExitStack()
-        self._dask: Client
-        """Exists inside of the `with` block."""
         self._fit: set[str] = set()
         """Addresses of workers whose versions match."""
         self._silent: set[str] = set()
         """Addresses of workers that did not answer and are not used again."""
 
-    def __enter__(self) -> Self:
-        """Connect to the scheduler.
+    @classmethod
+    @contextlib.contextmanager
+    def connected(cls, scheduler: str) -> Iterator[Self]:
+        """Connect to a scheduler until the block ends.
 
         Raises:
             ClusterError: no scheduler answers, it has no workers, or versions differ.
 
         """
         try:
-            with contextlib.ExitStack() as stack:
-                self._dask = stack.enter_context(self._client())
-                self._check_scheduler()
-                plugin = SchedulerSync(self._handler, self._dask.id)
-                self._client_call(self._dask.register_plugin, plugin, name=self._handler)
-                if not self._addresses():
-                    raise ClusterError(
-                        f"the Dask scheduler {self._address} has no workers: start one with "
-                        f"'dask worker {self._address}' on each machine that is to generate load"
-                    )
-                self._stack = stack.pop_all()
+            client = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ClusterError(
+                f"--kafka-workers=dask://{scheduler}: no Dask scheduler answers there within {_CONNECT_S} s "
+                f"({type(error).__name__}); start one with 'dask scheduler', or use the address that it prints"
+            ) from None
+        with client:
+            workers = cls(scheduler, client)
+            workers._prepare()
+            yield workers
+
+    def _prepare(self) -> None:
+        try:
+            self._check_scheduler()
+            self._client_call(self._dask.register_plugin, SchedulerSync(self._handler, self._dask.id), self._handler)
+            if not self._addresses():
+                raise ClusterError(
+                    f"the Dask scheduler {self._address} has no workers: start one with "
+                    f"'dask worker {self._address}' on each machine that is to generate load"
+                )
         except LoadError as error:
             raise ClusterError(str(error)) from None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def count(self) -> int:
         """Return the current number of Dask workers."""
@@ -262,15 +267,6 @@ class DaskWorkers:
                 raise
             # The client has failed to reconnect and closed itself.
             raise LoadError(f"the connection to the Dask scheduler {self._address} is lost") from None
-
-    def _client(self) -> Client:
-        try:
-            return Client(self._address, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ClusterError(
-                f"--kafka-workers=dask://{self._address}: no Dask scheduler answers there within {_CONNECT_S} s "
-                f"({type(error).__name__}); start one with 'dask scheduler', or use the address that it prints"
-            ) from None
 
 
 async def _run_on_each(
