@@ -127,8 +127,8 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
         ),
         (
             "--kafka-workers=dask://a:b",
-            "--kafka-workers=dask://a:b: use 1 to 1000 worker processes of each kind, such as 4, or dask://HOST[:PORT] of a "
-            "Dask scheduler",
+            "--kafka-workers=dask://a:b: use 1 to 1000 worker processes of each kind, such as 4, or dask://HOST[:PORT] "
+            "of a Dask scheduler",
         ),
     ],
 )
