@@ -24,12 +24,7 @@ from distributed import Client
 from pytest_kafkaperf.clusters.target import is_loopback
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.audit import AuditTask
-from pytest_kafkaperf.load.dask.clocks import (
-    by_clock,
-    relative_to,
-    spread,
-    tolerated_ns,
-)
+from pytest_kafkaperf.load.dask.clocks import by_clock, relative_to, spread, tolerated_ns
 from pytest_kafkaperf.load.dask.sync import ANSWER_S, SchedulerSync, synchronised
 from pytest_kafkaperf.load.dask.task import Share, read_clock, read_clock_by, run_share, send
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
@@ -196,15 +191,10 @@ class DaskWorkers:
         """
         addresses = sorted({*self._client_call(self._dask.nthreads)} - self._silent)
         new = [address for address in addresses if address not in self._fit]
-        if new:
-            problems = [
-                version_problem(f"the Dask worker {address}", name, version)
-                for name, call in _VERSIONS.items()
-                for address, version in self._on_workers(*call, workers=new).items()
-            ]
-            if any(problems):
-                raise ClusterError("\n".join(filter(None, problems)))
-            self._fit.update(new)
+        for name, call in _VERSIONS.items() if new else ():
+            for address, version in self._on_workers(*call, workers=new).items():
+                check_version(f"the Dask worker {address}", name, version)
+        self._fit.update(new)
         return addresses
 
     def _check_scheduler(self) -> None:
@@ -213,8 +203,7 @@ class DaskWorkers:
                 version = self._client_call(self._dask.run_on_scheduler, *_VERSIONS[name])
             except importlib.metadata.PackageNotFoundError:
                 version = None
-            if problem := version_problem(f"the Dask scheduler {self._address}", name, version):
-                raise ClusterError(problem)
+            check_version(f"the Dask scheduler {self._address}", name, version)
 
     def _on_workers(self, function: Callable[..., Any], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
         """Call a function on each worker; return the results without workers that left, and None for missing packages.
@@ -282,16 +271,22 @@ async def _run_on_each(
     return await asyncio.gather(*map(run, workers), return_exceptions=True)
 
 
-def version_problem(place: str, name: str, version: str | None) -> str | None:
-    """Return an error if the version at `place` (None: not installed) differs from the version here."""
+def check_version(place: str, name: str, version: str | None) -> None:
+    """Check the version of a package at `place`; None if it is not installed there.
+
+    Raises:
+        ClusterError: it is not the version here.
+
+    """
     function, *arguments = _VERSIONS[name]
     here = function(*arguments)
     if version is None:
         plugin = importlib.metadata.version(_PLUGIN)
-        return f"{place} has no {name}: install it there with 'pip install pytest-kafkaperf[dask]=={plugin}'"
+        raise ClusterError(
+            f"{place} has no {name}: install it there with 'pip install pytest-kafkaperf[dask]=={plugin}'"
+        )
     if version != here:
-        return f"{place} has {name} {version}, this machine has {here}: install the same version on both"
-    return None
+        raise ClusterError(f"{place} has {name} {version}, this machine has {here}: install the same version on both")
 
 
 def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
