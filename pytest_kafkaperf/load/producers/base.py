@@ -55,13 +55,7 @@ class Producer(ABC):
         seed: int,
         on_visible: Callable[[int], None],
     ) -> None:
-        self.ledger = Ledger(
-            on_visible=on_visible,
-            transactional=scenario.transaction_size is not None,
-            producer=number,
-            committed_only=scenario.isolation_level == "read_committed",
-            keeps_places=bool(scenario.group),
-        )
+        self.ledger = Ledger(scenario, on_visible=on_visible, producer=number)
         self._client = client
         self._scenario = scenario
         self._number = number
