@@ -46,7 +46,7 @@ class Share:
     before: Clock
     """The same clock, compared with the scheduler's."""
     tolerated_ns: int
-    """How early another machine's record may seem to arrive."""
+    """Time by which another machine's record may seem to arrive too early."""
 
 
 def run_share(share: Share, samples: bytes | None) -> WorkerReport:
