@@ -4,7 +4,7 @@ This is a pytest run as users start it: a load with a rate on three local broker
 two, one round. It checks, independently of the measured program:
 
 - Memory is flat: it compares the median resident memory of pytest and of each worker in the last tenth of the run with
-  that in the second tenth. Memory grows by a few MiB until the time series, of at most 600 intervals, is full.
+  that in the second tenth. Memory grows by a few MiB until the time series, of about 300 intervals, is full.
 - Due times do not drift against the clock: an independent client reads the first and the last seconds of the topic. The
   due time of each record (its tag) must match the rate. The time from there to the wall clock of the send (the record's
   timestamp, in whole ms) must be the same at the beginning and at the end, except for the drift between the monotonic

@@ -56,19 +56,15 @@ def parse_workers(text: str) -> WorkerAllocation:
 
     """
     word = text.strip()
-    if re.fullmatch(r"[0-9]{1,9}", word):
-        if not 1 <= int(word) <= _MAX_WORKERS:
-            raise UsageError(f"--kafka-workers={text}: use 1 to {_MAX_WORKERS} worker processes of each kind")
+    if re.fullmatch(r"[0-9]{1,4}", word) and 1 <= int(word) <= _MAX_WORKERS:
         return WorkerAllocation(producing=int(word), consuming=int(word), reason=f"--kafka-workers={word}")
     found = _SCHEDULER.fullmatch(word)
-    if found is None:
+    port = int(found["port"] or _DEFAULT_PORT) if found else 0
+    if found is None or not 1 <= port <= MAX_PORT:
         raise UsageError(
-            f"--kafka-workers={text}: use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask "
-            "scheduler, such as dask://scheduler:8786 or dask://[::1]:8786"
+            f"--kafka-workers={text}: use 1 to {_MAX_WORKERS} worker processes of each kind, such as 4, or "
+            "dask://HOST[:PORT] of a Dask scheduler, such as dask://scheduler:8786 or dask://[::1]:8786"
         )
-    port = int(found["port"] or _DEFAULT_PORT)
-    if not 1 <= port <= MAX_PORT:
-        raise UsageError(f"--kafka-workers={text}: invalid port {port}; use 1 to {MAX_PORT}")
     return WorkerAllocation(scheduler=f"{found['host']}:{port}", reason=f"--kafka-workers={word}")
 
 

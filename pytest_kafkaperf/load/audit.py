@@ -141,7 +141,8 @@ async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
             client.assign(list(ends))
             for number, (begin, _) in task.offsets.items():
                 client.seek(TopicPartition(task.topic, number), begin)
-            every, record_filter = tags_every_record(task.scenario), RecordFilter.of(task.scenario, task.nonce)
+            every = tags_every_record(task.scenario)
+            record_filter = None if task.scenario.topic is None else RecordFilter(task.scenario, task.nonce)
             start_ns, end_ns = task.span_ns or (0, 0)
             while [partition for partition, end in ends.items() if await client.position(partition) < end]:
                 for partition, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():

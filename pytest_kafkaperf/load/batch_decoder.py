@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -42,8 +42,6 @@ _MAGIC_AT = struct.calcsize(">qii")
 _ATTRIBUTES_AT = struct.calcsize(">qiibI")
 
 _MAGIC = 2
-_SHORTEST_MESSAGE_BYTES = 14
-"""Minimum size of a message in any format, after its length field."""
 
 _CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
 
@@ -66,6 +64,12 @@ class ReceivedBatch:
     """Total size of keys and values."""
     source: FetchedBatch | None = None
     """The batch as it was fetched."""
+
+    def only(self, these: npt.NDArray[np.bool_]) -> ReceivedBatch | None:
+        """Return the batch with some of its records, of average size; None if there are none."""
+        count = int(these.sum())
+        size_bytes = round(self.size_bytes * count / self.count)
+        return replace(self, count=count, tags=self.tags[these], size_bytes=size_bytes) if count else None
 
 
 class FetchedBatch(NamedTuple):
@@ -190,11 +194,7 @@ class FetchedBatches:
 
 def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
     size = len(encoded)
-    if size < _AFTER_LENGTH + _SHORTEST_MESSAGE_BYTES:
-        raise CorruptRecordException(
-            f"a batch of {size} bytes in {_location(encoded, partition)}: shorter than any valid batch"
-        )
-    if encoded[_MAGIC_AT] != _MAGIC:
+    if size > _MAGIC_AT and encoded[_MAGIC_AT] != _MAGIC:
         raise UnsupportedForMessageFormatError(
             f"message format {encoded[_MAGIC_AT]} in {_location(encoded, partition)}: must be format {_MAGIC}, of "
             "Kafka 0.11 and later; use newer brokers"

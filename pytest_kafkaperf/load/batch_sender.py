@@ -38,8 +38,8 @@ class Sender(sender.Sender):  # type: ignore[misc]
     def allow(self, in_flight: int) -> None:
         """Set the in-flight limit per broker; call this before the sender starts."""
         self._in_flight = _InFlight(in_flight)
-        if self._txn_manager is None and in_flight > 1:
-            self._muted_partitions = _NeverMuted()
+        if self._txn_manager is None:
+            self._muted_partitions = _InFlight(in_flight)
         self._open: set[asyncio.Future[Any]] = set()
         """Requests in flight, and tasks of requests that failed."""
 
@@ -119,30 +119,20 @@ def _is_success(answer: asyncio.Future[Response]) -> bool:
 
 
 class _InFlight:
-    """Replacement for the set of brokers with a request in flight: contains a broker once it reaches the limit."""
+    """Replacement for a set of brokers or partitions with a request in flight: contains each once it has so many."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._counts: collections.Counter[int] = collections.Counter()
+        self._counts: collections.Counter[object] = collections.Counter()
 
-    def add(self, node: int) -> None:
-        self._counts[node] += 1
+    def add(self, one: object) -> None:
+        self._counts[one] += 1
 
-    def remove(self, node: int) -> None:
-        self._counts[node] -= 1
+    def remove(self, one: object) -> None:
+        self._counts[one] -= 1
 
-    def __contains__(self, node: int) -> bool:
-        return self._counts[node] >= self._limit
-
-
-class _NeverMuted(frozenset[TopicPartition]):
-    """Replacement for the set of partitions with a batch in flight; always empty, so that no partition has to wait."""
-
-    def add(self, _: TopicPartition) -> None:
-        pass
-
-    def remove(self, _: TopicPartition) -> None:
-        pass
+    def __contains__(self, one: object) -> bool:
+        return self._counts[one] >= self._limit
 
 
 class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]

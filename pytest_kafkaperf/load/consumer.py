@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,12 +55,12 @@ class Consumer:
         self.report = Consumed(group=group)
         self._counters = counters
         self._existing = not scenario.producers
-        self._filter = None if self._existing else RecordFilter.of(scenario, nonce)
+        self._filter = None if self._existing or scenario.topic is None else RecordFilter(scenario, nonce)
         self._catches_up = scenario.catches_up
         self._reads_application = scenario.output_topic is not None
         self._on_received = on_received
         self._client = client
-        self._series = Series(0)
+        self._series = Series()
         self._timed = True
         self._last: dict[tuple[Any, int], int] = {}
         """Index of the last record, by partition and producer."""
@@ -210,14 +209,7 @@ class Consumer:
         add = self.report.came_out.add
         new = np.array([add(name, measured=one) for name, one in zip(names.tolist(), measured.tolist(), strict=True)])
         self.report.repeated += int((measured & ~new).sum())
-        if not new.any():
-            return None
-        return replace(
-            batch,
-            count=int(new.sum()),
-            tags=batch.tags[new],
-            size_bytes=round(batch.size_bytes * int(new.sum()) / batch.count),
-        )
+        return batch.only(new)
 
     def _check_order(self, partition: Any, batch: ReceivedBatch, start_ns: int) -> None:
         """Check that a batch, which is from one producer, continues the previous one of its partition and producer."""

@@ -20,7 +20,6 @@ from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, WorkerReport
@@ -83,11 +82,13 @@ class WorkerBackend(Protocol):
 
         """
 
-    def audit(self, task: AuditTask) -> Future[Audit]:
-        """Have a worker audit the log.
+    def audit(self, task: AuditTask) -> Audit:
+        """Audit the log in a process on this machine.
 
         Raises:
-            LoadError: no worker can do it.
+            LoadError: the audit failed, or a process has died before.
+            BrokenProcessPool: the process died.
+            TimeoutError: the audit did not finish in time.
 
         """
 
@@ -148,9 +149,9 @@ class WorkerPool:
             return _Round(futures, counters, scenario, read, check, progress, self._backend.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | str:
-        """Have a worker audit the log; return the reason if that fails."""
+        """Audit the log; return the reason if that fails."""
         try:
-            return self._backend.audit(task).result(timeout=AUDIT_TIMEOUT_S + _GIVE_UP_S)
+            return self._backend.audit(task)
         except (LoadError, BrokenProcessPool, TimeoutError) as error:
             return str(error) or "the audit did not finish in time"
 

@@ -1,25 +1,23 @@
 """A mergeable, vectorised latency histogram.
 
 It is log-linear like HdrHistogram (G. Tene). The bucket comes from the bits of the float64: the exponent and the upper
-ten bits of the mantissa. A bucket is at most 1/1024 of its value wide and represents its middle, so a quantile is off
-by at most 0.05 %. Values are nanoseconds from 0 to 2**40 (18 minutes). Larger values share the last bucket, which
-represents the maximum.
+bits of the mantissa, ten unless stated otherwise. A bucket is at most 1/1024 of its value wide and represents its
+middle, so a quantile is off by at most 0.05 %. Values are nanoseconds from 0 to 2**40 (18 minutes). Larger values share
+the last bucket, which represents the maximum.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-_SUBBUCKET_BITS = 10
-OCTAVES = 40
+_OCTAVES = 40
 _MANTISSA_BITS = 52
 _BIAS = 1023
 """Exponent bias of a float64."""
-_BUCKETS = (OCTAVES << _SUBBUCKET_BITS) + 1
-_BYTES = 8 * _BUCKETS
 
 Nanoseconds = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
@@ -33,7 +31,10 @@ class Histogram:
     about a tenth of all; the controller holds several histograms per worker.
     """
 
-    counts: Counts = field(default_factory=lambda: np.zeros(_BUCKETS, dtype=np.int64))
+    subbucket_bits: int = 10
+    """An octave has `2**subbucket_bits` buckets."""
+    counts: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Counts of all buckets, or of those from the lowest to the highest used one."""
     first: int = 0
     """Index of the first bucket in `counts`."""
     total: int = 0
@@ -43,13 +44,15 @@ class Histogram:
     def record(self, values_ns: Nanoseconds, counts: Counts | None = None) -> None:
         """Add values of shape `(n,)`; `counts` of the same shape gives the number of occurrences of each.
 
-        Raises as `buckets_of`.
+        Raises:
+            ValueError: a value is negative, which is a bug in the use of the clock and never an effect of the load.
+
         """
         if values_ns.size == 0:
             return
-        if self.counts.nbytes < _BYTES:
+        buckets = _buckets_of(values_ns, self.subbucket_bits)
+        if self.counts.dtype != np.int64 or self.counts.size <= self._last_bucket:
             self.counts, self.first = merged([self]).counts, 0
-        buckets = buckets_of(values_ns, _SUBBUCKET_BITS)
         if counts is None:
             np.add.at(self.counts, buckets, 1)
             self.total += int(values_ns.size)
@@ -73,8 +76,8 @@ class Histogram:
         # Subtracting 1e-9 keeps a rounding error from turning 0.999 * 1000 into rank 1000.
         rank = max(1, int(np.ceil(quantile * self.total - 1e-9)))
         bucket = self.first + int(np.searchsorted(np.cumsum(self.counts), rank))
-        middle_ns = float(middles_ns(np.array([bucket]), _SUBBUCKET_BITS)[0])
-        return (self.max_ns if bucket == _BUCKETS - 1 else min(middle_ns, self.max_ns)) / 1e9
+        middle_ns = _middle_ns(bucket, self.subbucket_bits)
+        return (self.max_ns if bucket == self._last_bucket else min(middle_ns, self.max_ns)) / 1e9
 
     @property
     def mean_s(self) -> float:
@@ -86,16 +89,22 @@ class Histogram:
         """Exact maximum in seconds."""
         return self.max_ns / 1e9
 
-    def __reduce__(self) -> tuple[type[Histogram], tuple[Counts, int, int, int, int]]:
+    @property
+    def _last_bucket(self) -> int:
+        return _OCTAVES << self.subbucket_bits
+
+    def __reduce__(self) -> tuple[type[Histogram], tuple[Any, ...]]:
         occurred = np.flatnonzero(self.counts)
         low, high = (int(occurred[0]), int(occurred[-1]) + 1) if occurred.size else (0, 0)
-        counts = smallest(self.counts[low:high])
-        return Histogram, (counts, self.first + low, self.total, self.sum_ns, self.max_ns)
+        kind = np.min_scalar_type(int(self.counts.max(initial=0)))
+        counts = self.counts[low:high].astype(kind if kind.itemsize < self.counts.itemsize else self.counts.dtype)
+        return Histogram, (self.subbucket_bits, counts, self.first + low, self.total, self.sum_ns, self.max_ns)
 
 
 def merged(histograms: list[Histogram]) -> Histogram:
-    """Combine several histograms into one."""
-    result = Histogram()
+    """Combine histograms with buckets of one width into one with all buckets."""
+    bits = max((histogram.subbucket_bits for histogram in histograms), default=10)
+    result = Histogram(bits, np.zeros((_OCTAVES << bits) + 1, dtype=np.int64))
     for histogram in histograms:
         result.counts[histogram.first : histogram.first + histogram.counts.size] += histogram.counts
         result.total += histogram.total
@@ -104,29 +113,17 @@ def merged(histograms: list[Histogram]) -> Histogram:
     return result
 
 
-def smallest(counts: Counts) -> Counts:
-    """Convert counts, none of them negative, to the smallest type that holds them and can be added to others."""
-    kind = np.min_scalar_type(int(counts.max(initial=0)))
-    return counts.astype(kind if kind.itemsize < counts.itemsize else counts.dtype)
-
-
-def buckets_of(values_ns: Nanoseconds, subbucket_bits: int) -> npt.NDArray[np.int64]:
-    """Return the bucket of each value, in the same shape; an octave has `2**subbucket_bits` buckets.
-
-    Raises:
-        ValueError: a value is negative, which is a bug in the use of the clock and never an effect of the load.
-
-    """
+def _buckets_of(values_ns: Nanoseconds, subbucket_bits: int) -> npt.NDArray[np.int64]:
+    """Return the bucket of each value, in the same shape."""
     if (lowest_ns := int(values_ns.min())) < 0:
         raise ValueError(f"negative latency: {lowest_ns} ns")
     # Zero has no logarithm. It shares the first bucket with 1 ns, which is below the resolution of the clocks.
     bits = np.maximum(values_ns, 1).astype(np.float64).view(np.int64)
     buckets = (bits >> _MANTISSA_BITS - subbucket_bits) - (_BIAS << subbucket_bits)
-    return np.asarray(np.minimum(buckets, OCTAVES << subbucket_bits))
+    return np.asarray(np.minimum(buckets, _OCTAVES << subbucket_bits))
 
 
-def middles_ns(buckets: npt.NDArray[np.int64], subbucket_bits: int) -> npt.NDArray[np.float64]:
-    """Return the middle of each bucket, in the same shape; the last bucket's middle has no meaning."""
-    edges = np.stack([buckets, buckets + 1]) + (_BIAS << subbucket_bits)
-    low, high = (edges << _MANTISSA_BITS - subbucket_bits).view(np.float64)
-    return np.asarray((low + high) / 2)
+def _middle_ns(bucket: int, subbucket_bits: int) -> float:
+    """Return the middle of a bucket; the last bucket's middle has no meaning."""
+    edges = np.array([bucket, bucket + 1]) + (_BIAS << subbucket_bits)
+    return float((edges << _MANTISSA_BITS - subbucket_bits).view(np.float64).mean())

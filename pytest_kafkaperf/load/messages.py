@@ -111,9 +111,9 @@ class WorkerReport:
     worker: int
     produced: list[Produced] = field(default_factory=list)
     consumed: list[Consumed] = field(default_factory=list)
-    produce_series: Series = field(default_factory=lambda: Series(0))
+    produce_series: Series = field(default_factory=Series)
     """Acknowledgements, and produce latency by due time."""
-    consume_series: Series = field(default_factory=lambda: Series(0))
+    consume_series: Series = field(default_factory=Series)
     """Received records, and end-to-end latency by due time."""
     cpu_s: float = 0.0
     """User and system CPU seconds of the process in the window."""

@@ -243,27 +243,15 @@ def _samples(file: Path, delimiter: bytes) -> list[bytes]:
     return samples
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Properties shared by the records of one load, which tell them from records of other applications and loads."""
+    """A test of records on an existing topic: those of this load, or also of other applications and loads.
 
-    producers: int
-    warmup_ns: int
+    If an application writes the topic, it makes its records from those that it has read.
+    """
+
+    scenario: Scenario
     nonce: Nonce
-    is_application: bool = False
-    """True if an application writes the topic, from records that it has read."""
-
-    @classmethod
-    def of(cls, scenario: Scenario, nonce: Nonce) -> RecordFilter | None:
-        """Create the filter of a scenario; None for the plugin's own topic, which holds no other records."""
-        if scenario.topic is None:
-            return None
-        return cls(
-            producers=scenario.producers,
-            warmup_ns=round(scenario.warmup * NS_PER_S),
-            nonce=nonce,
-            is_application=scenario.output_topic is not None,
-        )
 
     def part(self, batch: ReceivedBatch, *, start_ns: int, now_ns: int, every: bool = True) -> ReceivedBatch | None:
         """Return the part of a batch read by `now_ns` that belongs to the round starting at `start_ns`, if any.
@@ -272,20 +260,17 @@ class RecordFilter:
         """
         tags = batch.tags ^ np.array(self.nonce)
         own = self._plausible(tags, start_ns, now_ns)
-        if not self.is_application:
+        if self.scenario.output_topic is None:
             is_own = len(tags) == batch.count and (own if every else own[:1]).all()
             return replace(batch, tags=tags) if is_own else None
-        tags = tags[own]
-        if not len(tags):
-            return None
-        return replace(batch, count=len(tags), tags=tags, size_bytes=round(batch.size_bytes * len(tags) / batch.count))
+        return replace(batch, tags=tags).only(own)
 
     def _plausible(self, tags: npt.NDArray[np.int64], start_ns: int, now_ns: int) -> npt.NDArray[np.bool_]:
         dues_ns = tags[:, 0]
         producers, indexes = origin(tags[:, 1])
-        first_ns = start_ns - self.warmup_ns
+        first_ns = start_ns - round(self.scenario.warmup * NS_PER_S)
         most = now_ns - first_ns  # at most one record per nanosecond
         due = (dues_ns >= first_ns) & (dues_ns <= now_ns)
-        named = (producers >= 0) & (producers < self.producers) & (indexes >= -most) & (indexes <= most)
+        named = (producers >= 0) & (producers < self.scenario.producers) & (indexes >= -most) & (indexes <= most)
         plausible: npt.NDArray[np.bool_] = due & named
         return plausible

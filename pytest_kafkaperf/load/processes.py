@@ -8,6 +8,7 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.process
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -20,7 +21,7 @@ from typing import Any, Self
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
-from pytest_kafkaperf.load.audit import AuditTask, audit
+from pytest_kafkaperf.load.audit import TIMEOUT_S, AuditTask, audit
 from pytest_kafkaperf.load.messages import Assignment, Audit, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.load.worker import work
@@ -50,7 +51,7 @@ class Processes:
             self._executor = concurrent.futures.ProcessPoolExecutor(
                 self._workers,
                 mp_context=multiprocessing.get_context("spawn"),
-                initializer=_begin,
+                initializer=begin,
             )
         return self
 
@@ -71,14 +72,11 @@ class Processes:
         del counters
         yield self._submit(work, assignments)
 
-    def audit(self, task: AuditTask) -> concurrent.futures.Future[Audit]:
-        """Have a process audit the log.
-
-        Raises:
-            LoadError: a process has died before.
-
-        """
-        return self._submit(audit, [task])[0]
+    def audit(self, task: AuditTask) -> Audit:
+        """Audit the log in a process; raises as `controller.WorkerBackend.audit`."""
+        (future,) = self._submit(audit, [task])
+        found: Audit = future.result(timeout=TIMEOUT_S + _GIVE_UP_S)
+        return found
 
     def _submit(self, function: Callable[[Any], Any], tasks: Sequence[object]) -> list[concurrent.futures.Future[Any]]:
         try:
@@ -107,18 +105,20 @@ def without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _begin() -> None:
-    """Initialise a worker process."""
+def begin(*folders: str) -> None:
+    """Initialise a worker process; if its parent dies, it removes the folders and ends."""
     # On Ctrl-C the controller ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_follow, args=(parent.sentinel, folders), daemon=True).start()
 
 
-def _follow(sentinel: int) -> None:
-    """End this process when the controller ends, so that no load continues unattended."""
+def _follow(sentinel: int, folders: Sequence[str]) -> None:
+    """End this process when its parent ends, so that no load continues unattended."""
     multiprocessing.connection.wait([sentinel])
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 

@@ -14,8 +14,7 @@ from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram, merged
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
-from pytest_kafkaperf.load.timeseries import Curves
-from pytest_kafkaperf.load.timeseries import merged as merged_series
+from pytest_kafkaperf.load.timeseries import Curves, merged_series
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, problems_of, warnings_of
 from pytest_kafkaperf.runner.watched_groups import caught_up, commit_interval_s, not_caught_up, watched

@@ -350,8 +350,8 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
         return
     from pytest_kafkaperf.load.dask.workers import DaskWorkers  # noqa: PLC0415 - an extra
 
-    with DaskWorkers(allocation.scheduler) as workers:
-        yield workers.count(), workers.place
+    with DaskWorkers.connected(allocation.scheduler) as workers:
+        yield workers.count(), lambda _: contextlib.nullcontext(workers)
 
 
 def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:

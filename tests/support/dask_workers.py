@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -140,13 +141,16 @@ def left_behind(workers: Workers) -> tuple[list[str], list[str], int]:
 
 
 def load_processes() -> list[psutil.Process]:
-    """Worker processes on the machines of a Dask cluster, which are all here."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if "pytest_kafkaperf.load.dask.hosted" in " ".join(process.info["cmdline"] or [])
-        and process.status() != psutil.STATUS_ZOMBIE
-    ]
+    """Processes on the machines of a Dask cluster, which are all here, that have mapped the counters of a share."""
+    return [process for process in psutil.process_iter() if _maps_counters(process)]
+
+
+def _maps_counters(process: psutil.Process) -> bool:
+    try:
+        mapped = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it has ended
+        return False
+    return re.search(r"/kafkaperf-counters-[^/]*/counters", mapped) is not None
 
 
 def wait_for_load_processes(*, some: bool) -> None:

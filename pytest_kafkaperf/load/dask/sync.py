@@ -10,9 +10,9 @@ import collections
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, Self
+from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import Scheduler
@@ -32,7 +32,7 @@ BEGIN_S = 30.0
 
 
 class SyncState:
-    """The parties of one round or one audit, and their last rows."""
+    """The parties of one round, and their last rows."""
 
     def __init__(self, addresses: list[str], *, now_s: float) -> None:
         self.addresses = addresses
@@ -126,64 +126,55 @@ ANSWER_S = 10
 """Time limit of a request to the scheduler or, through it, to all workers."""
 
 
-class CounterSync:
-    """A thread that synchronises the controller's counters, if any, and fails the futures of lost workers."""
+Workers = Sequence[tuple[Future[Any], str]]
+"""The future of each worker, and the name of its Dask worker."""
 
-    def __init__(
-        self,
-        ask: Callable[..., dict[str, Any]],
-        sync_id: str,
-        counters: SharedCounters | None,
-        futures: Sequence[Future[Any]],
-        names: Sequence[str],
-    ) -> None:
-        self._ask = ask
-        self._sync_id = sync_id
-        self._counters = counters
-        self._futures = futures
-        self._names = names
-        self._rows = AlignedCounters()
-        self._answered_s = time.monotonic()
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kafkaperf-counters", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+@contextlib.contextmanager
+def synchronised(ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers) -> Iterator[None]:
+    """Synchronise the controller's counters until the block ends, and fail the futures of lost workers.
 
-    def __exit__(self, *_: object) -> None:
-        self._closing.set()
-        self._thread.join(2 * ANSWER_S)
+    `ask` sends a message to the scheduler; a thread calls it.
+    """
+    closing = threading.Event()
+    thread = threading.Thread(
+        target=_synchronise, args=(closing, ask, counters, workers), name="kafkaperf-counters", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        closing.set()
+        thread.join(2 * ANSWER_S)
 
-    def _run(self) -> None:
-        while not self._closing.wait(TICK_S):
-            cells = [] if self._counters is None else self._counters.read_row(CONTROLLER)
-            try:
-                answer = self._ask(do="control", sync_id=self._sync_id, cells=cells)
-            except LoadError as error:
-                if time.monotonic() - self._answered_s > SILENT_S:
-                    self._fail(range(len(self._futures)), str(error))
-                continue
-            self._answered_s = time.monotonic()
-            if answer.get("over"):
-                self._fail(range(len(self._futures)), "the Dask scheduler has restarted")
-                return
-            self._write(answer["rows"])
-            for worker, reason in answer["lost"]:
-                self._fail([worker], f"the Dask worker {self._names[worker]} {reason}")
 
-    def _write(self, rows: Sequence[Sequence[Any]]) -> None:
-        if self._counters is None:
+def _synchronise(
+    closing: threading.Event, ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers
+) -> None:
+    rows, answered_s = AlignedCounters(), time.monotonic()
+    while not closing.wait(TICK_S):
+        try:
+            answer = ask(do="control", cells=counters.read_row(CONTROLLER))
+        except LoadError as error:
+            if time.monotonic() - answered_s > SILENT_S:
+                _fail(workers, str(error))
+            continue
+        answered_s = time.monotonic()
+        if answer.get("over"):
+            _fail(workers, "the Dask scheduler has restarted")
             return
-        for worker, at_ns, cells in rows:
-            self._rows.add(worker, at_ns, cells)
-        for worker, cells in self._rows.together().items():
-            self._counters.write_row(worker, cells)
+        for worker, at_ns, cells in answer["rows"]:
+            rows.add(worker, at_ns, cells)
+        for worker, cells in rows.together().items():
+            counters.write_row(worker, cells)
+        for worker, reason in answer["lost"]:
+            _fail([workers[worker]], f"the Dask worker {workers[worker][1]} {reason}")
 
-    def _fail(self, workers: Sequence[int], reason: str) -> None:
-        for worker in workers:
-            with contextlib.suppress(InvalidStateError):  # the worker has reported already
-                self._futures[worker].set_exception(LoadError(reason))
+
+def _fail(workers: Workers, reason: str) -> None:
+    for future, _ in workers:
+        with contextlib.suppress(InvalidStateError):  # the worker has reported already
+            future.set_exception(LoadError(reason))
 
 
 _KEPT = 200

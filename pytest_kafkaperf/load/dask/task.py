@@ -6,11 +6,10 @@ import contextlib
 import dataclasses
 import secrets
 import socket
-import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -18,58 +17,60 @@ from distributed import get_worker
 from distributed.utils import sync
 from distributed.worker import Worker, secede
 
-from pytest_kafkaperf.load.dask.clocks import Exchange, clock_name, reading
-from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome, last_words, read_outcome, start
+from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.clock import set_clock
+from pytest_kafkaperf.load.dask.clocks import Exchange, clock_name, reading, until
+from pytest_kafkaperf.load.dask.hosted import result_of, started
 from pytest_kafkaperf.load.dask.sync import SILENT_S, TICK_S
-from pytest_kafkaperf.load.messages import Clock
-from pytest_kafkaperf.load.processes import DIED
+from pytest_kafkaperf.load.messages import Assignment, Clock, WorkerReport
 from pytest_kafkaperf.load.shared_counters import SharedCounters
+from pytest_kafkaperf.load.worker import work
+from pytest_kafkaperf.scenarios.records import Samples
 
 _EXCHANGES = 20
 """Number of requests for the time, of which the one with the shortest round trip counts."""
 
 _OVER = "the round ended before its worker"
 
-_ENDING_S = 10
-"""Time limit for a stopped process to end; then it is killed."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerTask:
-    """The input of one Dask task. Its repr appears in Dask's logs."""
+class Share:
+    """One worker's share of a round, the input of a Dask task. Its repr appears in Dask's logs."""
 
     handler: str
     sync_id: str
-    worker: int
-    task: Task = dataclasses.field(repr=False)
-    groups: int | None
-    """Consumer groups of the shared counters; None if the task has no counters."""
     workers: int
+    assignment: Assignment = dataclasses.field(repr=False)
+    clock: Clock
+    """The clock of this machine, compared with the controller's."""
+    before: Clock
+    """The same clock, compared with the scheduler's."""
+    tolerated_ns: int
+    """Time by which another machine's record may seem to arrive too early."""
 
 
-def run_worker_task(worker_task: WorkerTask, samples: bytes | None) -> TaskOutcome:
-    """Run a worker process on the machine of the Dask worker that executes this task."""
+def run_share(share: Share, samples: bytes | None) -> WorkerReport:
+    """Run a worker process on the machine of the Dask worker that executes this task.
+
+    Raises:
+        LoadError: the process failed or died, or the round ended before.
+
+    """
     worker = get_worker()
     secede()  # frees this thread's place for other shares
-    with tempfile.TemporaryDirectory(prefix="kafkaperf-counters-") as folder, contextlib.ExitStack() as stack:
-        counters = None
-        if worker_task.groups is not None:
-            counters = stack.enter_context(
-                SharedCounters.create(Path(folder) / "counters", worker_task.workers, groups=worker_task.groups)
-            )
-        host = _Host(worker, worker_task, counters)
-        if host.is_over():
-            return TaskOutcome(problem=_OVER)
-        process = start(_localised(worker_task.task, folder, samples, counters), folder)
-        try:
-            problem = host.follow(process)
-        finally:
-            process.kill()
-            process.communicate()
-        if problem is not None:
-            return TaskOutcome(problem=problem)
-        words = last_words(folder)
-        return read_outcome(folder) or TaskOutcome(problem=f"{DIED}{f' ({words})' if words else ''}")
+    groups = share.assignment.scenario.consumer_groups
+    with (
+        tempfile.TemporaryDirectory(prefix="kafkaperf-counters-") as folder,
+        SharedCounters.create(Path(folder) / "counters", share.workers, groups=groups) as counters,
+    ):
+        host = _Host(worker, share, counters)
+        host.exchange()
+        assignment = _localised(share.assignment, folder, samples, counters)
+        with started(folder, _work, assignment, share.clock.offset_ns, share.tolerated_ns) as results:
+            report = host.follow(results)
+    known = until(share.before, host.read_clock())
+    report.clock = dataclasses.replace(share.clock, uncertainty_ns=known.uncertainty_ns)
+    return report
 
 
 async def send(scheduler: Any, handler: str, **message: Any) -> Any:
@@ -95,76 +96,81 @@ async def read_clock(handler: str, dask_worker: Worker) -> Clock:
     return await read_clock_by(dask_worker.scheduler, handler)
 
 
-def _localised(task: Task, folder: str, samples: bytes | None, counters: SharedCounters | None) -> Task:
-    """Return the task with the paths of this machine."""
-    argument = task.argument
-    if samples is not None:
+def _work(assignment: Assignment, offset_ns: int, uncertainty_ns: int) -> WorkerReport:
+    set_clock(offset_ns=offset_ns, uncertainty_ns=uncertainty_ns)
+    return work(assignment)
+
+
+def _localised(assignment: Assignment, folder: str, samples: bytes | None, counters: SharedCounters) -> Assignment:
+    """Return the assignment with the paths of this machine."""
+    scenario = assignment.scenario
+    if samples is not None and isinstance(scenario.payload, Samples):
         path = Path(folder) / "samples"
         path.write_bytes(samples)
-        payload = dataclasses.replace(argument.scenario.payload, path=str(path))
-        scenario = argument.scenario.model_copy(update={"payload": payload})
-        argument = dataclasses.replace(argument, scenario=scenario)
-    if counters is not None:
-        argument = dataclasses.replace(argument, counters=counters.path)
-    return dataclasses.replace(task, argument=argument)
+        payload = dataclasses.replace(scenario.payload, path=str(path))
+        scenario = scenario.model_copy(update={"payload": payload})
+    return dataclasses.replace(assignment, scenario=scenario, counters=counters.path)
 
 
 class _Host:
     """A machine's side of the synchronisation, for one process there."""
 
-    def __init__(self, worker: Worker, worker_task: WorkerTask, counters: SharedCounters | None) -> None:
+    def __init__(self, worker: Worker, share: Share, counters: SharedCounters) -> None:
         self._dask_worker = worker
-        self._worker_task = worker_task
+        self._share = share
         self._counters = counters
         self._attempt = secrets.token_hex(8)
 
-    def is_over(self) -> bool:
-        """Return True if the controller is gone, or another attempt at this share came first."""
-        return bool(self._exchange().get("over"))
+    def follow(self, results: Connection) -> WorkerReport:
+        """Synchronise the counters until the process has ended; return its report.
 
-    def follow(self, process: subprocess.Popen[bytes]) -> str | None:
-        """Synchronise the counters until the process ends; return the reason if it must be killed instead."""
-        answered_s, stopped_s = time.monotonic(), None
+        Raises:
+            LoadError: the process failed or died, or must be killed.
+
+        """
+        answered_s = time.monotonic()
         while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(TICK_S)
-            ended, now_s = process.poll() is not None, time.monotonic()
+            ended = results.poll(TICK_S)
             try:
-                answer = self._exchange()
+                self.exchange()
+                answered_s = time.monotonic()
             except (OSError, TimeoutError):
-                if now_s - answered_s > SILENT_S:
-                    return f"the Dask scheduler did not answer for {SILENT_S:.0f} s"
-            else:
-                answered_s = now_s
-                if answer.get("over"):
-                    return _OVER
-                self._write(answer["rows"])
+                if time.monotonic() - answered_s > SILENT_S:
+                    raise LoadError(f"the Dask scheduler did not answer for {SILENT_S:.0f} s") from None
             if ended:
-                return None
-            if self._counters is not None and self._counters.stopped:
-                stopped_s = stopped_s or now_s
-                if now_s - stopped_s > _ENDING_S:
-                    return f"a worker process did not end within {_ENDING_S} s"
+                report: WorkerReport = result_of(results)
+                return report
 
-    def _exchange(self) -> dict[str, Any]:
-        worker = self._worker_task.worker
-        cells = [] if self._counters is None else self._counters.read_row(worker)
+    def read_clock(self) -> Clock | None:
+        """Compare this machine's clock with the scheduler's; return None if that fails."""
+        worker = self._dask_worker
+        with contextlib.suppress(OSError, TimeoutError):
+            found: Clock = sync(worker.loop, read_clock, self._share.handler, worker, callback_timeout=SILENT_S)
+            return found
+        return None
+
+    def exchange(self) -> None:
+        """Send this worker's row, and write those of the others.
+
+        Raises:
+            LoadError: the controller is gone, or another attempt at this share came first.
+
+        """
+        worker = self._share.assignment.worker
         answer: dict[str, Any] = sync(
             self._dask_worker.loop,
             send,
             self._dask_worker.scheduler,
-            self._worker_task.handler,
+            self._share.handler,
             do="share",
-            sync_id=self._worker_task.sync_id,
+            sync_id=self._share.sync_id,
             worker=worker,
             attempt=self._attempt,
-            at_ns=time.monotonic_ns() + self._worker_task.task.offset_ns,
-            cells=cells,
+            at_ns=time.monotonic_ns() + self._share.clock.offset_ns,
+            cells=self._counters.read_row(worker),
             callback_timeout=SILENT_S,
         )
-        return answer
-
-    def _write(self, rows: Sequence[Sequence[Any]]) -> None:
-        if self._counters is not None:
-            for worker, cells in rows:
-                self._counters.write_row(worker, cells)
+        if answer.get("over"):
+            raise LoadError(_OVER)
+        for other, cells in answer["rows"]:
+            self._counters.write_row(other, cells)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
+import functools
 import importlib.metadata
 import secrets
 import socket
 import sysconfig
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
@@ -24,21 +23,15 @@ from distributed import Client
 
 from pytest_kafkaperf.clusters.target import is_loopback
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
-from pytest_kafkaperf.load.audit import AuditTask, audit
-from pytest_kafkaperf.load.dask.clocks import (
-    by_clock,
-    relative_to,
-    spread,
-    tolerated_ns,
-    until,
-)
-from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome
-from pytest_kafkaperf.load.dask.sync import ANSWER_S, CounterSync, SchedulerSync
-from pytest_kafkaperf.load.dask.task import WorkerTask, read_clock, read_clock_by, run_worker_task, send
+from pytest_kafkaperf.load.audit import AuditTask
+from pytest_kafkaperf.load.dask.clocks import by_clock, relative_to, spread, tolerated_ns
+from pytest_kafkaperf.load.dask.sync import ANSWER_S, SchedulerSync, synchronised
+from pytest_kafkaperf.load.dask.task import Share, read_clock, read_clock_by, run_share, send
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
+from pytest_kafkaperf.load.processes import Processes
 from pytest_kafkaperf.load.shared_counters import SharedCounters
-from pytest_kafkaperf.load.worker import work
 from pytest_kafkaperf.scenarios.records import Samples
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _CONNECT_S = 10
 """Time limit for connecting to the scheduler."""
@@ -58,58 +51,57 @@ class DaskWorkers:
 
     margin_ns = _MARGIN_NS
 
-    def __init__(self, scheduler: str) -> None:
+    def __init__(self, scheduler: str, dask: Client) -> None:
         self._address = scheduler
+        self._dask = dask
         self._handler = f"kafkaperf-{secrets.token_hex(8)}"
-        self._stack = contextlib.ExitStack()
-        self._dask: Client
-        """Exists inside of the `with` block."""
         self._fit: set[str] = set()
         """Addresses of workers whose versions match."""
         self._silent: set[str] = set()
         """Addresses of workers that did not answer and are not used again."""
 
-    def __enter__(self) -> Self:
-        """Connect to the scheduler.
+    @classmethod
+    @contextlib.contextmanager
+    def connected(cls, scheduler: str) -> Iterator[Self]:
+        """Connect to a scheduler until the block ends.
 
         Raises:
             ClusterError: no scheduler answers, it has no workers, or versions differ.
 
         """
         try:
-            with contextlib.ExitStack() as stack:
-                self._dask = stack.enter_context(self._client())
-                self._check_scheduler()
-                plugin = SchedulerSync(self._handler, self._dask.id)
-                self._client_call(self._dask.register_plugin, plugin, name=self._handler)
-                if not self._addresses():
-                    raise ClusterError(
-                        f"the Dask scheduler {self._address} has no workers: start one with "
-                        f"'dask worker {self._address}' on each machine that is to generate load"
-                    )
-                self._stack = stack.pop_all()
+            client = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ClusterError(
+                f"--kafka-workers=dask://{scheduler}: no Dask scheduler answers there within {_CONNECT_S} s "
+                f"({type(error).__name__}); start one with 'dask scheduler', or use the address that it prints"
+            ) from None
+        with client:
+            workers = cls(scheduler, client)
+            workers._prepare()
+            yield workers
+
+    def _prepare(self) -> None:
+        try:
+            self._check_scheduler()
+            self._client_call(self._dask.register_plugin, SchedulerSync(self._handler, self._dask.id), self._handler)
+            if not self._addresses():
+                raise ClusterError(
+                    f"the Dask scheduler {self._address} has no workers: start one with "
+                    f"'dask worker {self._address}' on each machine that is to generate load"
+                )
         except LoadError as error:
             raise ClusterError(str(error)) from None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def count(self) -> int:
         """Return the current number of Dask workers."""
         return len(self._addresses())
 
     @contextlib.contextmanager
-    def place(self, workers: int) -> Iterator[Self]:
-        """Yield this backend for one test; nothing has to be opened."""
-        del workers
-        yield self
-
-    @contextlib.contextmanager
     def load(
         self, assignments: Sequence[Assignment], counters: SharedCounters
     ) -> Iterator[Sequence[Future[WorkerReport]]]:
-        """Hand the assignments to Dask workers, synchronise the counters, and read clocks before and after.
+        """Read the clocks, hand the assignments to Dask workers, and synchronise the counters.
 
         Raises:
             LoadError: no worker can take them.
@@ -121,91 +113,58 @@ class DaskWorkers:
         refuse_loopback(assignments[0].bootstrap_servers, [readings[address] for address in addresses])
         best = by_clock([common, *readings.values()])
         clocks = [relative_to(best[common.name], best[readings[address].name]) for address in addresses]
-        tasks = [
-            Task(
-                function=work,
-                argument=assignment,
-                offset_ns=clock.offset_ns,
-                uncertainty_ns=tolerated_ns(clock, clocks),
+        sync_id = secrets.token_hex(8)
+        shares = [
+            Share(
+                handler=self._handler,
+                sync_id=sync_id,
+                workers=len(assignments),
+                assignment=assignment,
+                clock=clock,
+                before=best[clock.name],
+                tolerated_ns=tolerated_ns(clock, clocks),
             )
             for assignment, clock in zip(assignments, clocks, strict=True)
         ]
         names = [f"{address} on {clock.host}" for address, clock in zip(addresses, clocks, strict=True)]
-        with self._run(addresses, names, tasks, groups=counters.groups) as (sync_id, futures):
-            with CounterSync(self._ask, sync_id, counters, futures, names):
-                yield futures
-            self._report_clocks(futures, clocks, best)
-
-    def audit(self, task: AuditTask) -> Future[Audit]:
-        """Have a worker audit the log.
-
-        Raises:
-            LoadError: no worker can do it.
-
-        """
-        _, readings = self.read_clocks()
-        (address,) = spread(readings, 1)
-        name = f"{address} on {readings[address].host}"
-        result: Future[Audit] = Future()
-        threading.Thread(target=self._audit, args=(address, name, task, result), daemon=True).start()
-        return result
-
-    def _audit(self, address: str, name: str, task: AuditTask, result: Future[Audit]) -> None:
-        """Run an audit in a thread, because its caller may give up waiting."""
-        try:
-            with (
-                self._run([address], [name], [Task(function=audit, argument=task)], groups=None) as (sync_id, futures),
-                CounterSync(self._ask, sync_id, None, futures, [name]),
+        with self._run(sync_id, addresses, shares) as tasks:
+            futures = [_result_of(task, name) for task, name in zip(tasks, names, strict=True)]
+            with synchronised(
+                functools.partial(self._ask, sync_id=sync_id), counters, list(zip(futures, names, strict=True))
             ):
-                found: Any = futures[0].result()
-            result.set_result(found)
-        except Exception as error:  # noqa: BLE001 - the caller gets any error as the result
-            result.set_exception(LoadError(str(error) or type(error).__name__))
+                yield futures
+
+    def audit(self, task: AuditTask) -> Audit:
+        """Audit the log in a process on this machine; raises as `controller.WorkerBackend.audit`."""
+        with Processes(1) as process:
+            return process.audit(task)
 
     @contextlib.contextmanager
     def _run(
-        self, addresses: Sequence[str], names: Sequence[str], tasks: Sequence[Task], *, groups: int | None
-    ) -> Iterator[tuple[str, list[Future[Any]]]]:
-        """Run tasks until the block ends; yield the id of their synchronisation and their futures."""
-        sync_id = secrets.token_hex(8)
+        self, sync_id: str, addresses: Sequence[str], shares: Sequence[Share]
+    ) -> Iterator[Sequence[Future[WorkerReport]]]:
+        """Run a Dask task for each share, until the block ends."""
         self._ask(do="open", sync_id=sync_id, addresses=[*addresses])
-        running: list[Future[TaskOutcome]] = []
+        tasks: list[Future[WorkerReport]] = []
         try:
-            samples = self._samples(tasks, addresses)
-            for worker, (address, task) in enumerate(zip(addresses, tasks, strict=True)):
+            samples = self._samples(shares[0].assignment.scenario, addresses)
+            for address, share in zip(addresses, shares, strict=True):
                 executor = self._dask.get_executor(workers=[address], allow_other_workers=False, retries=0, pure=False)
-                worker_task = WorkerTask(
-                    handler=self._handler, sync_id=sync_id, worker=worker, task=task, groups=groups, workers=len(tasks)
-                )
-                running.append(executor.submit(run_worker_task, worker_task, samples))
-            yield sync_id, [_result_of(task, name) for task, name in zip(running, names, strict=True)]
+                tasks.append(executor.submit(run_share, share, samples))
+            yield tasks
         finally:
             with contextlib.suppress(LoadError):
                 self._ask(do="end", sync_id=sync_id)
-            for future in running:
-                future.cancel()
+            for task in tasks:
+                task.cancel()
 
-    def _samples(self, tasks: Sequence[Task], addresses: Sequence[str]) -> Any:
+    def _samples(self, scenario: Scenario, addresses: Sequence[str]) -> Any:
         """Send the file of samples to the machines of producers; return None if there is no file."""
-        payload = tasks[0].argument.scenario.payload
+        payload = scenario.payload
         if not isinstance(payload, Samples) or payload.path is None:
             return None
         content = Path(payload.path).read_bytes()
         return self._dask.scatter(content, workers=sorted(set(addresses)), broadcast=True)
-
-    def _report_clocks(
-        self, futures: Sequence[Future[WorkerReport]], clocks: Sequence[Clock], before: Mapping[str, Clock]
-    ) -> None:
-        """Add to each report the clock it used, with the uncertainty after the round."""
-        if any(not future.done() or future.exception() is not None for future in futures):
-            return  # the round does not count
-        after: Mapping[str, Clock] = {}
-        with contextlib.suppress(LoadError, ClusterError):
-            common, readings = self.read_clocks()
-            after = by_clock([common, *readings.values()])
-        for future, clock in zip(futures, clocks, strict=True):
-            known = until(before[clock.name], after.get(clock.name))
-            future.result().clock = dataclasses.replace(clock, uncertainty_ns=known.uncertainty_ns)
 
     def read_clocks(self) -> tuple[Clock, dict[str, Clock]]:
         """Read the clocks of this machine and of all Dask workers.
@@ -232,15 +191,10 @@ class DaskWorkers:
         """
         addresses = sorted({*self._client_call(self._dask.nthreads)} - self._silent)
         new = [address for address in addresses if address not in self._fit]
-        if new:
-            problems = [
-                version_problem(f"the Dask worker {address}", name, version)
-                for name, call in _VERSIONS.items()
-                for address, version in self._on_workers(*call, workers=new).items()
-            ]
-            if any(problems):
-                raise ClusterError("\n".join(filter(None, problems)))
-            self._fit.update(new)
+        for name, call in _VERSIONS.items() if new else ():
+            for address, version in self._on_workers(*call, workers=new).items():
+                check_version(f"the Dask worker {address}", name, version)
+        self._fit.update(new)
         return addresses
 
     def _check_scheduler(self) -> None:
@@ -249,8 +203,7 @@ class DaskWorkers:
                 version = self._client_call(self._dask.run_on_scheduler, *_VERSIONS[name])
             except importlib.metadata.PackageNotFoundError:
                 version = None
-            if problem := version_problem(f"the Dask scheduler {self._address}", name, version):
-                raise ClusterError(problem)
+            check_version(f"the Dask scheduler {self._address}", name, version)
 
     def _on_workers(self, function: Callable[..., Any], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
         """Call a function on each worker; return the results without workers that left, and None for missing packages.
@@ -304,15 +257,6 @@ class DaskWorkers:
             # The client has failed to reconnect and closed itself.
             raise LoadError(f"the connection to the Dask scheduler {self._address} is lost") from None
 
-    def _client(self) -> Client:
-        try:
-            return Client(self._address, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ClusterError(
-                f"--kafka-workers=dask://{self._address}: no Dask scheduler answers there within {_CONNECT_S} s "
-                f"({type(error).__name__}); start one with 'dask scheduler', or use the address that it prints"
-            ) from None
-
 
 async def _run_on_each(
     client: Client, function: Callable[..., Any], arguments: Sequence[object], workers: Sequence[str]
@@ -327,16 +271,22 @@ async def _run_on_each(
     return await asyncio.gather(*map(run, workers), return_exceptions=True)
 
 
-def version_problem(place: str, name: str, version: str | None) -> str | None:
-    """Return an error if the version at `place` (None: not installed) differs from the version here."""
+def check_version(place: str, name: str, version: str | None) -> None:
+    """Check the version of a package at `place`; None if it is not installed there.
+
+    Raises:
+        ClusterError: it is not the version here.
+
+    """
     function, *arguments = _VERSIONS[name]
     here = function(*arguments)
     if version is None:
         plugin = importlib.metadata.version(_PLUGIN)
-        return f"{place} has no {name}: install it there with 'pip install pytest-kafkaperf[dask]=={plugin}'"
+        raise ClusterError(
+            f"{place} has no {name}: install it there with 'pip install pytest-kafkaperf[dask]=={plugin}'"
+        )
     if version != here:
-        return f"{place} has {name} {version}, this machine has {here}: install the same version on both"
-    return None
+        raise ClusterError(f"{place} has {name} {version}, this machine has {here}: install the same version on both")
 
 
 def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
@@ -354,20 +304,20 @@ def refuse_loopback(servers: str, readings: Sequence[Clock]) -> None:
         )
 
 
-def _result_of(task: Future[TaskOutcome], name: str) -> Future[Any]:
-    """Return a future of a task's value; its LoadError names the Dask worker."""
-    result: Future[Any] = Future()
+def _result_of(task: Future[WorkerReport], name: str) -> Future[WorkerReport]:
+    """Return a future of a task's report; its LoadError names the Dask worker."""
+    result: Future[WorkerReport] = Future()
 
-    def conclude(done: Future[TaskOutcome]) -> None:
+    def conclude(done: Future[WorkerReport]) -> None:
         with contextlib.suppress(InvalidStateError):  # the worker was lost, and the future has that error already
             if done.cancelled():
                 result.set_exception(LoadError(f"the Dask scheduler cancelled the task of the Dask worker {name}"))
-            elif (error := done.exception()) is not None:
+            elif isinstance(error := done.exception(), LoadError):
+                result.set_exception(LoadError(f"{error} (on the Dask worker {name})"))
+            elif error is not None:
                 result.set_exception(LoadError(f"the Dask worker {name} failed: {type(error).__name__}: {error}"))
-            elif (problem := done.result().problem) is not None:
-                result.set_exception(LoadError(f"{problem} (on the Dask worker {name})"))
             else:
-                result.set_result(done.result().value)
+                result.set_result(done.result())
 
     task.add_done_callback(conclude)
     return result

@@ -12,6 +12,7 @@ from pytest_kafkaperf.load.messages import Produced
 from pytest_kafkaperf.load.payload import Int64s
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 LATE_NS = 100_000_000
 """A record sent this much later than possible is a failure of the generator, not latency of Kafka."""
@@ -80,26 +81,18 @@ class Batch(NamedTuple):
 class Ledger:
     """The counts of sent, acknowledged and failed records of one producer."""
 
-    def __init__(
-        self,
-        *,
-        on_visible: Callable[[int], None],
-        producer: int = 0,
-        transactional: bool = False,
-        committed_only: bool = False,
-        keeps_places: bool = False,
-    ) -> None:
+    def __init__(self, scenario: Scenario, *, on_visible: Callable[[int], None], producer: int = 0) -> None:
         self.report = Produced(producer=producer)
-        self.series = Series(0)
+        self.series = Series()
         """Takes acknowledgements, and latencies by due time; includes the warm-up."""
         self.sent = 0
         self.settled = 0
         """Records with a known outcome: acknowledged or failed."""
         self._on_visible = on_visible
         """Takes the number of further records that consumers are expected to receive."""
-        self._transactional = transactional
-        self._committed_only = committed_only
-        self._keeps_places = keeps_places
+        self._transactional = scenario.transaction_size is not None
+        self._committed_only = scenario.isolation_level == "read_committed"
+        self._keeps_places = bool(scenario.group)
         self.ending = False
         """True while the open transaction is being ended."""
         self._open: list[tuple[Batch, tuple[int, int] | None]] = []

@@ -55,13 +55,7 @@ class Producer(ABC):
         seed: int,
         on_visible: Callable[[int], None],
     ) -> None:
-        self.ledger = Ledger(
-            on_visible=on_visible,
-            transactional=scenario.transaction_size is not None,
-            producer=number,
-            committed_only=scenario.isolation_level == "read_committed",
-            keeps_places=bool(scenario.group),
-        )
+        self.ledger = Ledger(scenario, on_visible=on_visible, producer=number)
         self._client = client
         self._scenario = scenario
         self._number = number
@@ -70,9 +64,7 @@ class Producer(ABC):
         self._seed = seed
         self._transactions: Transactions | None = None
         if (size := scenario.transaction_size) is not None:
-            self._transactions = Transactions(
-                client, self.ledger, size=size, abort_ratio=scenario.abort_ratio, settled=self._all_settled
-            )
+            self._transactions = Transactions(client, self.ledger, self._all_settled, size, scenario.abort_ratio)
         self._changed: asyncio.Future[None] | None = None
         self._enough = asyncio.Event()
         self._abandoned = False
@@ -200,30 +192,22 @@ async def first_of(*coroutines: Coroutine[Any, Any, object]) -> None:
             raise error
 
 
+@dataclass(slots=True)
 class Transactions:
     """Begins and ends transactions, one at a time, as Kafka requires."""
 
-    def __init__(
-        self,
-        client: Any,
-        ledger: Ledger,
-        *,
-        size: int,
-        abort_ratio: float,
-        settled: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._client = client
-        self._ledger = ledger
-        self._size = size
-        self._abort_ratio = abort_ratio
-        self._settled = settled
-        """Waits until the outcome of every sent record is known."""
-        self._left: int | None = None
-        """Number of records that the open transaction still takes; None if none is open."""
-        self.begun_ns = 0
-        """Time at which the open transaction began; nothing could be sent before."""
-        self._number = 0
-        self._ending: asyncio.Task[None] | None = None
+    client: Any
+    ledger: Ledger
+    settled: Callable[[], Awaitable[None]]
+    """Waits until the outcome of every sent record is known."""
+    size: int
+    abort_ratio: float
+    begun_ns: int = 0
+    """Time at which the open transaction began; nothing could be sent before."""
+    _left: int | None = None
+    """Number of records that the open transaction still takes; None if none is open."""
+    _number: int = 0
+    _ending: asyncio.Task[None] | None = None
 
     async def remaining(self) -> int:
         """Return how many records the transaction still takes, at least one; a full one is ended and another begun.
@@ -236,10 +220,10 @@ class Transactions:
             await self.end()
         if self._left is None:
             try:
-                await self._client.begin_transaction()
+                await self.client.begin_transaction()
             except KafkaError as error:
                 raise LoadError(f"a transaction could not begin: {error!r}") from None
-            self._left = self._size
+            self._left = self.size
             self.begun_ns = now_ns()
         return self._left
 
@@ -261,18 +245,18 @@ class Transactions:
         await asyncio.shield(self._ending)
 
     async def _end(self) -> None:
-        await self._settled()
-        self._ledger.ending = True
-        commit = not (self._ledger.must_abort or self._is_to_abort(self._number))
+        await self.settled()
+        self.ledger.ending = True
+        commit = not (self.ledger.must_abort or self._is_to_abort(self._number))
         try:
-            await (self._client.commit_transaction() if commit else self._client.abort_transaction())
+            await (self.client.commit_transaction() if commit else self.client.abort_transaction())
         except KafkaError as error:
             raise LoadError(f"a transaction could not be {'committed' if commit else 'aborted'}: {error!r}") from None
-        self._ledger.end_transaction(now_ns(), committed=commit)
-        self._ledger.ending = False
+        self.ledger.end_transaction(now_ns(), committed=commit)
+        self.ledger.ending = False
         self._left = self._ending = None
         self._number += 1
 
     def _is_to_abort(self, number: int) -> bool:
         """Return True for evenly spread aborts: of the first n transactions, `n * abort_ratio` abort, rounded down."""
-        return int((number + 1) * self._abort_ratio) > int(number * self._abort_ratio)
+        return int((number + 1) * self.abort_ratio) > int(number * self.abort_ratio)

@@ -163,8 +163,8 @@ def test_no_machine_of_a_dask_cluster_shows_a_secret(
     assert leaks(run, secrets_of(foreign.access)) == []
     log = (project.folder / "dask.log").read_text(encoding="utf-8")
     assert "DEBUG" in log
-    assert "run_worker_task" in log
-    assert "pytest_kafkaperf.load.dask.hosted" in run.out
+    assert "run_share" in log
+    assert "multiprocessing.spawn" in run.out
 
 
 def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Path, foreign: Foreign) -> None:

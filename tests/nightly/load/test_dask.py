@@ -36,7 +36,7 @@ def test_a_machine_that_hangs_makes_its_round_invalid(broker: Cluster, tmp_path:
     assert stop.done_s is not None
     assert ended[0] - stop.done_s < 30
     (problem,) = first.problems
-    assert problem.text.endswith(" was not heard of for 8 s: its machine or the network is down")
+    assert problem.text.endswith(" did not answer for 8 s: its machine or the network is down")
     assert faults(second) == []
 
 

@@ -40,10 +40,6 @@ DANGEROUS_ARGUMENTS = {"allow_pickle", "shell"}
 ALLOWED = {
     ("__init__.py", "importlib.import_module"): "public names, from a list in the code",
     ("runner/checkout.py", "shell="): "the command of --kafka-reference-setup, which is the user's",
-    (
-        "load/dask/hosted.py",
-        "import pickle",
-    ): "between two processes: a pipe, and a private folder",
 }
 """What is used all the same, and on what."""
 

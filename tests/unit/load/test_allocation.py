@@ -30,34 +30,20 @@ def test_workers_are_a_number_or_a_dask_cluster(text: str, allocation: WorkerAll
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    "text",
     [
-        ("0", "use 1 to 1000 worker processes of each kind"),
-        ("1001", "use 1 to 1000 worker processes of each kind"),
-        (
-            "scheduler:8786",
-            "use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask scheduler, such as "
-            "dask://scheduler:8786 or dask://[::1]:8786",
-        ),
-        ("-1", None),
-        ("many", None),
-        ("", None),
-        ("dask://", None),
-        ("dask://a:b", None),
-        ("dask://a/b", None),
-        ("dask://::1", None),
-        ("dask://user:word@a", None),
-        ("dask://a:0", "invalid port 0; use 1 to 65535"),
-        ("dask://a:65536", "invalid port 65536; use 1 to 65535"),
+        *("0", "1001", "-1", "many", "", "scheduler:8786", "dask://", "dask://a:b", "dask://a/b", "dask://::1"),
+        *("dask://user:word@a", "dask://a:0", "dask://a:65536"),
     ],
 )
-def test_anything_else_is_refused_with_what_is_valid(text: str, problem: str | None) -> None:
+def test_anything_else_is_refused_with_what_is_valid(text: str) -> None:
     """Before any load, and by its name."""
     with pytest.raises(UsageError) as raised:
         parse_workers(text)
-    assert str(raised.value).startswith(f"--kafka-workers={text}: ")
-    if problem is not None:
-        assert str(raised.value) == f"--kafka-workers={text}: {problem}"
+    assert str(raised.value) == (
+        f"--kafka-workers={text}: use 1 to 1000 worker processes of each kind, such as 4, or dask://HOST[:PORT] of a "
+        "Dask scheduler, such as dask://scheduler:8786 or dask://[::1]:8786"
+    )
 
 
 def test_without_dask_the_option_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

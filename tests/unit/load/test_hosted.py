@@ -1,28 +1,31 @@
-"""A worker process that another program starts: what it gives back, and how it ends."""
+"""A worker process that a Dask worker starts: what it gives back, and how it ends."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import psutil
 import pytest
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.clock import monotonic_ns, now_ns
-from pytest_kafkaperf.load.dask.hosted import Task, TaskOutcome, last_words, read_outcome, start
+from pytest_kafkaperf.load.dask.hosted import result_of, started
+from pytest_kafkaperf.load.processes import DIED
+from tests.support.orphans import becomes, ended
 
-AHEAD_NS = 10**15
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
-def told(offset: int) -> tuple[int, int, str]:
-    """The clock of the process, and its Python."""
+def told(text: str, number: int) -> tuple[str, int, str]:
+    """The arguments, and the Python of the process."""
     print("said")  # noqa: T201 - a stray print must not spoil what is handed back
-    return now_ns() - offset, monotonic_ns(offset), sys.executable
+    return text, number, sys.executable
 
 
 def refuse(text: str) -> NoReturn:
@@ -33,64 +36,73 @@ def fail(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def die(_: str) -> None:
-    os.write(2, b"first\nout of luck\n")
+def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def last(sign: str) -> None:
-    Path(sign).touch()
-    time.sleep(60)
+def outcome(folder: Path, function: Callable[..., Any], *arguments: object) -> Any:
+    with started(str(folder), function, *arguments) as results:
+        assert results.poll(30)
+        return result_of(results)
 
 
-def outcome(task: Task, folder: Path) -> TaskOutcome | None:
-    with start(task, folder) as process:
-        process.wait(30)
-    return read_outcome(folder)
-
-
-def test_a_value_comes_back_and_its_instants_are_the_controllers(tmp_path: Path) -> None:
+def test_a_value_comes_back(tmp_path: Path) -> None:
     """Whatever the function prints."""
-    before_ns = time.monotonic_ns()
-    done = outcome(Task(function=told, argument=AHEAD_NS, offset_ns=AHEAD_NS), tmp_path)
-
-    assert done is not None
-    at_ns, own_ns, python = done.value
-    assert before_ns < at_ns < time.monotonic_ns()
-    assert (own_ns, python, done.problem) == (0, sys.executable, None)
+    assert outcome(tmp_path, told, "x", 5) == ("x", 5, sys.executable)
 
 
 def test_a_reason_comes_back_in_its_own_words(tmp_path: Path) -> None:
     """They are for the user."""
-    assert outcome(Task(function=refuse, argument="no broker"), tmp_path) == TaskOutcome(problem="no broker")
+    with pytest.raises(LoadError, match=r"^no broker$"):
+        outcome(tmp_path, refuse, "no broker")
 
 
 def test_a_mistake_comes_back_with_its_traceback(tmp_path: Path) -> None:
     """It is ours, and happened on another machine."""
-    done = outcome(Task(function=fail, argument="sorry"), tmp_path)
-    assert done is not None
-    assert done.problem is not None
-    assert done.problem.startswith("failed: ValueError: sorry\nTraceback (most recent call last):\n")
+    with pytest.raises(LoadError, match=r"^failed: ValueError: sorry\nTraceback \(most recent call last\):\n"):
+        outcome(tmp_path, fail, "sorry")
 
 
-def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
-    """All that is known of a crash."""
-    assert outcome(Task(function=die, argument=""), tmp_path) is None
-    assert last_words(tmp_path) == "out of luck"
+def test_a_process_that_dies_is_named_as_such(tmp_path: Path) -> None:
+    """It cannot tell a reason."""
+    with pytest.raises(LoadError) as raised:
+        outcome(tmp_path, die)
+    assert str(raised.value) == DIED
 
 
+def test_it_ends_with_the_block(tmp_path: Path) -> None:
+    """A round that is over has no load."""
+    with started(str(tmp_path), time.sleep, 60):
+        (process,) = multiprocessing.active_children()
+        assert process.pid is not None
+        assert not ended(process.pid)
+    assert ended(process.pid)
+
+
+_DAEMONIC = """
+import multiprocessing, sys, time
+from pathlib import Path
+from pytest_kafkaperf.load.dask.hosted import started
+
+multiprocessing.current_process().daemon = True  # as Dask's workers are
+with started(sys.argv[1], time.sleep, 60):
+    (process,) = multiprocessing.active_children()
+    print(process.pid, flush=True)
+    process.join(60)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 def test_it_ends_when_who_started_it_is_gone(tmp_path: Path) -> None:
     """Neither load nor files are left on machines that nobody looks at."""
-    folder, sign = tmp_path / "task", tmp_path / "sign"
+    folder = tmp_path / "task"
     folder.mkdir()
-    with start(Task(function=last, argument=str(sign)), folder) as process:
-        deadline_s = time.monotonic() + 30
-        while not sign.exists() and time.monotonic() < deadline_s:
-            time.sleep(0.01)
-        assert sign.exists()
-        with pytest.raises(psutil.TimeoutExpired):
-            psutil.Process(process.pid).wait(0.3)
-        assert process.stdin is not None
-        process.stdin.close()  # as the end of this process would
-        assert process.wait(30) == 1
-    assert not folder.exists()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", _DAEMONIC, str(folder)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        process = int(parent.stdout.readline())
+        assert folder.exists()
+        assert not ended(process)
+        parent.kill()
+    assert becomes(lambda: ended(process) and not folder.exists())

@@ -18,6 +18,7 @@ from pytest_kafkaperf.load.producers import accounting as module
 from pytest_kafkaperf.load.producers.accounting import LATE_NS, Batch, Ledger
 from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.load.timeseries import Series
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 MS = 1_000_000
 RECORD_BYTES = 100
@@ -55,13 +56,13 @@ def unpaced(
 class Kept:
     """A ledger, what it told consumers to expect, and offsets in the order of acknowledgements."""
 
-    options: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
     visible: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(on_visible=self._see, **self.options)
+        self.ledger = Ledger(Scenario.of(self.fields), on_visible=self._see)
 
     def acknowledge(self, batch: Batch, ack_ns: int = 0, *, partition: int = 0, offset: int | None = None) -> None:
         """Sent, and acknowledged with the next offset of a partition or another one."""
@@ -169,7 +170,7 @@ def test_folding_now_and_then_loses_nothing(batches: list[tuple[int, int, int]],
 
 def test_the_window_s_places_in_the_log_are_kept_for_watched_groups() -> None:
     """A batch may begin with records of the warm-up; one that the broker knew already has no offset."""
-    kept = Kept({"keeps_places": True})
+    kept = Kept(WATCHED)
     kept.acknowledge(paced(1 * MS, 2 * MS, sent_ns=2 * MS, measured=0), 9 * MS)
     kept.acknowledge(paced(3 * MS, 4 * MS, 6 * MS, sent_ns=6 * MS, measured=2), 9 * MS)
     kept.acknowledge(paced(7 * MS, 8 * MS, sent_ns=8 * MS), 9 * MS, partition=1, offset=40)
@@ -179,7 +180,7 @@ def test_the_window_s_places_in_the_log_are_kept_for_watched_groups() -> None:
 
 def test_only_committed_records_have_a_place_in_the_log() -> None:
     """Applications may read aborted ones, or not."""
-    kept = Kept({"keeps_places": True, "transactional": True})
+    kept = Kept(WATCHED | TRANSACTIONAL)
     for committed in (False, True):
         kept.acknowledge(unpaced(2, sent_ns=MS))
         kept.ledger.end_transaction(9 * MS, committed=committed)
@@ -258,7 +259,8 @@ def test_what_is_on_its_way_at_the_end_has_no_answer_and_later_ones_change_nothi
     assert (kept.ledger.settled, kept.ledger.outstanding, kept.visible) == (3, 0, 1)
 
 
-TRANSACTIONAL = {"transactional": True}
+TRANSACTIONAL: dict[str, Any] = {"transaction_size": 100, "consumers": 1}
+WATCHED: dict[str, Any] = {"topic": "orders", "group": "billing"}
 
 
 def test_records_of_a_transaction_are_held_until_its_commit() -> None:
@@ -302,7 +304,7 @@ def test_each_end_of_a_transaction_takes_an_offset_in_each_of_its_partitions(par
 @pytest.mark.parametrize(("committed_only", "seen"), [(False, [2, 2, 5]), (True, [0, 2, 2])])
 def test_consumers_get_what_their_isolation_level_lets_through(*, committed_only: bool, seen: list[int]) -> None:
     """Whoever waits for them must know how many come, and when they can."""
-    kept = Kept(TRANSACTIONAL | {"committed_only": committed_only})
+    kept = Kept(TRANSACTIONAL | {"isolation_level": "read_committed" if committed_only else "read_uncommitted"})
     visible = []
     kept.acknowledge(unpaced(2))
     visible.append(kept.visible)
@@ -347,7 +349,7 @@ def test_a_failure_is_the_open_transactions_only() -> None:
 
 def test_a_transaction_that_was_not_ended_has_failed_and_a_later_end_changes_nothing() -> None:
     """Its records are in the log, so no audit need ask for them; a report is complete when it is given."""
-    kept = Kept(TRANSACTIONAL | {"committed_only": True})
+    kept = Kept(TRANSACTIONAL | {"isolation_level": "read_committed"})
     kept.acknowledge(unpaced(3))
     report = kept.closed()
     kept.ledger.end_transaction(9, committed=True)

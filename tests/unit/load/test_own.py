@@ -18,7 +18,9 @@ START = 5_000 * SECOND
 NOW = START + 3 * SECOND
 WARM = START - 2 * SECOND
 NONCE = (0x0123_4567_89AB_CDEF, 0x7EDC_BA98_7654_3210)
-OWN = RecordFilter(producers=2, warmup_ns=2 * SECOND, nonce=NONCE)
+FIELDS = {"topic": "orders", "producers": 2, "warmup": "2 s"}
+OWN = RecordFilter(Scenario.of(FIELDS), NONCE)
+APPLICATION = RecordFilter(Scenario.of(FIELDS | {"output_topic": "billed", "consumers": 1}), NONCE)
 
 Tag = tuple[int, int, int]
 """Due time, producer and index."""
@@ -32,13 +34,6 @@ def batch(*tags: Tag, count: int | None = None) -> ReceivedBatch:
 
 def held(received: ReceivedBatch, *, every: bool = True) -> bool:
     return OWN.part(received, start_ns=START, now_ns=NOW, every=every) is not None
-
-
-def test_only_a_topic_that_exists_has_foreign_records() -> None:
-    """On a topic of the run's own nobody looks at each record for whose it is."""
-    assert RecordFilter.of(Scenario.of({}), NONCE) is None
-    shared = Scenario.of({"topic": "orders", "producers": 3, "warmup": "500 ms"})
-    assert RecordFilter.of(shared, NONCE) == RecordFilter(producers=3, warmup_ns=SECOND // 2, nonce=NONCE)
 
 
 @pytest.mark.parametrize("tag", [(WARM, 0, -2_000_000), (START, 1, 0), (NOW, 1, 12_345), (START - 1, 0, -1)])
@@ -76,7 +71,7 @@ def test_a_record_of_another_run_at_the_same_time_is_foreign(*, is_application: 
     for nonce in (NONCE, (NONCE[0] ^ 1 << 60, NONCE[1]), (NONCE[0], NONCE[1] ^ 1 << 62)):
         tags = Stamp(Payload(scenario, seed=1, nonce=nonce), producer=1).tags(np.arange(6), dues_ns)
         received = ReceivedBatch(offset=0, count=6, tags=tags.astype(np.int64), size_bytes=600)
-        record_filter = replace(OWN, is_application=is_application)
+        record_filter = APPLICATION if is_application else OWN
         read.append(record_filter.part(received, start_ns=START, now_ns=NOW, every=every))
 
     own, *others = read
@@ -109,10 +104,9 @@ def test_random_values_are_foreign(values: list[bytes]) -> None:
 
 def test_of_an_applications_batch_the_part_counts_that_was_made_of_ours() -> None:
     """It may put our records beside those of others into one batch; without `output_topic` no producer does."""
-    application = replace(OWN, is_application=True)
     mixed = batch((START, 1, 5), (0, 0, 0), (NOW + 1, 0, 0), (WARM, 0, -3), count=8)
-    part = application.part(replace(mixed, size_bytes=800), start_ns=START, now_ns=NOW)
+    part = APPLICATION.part(replace(mixed, size_bytes=800), start_ns=START, now_ns=NOW)
     assert part is not None
     assert (part.count, part.tags.tolist(), part.size_bytes) == (2, (mixed.tags[[0, 3]] ^ NONCE).tolist(), 200)
     assert OWN.part(mixed, start_ns=START, now_ns=NOW) is None
-    assert application.part(batch((0, 0, 0)), start_ns=START, now_ns=NOW) is None
+    assert APPLICATION.part(batch((0, 0, 0)), start_ns=START, now_ns=NOW) is None

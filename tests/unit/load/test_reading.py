@@ -325,16 +325,15 @@ def test_an_older_message_format_is_refused(magic: int) -> None:
         received(bytes(builder.build()))
 
 
-@pytest.mark.parametrize(
-    ("length", "why"),
-    [(-1, "any valid batch"), (0, "any valid batch"), (13, "any valid batch"), (14, "its header"), (48, "its header")],
-)
-def test_a_batch_too_short_for_what_it_must_hold_is_an_error(length: int, why: str) -> None:
+@pytest.mark.parametrize("length", [-1, 0, 4, 5, 14, 48])
+def test_a_batch_too_short_for_what_it_must_hold_is_an_error(length: int) -> None:
     """Reading past it would find nonsense, or the same bytes for ever."""
     data = bytearray(batch_of([Record(value=tagged())], base_offset=6))
     data[8:12] = struct.pack(">i", length)
 
-    with pytest.raises(CorruptRecordException, match=rf"a batch of \d+ bytes in .* at offset 6: shorter than {why}$"):
+    with pytest.raises(
+        CorruptRecordException, match=r"a batch of \d+ bytes in .* at offset 6: shorter than its header$"
+    ):
         received(bytes(data))
 
 

@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.producers.accounting import Batch, Ledger
 from pytest_kafkaperf.load.producers.base import Transactions
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+TRANSACTIONAL = Scenario.of({"transaction_size": 100})
 
 
 @dataclass(slots=True)
@@ -74,17 +77,13 @@ class Bench:
     size: int = 10
     abort_ratio: float = 0.0
     client: Client = field(default_factory=Client)
-    ledger: Ledger = field(default_factory=lambda: Ledger(on_visible=lambda _: None, transactional=True))
+    ledger: Ledger = field(default_factory=lambda: Ledger(TRANSACTIONAL, on_visible=lambda _: None))
     settled: Callable[[], Awaitable[None]] | None = None
     transactions: Transactions = field(init=False)
 
     def __post_init__(self) -> None:
         self.transactions = Transactions(
-            self.client,
-            self.ledger,
-            size=self.size,
-            abort_ratio=self.abort_ratio,
-            settled=self.settled or self._all_settled,
+            self.client, self.ledger, self.settled or self._all_settled, self.size, self.abort_ratio
         )
 
     async def send(self, records: int, error: KafkaError | None = None) -> None:
@@ -180,7 +179,7 @@ def test_a_failure_inside_leads_to_an_abort() -> None:
 
 def test_a_failure_that_comes_while_the_end_waits_leads_to_an_abort_too() -> None:
     """The fate of the last records is known only then."""
-    ledger = Ledger(on_visible=lambda _: None, transactional=True)
+    ledger = Ledger(TRANSACTIONAL, on_visible=lambda _: None)
     on_its_way = batch(3)
 
     async def settled() -> None:

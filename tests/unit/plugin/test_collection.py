@@ -122,13 +122,13 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
         ("--kafka-environment=../elsewhere", "invalid environment name '../elsewhere'"),
         (
             "--kafka-workers=many",
-            "--kafka-workers=many: use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask "
-            "scheduler",
+            "--kafka-workers=many: use 1 to 1000 worker processes of each kind, such as 4, or dask://HOST[:PORT] of a "
+            "Dask scheduler",
         ),
         (
             "--kafka-workers=dask://a:b",
-            "--kafka-workers=dask://a:b: use a number of worker processes, such as 4, or dask://HOST[:PORT] of a Dask "
-            "scheduler",
+            "--kafka-workers=dask://a:b: use 1 to 1000 worker processes of each kind, such as 4, or dask://HOST[:PORT] "
+            "of a Dask scheduler",
         ),
     ],
 )
