@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
-from pytest_kafkaperf.core.files import write_report, write_whole
+from pytest_kafkaperf.core.files import write_report
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.reports.ci import annotate, append_summary, commands, metrics_text
 from pytest_kafkaperf.reports.html import RunFacts, html_page
@@ -22,7 +22,6 @@ from pytest_kafkaperf.runner.result import judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from io import RawIOBase
     from typing import BinaryIO
 
     from pytest_kafkaperf.runner.result import Ending, Result
@@ -147,8 +146,10 @@ def append_history(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     content = "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_TIMEOUT_S), path.open("ab+", 0) as file:
-            append_all(file, content if _ends_with_newline(file) or not content else b"\n" + content)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_TIMEOUT_S), path.open("ab+") as file:
+            file.write(content if _ends_with_newline(file) or not content else b"\n" + content)
+            file.flush()
+            os.fsync(file.fileno())
     except Timeout as error:
         raise UsageError(
             f"--kafka-report=history:{path}: cannot append to the history: another run has held {error.lock_file} for "
@@ -172,9 +173,3 @@ def _ends_with_newline(file: BinaryIO) -> bool:
         return True
     file.seek(-1, os.SEEK_END)
     return file.read(1) == b"\n"
-
-
-def append_all(file: RawIOBase, content: bytes) -> None:
-    """Write all of the content at the end of the file (O_APPEND), to the disk."""
-    write_whole(file, content)
-    os.fsync(file.fileno())

@@ -131,7 +131,9 @@ def test_without_pytests_terminal_annotations_reach_the_log(
         "::error file=project/test_perf.py,line=4,title=test_perf.py%3A%3Atest_short%3A MEASURED::"
     )
     assert run.status == run.report["exit_status"] == pytest.ExitCode.TESTS_FAILED
-    assert run.report["errors"] == [f"--kafka-report=markdown:{folder}: cannot write the report: Is a directory"]
+    assert run.report["errors"] == [
+        f"--kafka-report=markdown:{folder}: cannot write the report there; give the path of a file"
+    ]
 
 
 def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(project: Project, on_broker: str) -> None:
@@ -141,7 +143,10 @@ def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(pro
     )
     assert run.status == run.report["exit_status"] == pytest.ExitCode.USAGE_ERROR, run.out
     assert run.verdicts == {"test_short": "MEASURED"}
-    assert f"ERROR: --kafka-report=markdown:{project.folder}: cannot write the report: Is a directory" in run.out
+    assert (
+        f"ERROR: --kafka-report=markdown:{project.folder}: cannot write the report there; give the path of a file"
+        in run.out
+    )
     assert len(re.findall(r"(?m)^test_short  round 1/1", run.out)) == 1
     assert "\x1b" not in run.out
     assert "\r" not in run.out

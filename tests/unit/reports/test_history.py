@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -118,25 +117,6 @@ def test_writers_at_the_same_time_lose_no_line_and_mix_none(tmp_path: Path) -> N
         own = [line["number"] for line in lines if line["writer"] == name]
         assert own == [number for number in range(20) for _ in range(2)]
     assert [first == second for first, second in zip(lines[::2], lines[1::2], strict=True)] == [True] * 40
-
-
-def test_a_disk_that_takes_a_part_only_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python's unbuffered write gives back how much it wrote, and no error."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-    class Slow:
-        written = b""
-
-        def fileno(self) -> int:
-            return 0
-
-        def write(self, content: memoryview) -> int:
-            self.written += bytes(content[:3])
-            return min(3, len(content))
-
-    slow = Slow()
-    writing.append_all(slow, b"0123456789")  # type: ignore[arg-type]
-    assert slow.written == b"0123456789"
 
 
 def test_a_history_that_cannot_be_written_is_named(tmp_path: Path) -> None:
