@@ -589,9 +589,10 @@ def _brokers(times: Sequence[int], behaviour: Behaviour, level: float, source: r
             "memory": around(640e6 + 12e6 * number, 0.002),
             "disk.write": around(bytes_a_second),
             "disk.read": [0.0] * len(times),
+            "network.in": around(bytes_a_second * 2),
+            "network.out": around(bytes_a_second * 2.4),
             **({"handlers.idle": around(0.9, 0.01)} if behaviour.jmx else {}),
         }
         for number in range(1, behaviour.brokers + 1)
     }
-    loopback = {"network.in": around(bytes_a_second * 2), "network.out": around(bytes_a_second * 2.4)}
-    return BrokerCurves(interval_s=1, first_s=float(times[0]), brokers={**own, "loopback": loopback})
+    return BrokerCurves(interval_s=1, first_s=float(times[0]), brokers=own)
