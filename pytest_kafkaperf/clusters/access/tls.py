@@ -50,10 +50,6 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> No
         )  # an empty password, so that OpenSSL does not ask for one at the terminal
 
 
-_MAX_FILE_BYTES = 16 << 20
-"""A hundred times the size of all public authorities' certificates."""
-
-
 def content_of(path: Path) -> bytes:
     """Read a whole file.
 
@@ -62,16 +58,6 @@ def content_of(path: Path) -> bytes:
 
     """
     try:
-        if path.is_dir():
-            raise UsageError(f"{path}: a directory; name a file")
-        with path.open("rb") as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except PermissionError:
-        raise UsageError(f"{path}: no permission to read it") from None
+        return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    if len(content) > _MAX_FILE_BYTES:
-        raise UsageError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB; name a properties file, certificate or key")
-    return content
+        raise UsageError(f"{path}: {error.strerror}; name a file that you can read") from None
