@@ -522,7 +522,7 @@ def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, leve
     events: tuple[tuple[float, str], ...] = ()
     if behaviour.stop_s is not None:
         moved_s = behaviour.stop_s + source.uniform(0.4, 0.9)
-        texts = ("stop_broker(2)", "leaders of partitions 1, 4 moved from broker 2 to 1, 3")
+        texts = ("stop_broker(2)", "2 partitions (1, 4): leader moved from broker 2 to 1, 3")
         instants = (behaviour.stop_s, moved_s)
         events = tuple((at_s, f"at {at_s:.1f} s: {text}") for at_s, text in zip(instants, texts, strict=True))
     return Round(

@@ -493,7 +493,7 @@ def test_what_happened_to_brokers_is_kept_with_its_time() -> None:
     done = fold(report(produced(), states=states, actions=actions), PACED)
     assert done.events == (
         (0.5, "at 0.5 s: stop_broker(1)"),
-        (3.0, "at 3.0 s: leader of partition 0 moved from broker 1 to 2"),
+        (3.0, "at 3.0 s: 1 partition (0): leader moved from broker 1 to 2"),
     )
     assert {text for _, text in done.events} <= set(done.warnings)
 
@@ -519,7 +519,7 @@ def test_the_state_of_all_partitions_at_the_start_is_known() -> None:
     times = (START_NS - 5 * NS_PER_S, START_NS - 2 * NS_PER_S, START_NS + 3 * NS_PER_S)
     changes = ({0: thin, 1: full, 2: full}, {1: thin}, {0: full, 1: full})
     done = fold(report(produced(), states=list(zip(times, changes, strict=True))), PACED)
-    assert done.events == ((0.0, "2 of 3 partitions were under-replicated from 0.0 s to 3.0 s"),)
+    assert done.events == ((0.0, "2 of 3 partitions under-replicated from 0.0 s to 3.0 s"),)
 
 
 def test_with_acks_0_nothing_is_said_of_losses() -> None:
