@@ -135,4 +135,5 @@ def read_consumed(lines: Sequence[Line], *, records: int) -> dict[str, float]:
 def _fetch(version: str, jar: Path) -> None:
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
-        maven.fetch_one(f"org.apache.kafka:kafka-tools:{version}", scratch=Path(scratch) / "fetched").rename(jar)
+        tools, fetched = f"org.apache.kafka:kafka-tools:{version}", Path(scratch) / "fetched"
+        maven.fetch_one("Kafka's tools", tools, scratch=fetched, target=jar).rename(jar)

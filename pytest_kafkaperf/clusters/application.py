@@ -13,15 +13,15 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo
 
 from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError
 from pytest_kafkaperf.clusters.client.groups import group_members
-from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
@@ -29,14 +29,17 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.scenarios.fields import Config, Count, MarkerFields, Seconds, Topic
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
+if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.docker.application import ContainerProcess
+
 STOP_TIMEOUT_S = 10
 """Time for an orderly end after SIGTERM; after that the process group is killed."""
 _POLL_S = 0.05
 
 
-def _words(command: Any) -> tuple[str, ...]:
-    if not isinstance(command, list | tuple) or not command:
-        raise ValueError("must be a list of words, for example ['python', '-m', 'orders']")
+def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
+    if not isinstance(command, list | tuple) or not (command or info.data.get("image")):
+        raise ValueError("must be a list of words, for example ['python', '-m', 'orders'], unless there is an image")
     return tuple(map(str, command))
 
 
@@ -55,8 +58,11 @@ def _topics(topics: Any) -> Any:
 class Recipe(MarkerFields):
     """The arguments of `kafka_app`."""
 
-    command: Annotated[tuple[str, ...], BeforeValidator(_words)]
-    """The words of the command line; `python` is this interpreter. `{bootstrap_servers}` and `{side}` are replaced."""
+    image: str | None = None
+    """Image of a container that runs on the host's network, as `registry/orders:1.2`; None: a child process."""
+    command: Annotated[tuple[str, ...], BeforeValidator(_words), Field(validate_default=True)] = ()
+    """The words of the command line, or those after an image; `python` is this interpreter. `{bootstrap_servers}` and
+    `{side}` are replaced."""
     ready: Annotated[Any, BeforeValidator(_ready)]
     """Sign that it is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the application."""
     topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
@@ -66,15 +72,15 @@ class Recipe(MarkerFields):
     env: Config = Field(default_factory=dict)
     """Further environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
     cwd: Path = Path()
-    """Working folder, relative to pytest's root folder."""
+    """Working folder of a process, relative to pytest's root folder."""
     timeout: Seconds = 30.0
     """Maximum wait until it is ready."""
     name: str | None = None
-    """Name in reports; None: that of its program."""
+    """Name in reports; None: that of its program or image."""
 
 
-class Application:
-    """A process under test, as the fixture `kafka_app` makes it."""
+class Application(contextlib.AbstractContextManager["Application"]):
+    """A process or a container under test, as the fixture `kafka_app` makes it."""
 
     def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "reference"] = "test") -> None:
         self.cluster = cluster
@@ -87,9 +93,8 @@ class Application:
         self._folder = Path(tempfile.gettempdir(), f"kafkaperf-app-{secrets.token_hex(8)}")
         """Folder of its log and its certificates, while it is open."""
         self._log = self._folder / "output.log"
-        self._process = ChildProcess(
-            f"application {self}", self._log, stop_timeout_s=STOP_TIMEOUT_S, redact=cluster.access.redact
-        )
+        self._options: Any = {"stop_timeout_s": STOP_TIMEOUT_S, "redact": cluster.access.redact}
+        self._process: ChildProcess | ContainerProcess = ChildProcess(f"application {self}", self._log, **self._options)
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
         self._others: set[str] = set()
         """Ids of members that its consumer group had before its start."""
@@ -98,10 +103,7 @@ class Application:
 
     def __str__(self) -> str:
         """Return the name."""
-        return self._recipe.name or _name_of(self._recipe.command)
-
-    def __enter__(self) -> Self:
-        return self
+        return self._recipe.name or _name_of(self._recipe.image, self._recipe.command)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -116,9 +118,15 @@ class Application:
         """The last lines of the standard output and error since the last start, without secrets."""
         return self._process.log_tail()
 
+    @property
+    def section(self) -> tuple[str, str]:
+        """Title and text of a section in pytest's report: its name and how it ended, and its last lines."""
+        self._process.failure()  # finds out
+        return f"{self} ({self._process.ending or 'running'})", self.output or "no output"
+
     def probes(self) -> Sequence[Probe]:
-        """Return the probe of the process and its children; empty while the application is stopped."""
-        return [] if self.pid is None else [ProcessProbe(self.pid, with_children=True)]
+        """Return the probe of the process and its children, or of the container; empty while it is stopped."""
+        return [] if self.pid is None else self._process.probes()
 
     def on(self, reference: Cluster) -> Application:
         """Return the same application on another cluster, not opened yet."""
@@ -147,6 +155,11 @@ class Application:
             supervisor.remove_later(self._folder)
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._folder.mkdir(mode=0o700)
+            if self._recipe.image is not None:
+                from pytest_kafkaperf.clusters.docker.application import container_process  # noqa: PLC0415 - takes 0.3 s
+
+                contained = container_process(f"application {self}", self._recipe.image, self._folder, **self._options)
+                self._process = stack.enter_context(contained)
             stack.callback(self.end)
             self.launch()
             self.closing = stack.pop_all()
@@ -168,8 +181,9 @@ class Application:
     def stop(self, *, kill: bool = False) -> None:
         """End the process and its children, in order if they end within 10 s, or at once; nothing if it is stopped."""
         if self.pid is not None:
-            self._record("killed" if kill else "stopped")
+            begun_ns = time.monotonic_ns()
             self._process.stop(kill=kill)
+            self._record(f"{'killed' if kill else 'stopped'} ({self._process.ending})", begun_ns)
 
     def restart(self) -> None:
         """Stop and start; raises as `launch` does."""
@@ -196,11 +210,13 @@ class Application:
             taken = f"another program listens on its port {self._sign}"
             raise ApplicationError(f"application {self} cannot be started: {taken}")
         self._log.unlink(missing_ok=True)
-        program, *words = map(self._filled, self._recipe.command)
-        command = [sys.executable if program == "python" else program, *words]
+        command = [*map(self._filled, self._recipe.command)]
         own = {name: self._filled(text) for name, text in self._recipe.env.items()}
+        inherited: Mapping[str, str] = {}
+        if self._recipe.image is None:
+            inherited, command[0] = os.environ, sys.executable if command[0] == "python" else command[0]
         try:
-            environment = {**_environment(self.cluster, self.side, self._folder), **own}
+            environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
             self._process.launch(command, folder=self._recipe.cwd, env=environment)
             self._await_ready()
         except OSError as error:
@@ -219,8 +235,8 @@ class Application:
     def _filled(self, text: str) -> str:
         return text.replace("{bootstrap_servers}", self.cluster.bootstrap_servers).replace("{side}", self.side)
 
-    def _record(self, text: str) -> None:
-        self.events.append((time.monotonic_ns(), f"{self} {text}"))
+    def _record(self, text: str, at_ns: int | None = None) -> None:
+        self.events.append((at_ns or time.monotonic_ns(), f"{self} {text}"))
 
     def _await_ready(self) -> None:
         deadline = time.monotonic() + self._recipe.timeout
@@ -237,7 +253,7 @@ class Application:
         try:
             match self._kind:
                 case "line":
-                    found = self._sign in self._log.read_text(encoding="utf-8", errors="replace")
+                    found = self._sign in self._process.log()
                     return None if found else f"no line of its output contains {self._sign!r}"
                 case "port":
                     return None if _accepts(self._sign) else f"port {self._sign} accepts no connection"
@@ -252,8 +268,8 @@ class Application:
         return None if ready else f"its consumer group {self._sign!r} is {state}, and has no new member with partitions"
 
 
-def _environment(cluster: Cluster, side: str, folder: Path) -> dict[str, str]:
-    """Return the process's environment, after writing its certificates to files in a folder of the user alone."""
+def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment, after writing certificates to files in a folder of the user alone."""
     access, login = cluster.access, cluster.access.arguments()
     own = {
         "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
@@ -270,8 +286,8 @@ def _environment(cluster: Cluster, side: str, folder: Path) -> dict[str, str]:
         if path is not None and text is not None:
             Path(path).write_text(text, encoding="ascii")
     # The user's variables may be of another cluster.
-    inherited = {name: text for name, text in os.environ.items() if name not in own}
-    return inherited | {name: text for name, text in own.items() if text is not None}
+    given = {name: text for name, text in inherited.items() if name not in own}
+    return given | {name: text for name, text in own.items() if text is not None}
 
 
 def _delete(admin: Admin, topics: Sequence[str]) -> None:
@@ -282,7 +298,9 @@ def _delete(admin: Admin, topics: Sequence[str]) -> None:
             warn(f"topic {topic} of an application was left behind: {error}")
 
 
-def _name_of(command: Sequence[str]) -> str:
+def _name_of(image: str | None, command: Sequence[str]) -> str:
+    if image is not None:
+        return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
     program, *others = [word for word in command if not word.startswith("-")]
     return Path(others[0] if others and Path(program).name.startswith("python") else program).stem
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_kafkaperf.clusters.brokers.fleet import TAIL_LINES, log_excerpt
+from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt
@@ -42,6 +43,16 @@ class ChildProcess:
     def pid(self) -> int | None:
         """Process id; None before the first start, and while it is stopped."""
         return None if self._process is None or self._stopped else self._process.pid
+
+    @property
+    def ending(self) -> str | None:
+        """Cause of its end, such as `exited with status 1`; None as long as neither `stop` nor `failure` knows."""
+        status = None if self._process is None else self._process.returncode
+        return None if status is None else _cause(status).removeprefix("was ")
+
+    def probes(self) -> Sequence[Probe]:
+        """Return the probe of the process and its children; empty while it is stopped."""
+        return [] if self.pid is None else [ProcessProbe(self.pid, with_children=True)]
 
     def launch(
         self,
@@ -117,6 +128,10 @@ class ChildProcess:
         if process.returncode is None or self._stopped:
             return None
         return f"{self._name} (pid {process.pid}) {_cause(process.returncode)}; {log_excerpt(self.log_tail())}"
+
+    def log(self) -> str:
+        """Return the whole log; raises OSError before the first start."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
     def log_tail(self) -> str:
         """Return the last lines of the log, without secrets; empty if there are none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
@@ -39,8 +39,8 @@ class ProblemKind(StrEnum):
     """An action of `kafka_perf.at(...)` or a function of `kafka_perf.record(...)` failed or did not end in time."""
     CAPACITY_NOT_FOUND = "capacity_not_found"
     """A search for the capacity found no rate that holds its thresholds."""
-    CAPACITY_LOWER_BOUND = "capacity_lower_bound"
-    """A search for the capacity found only a lower bound, which does not decide a threshold."""
+    LOWER_BOUND = "lower_bound"
+    """Only a lower bound of a metric is known, which does not decide its threshold."""
     COMMIT_INTERVAL = "commit_interval"
     """A threshold on a time of a group is below the interval of its commits."""
     CLOCK_UNCERTAIN = "clock_uncertain"
@@ -57,6 +57,8 @@ class Problem:
 
     kind: ProblemKind
     text: str
+    metric: str | None = None
+    """Metric that has only a lower bound because of it; it counts no longer if that bound exceeds a threshold."""
 
     @classmethod
     def of(cls, error: ClusterError) -> Problem:
@@ -70,4 +72,4 @@ class Problem:
 
     def within(self, place: str) -> Problem:
         """Return the same problem with the place where it occurred before its text: `round 2: ...`."""
-        return Problem(self.kind, f"{place}: {self.text}")
+        return replace(self, text=f"{place}: {self.text}")

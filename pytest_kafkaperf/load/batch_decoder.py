@@ -45,7 +45,7 @@ _MAGIC = 2
 _SHORTEST_MESSAGE_BYTES = 14
 """Minimum size of a message in any format, after its length field."""
 
-_CODEC_BITS, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x10, 0x20
+_CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
 
 _DELTA_STOPS = (1 << 6, 1 << 13, 1 << 20)
 """Offset deltas below these take 1, 2 and 3 bytes."""
@@ -64,6 +64,8 @@ class ReceivedBatch:
     """Due time and origin of each record whose value is long enough for a tag, shape `(records, 2)`."""
     size_bytes: int
     """Total size of keys and values."""
+    source: FetchedBatch | None = None
+    """The batch as it was fetched."""
 
 
 class FetchedBatch(NamedTuple):
@@ -100,6 +102,13 @@ class FetchedBatch(NamedTuple):
             for marker in default_records.DefaultRecordBatch(self.encoded)
         )
 
+    def created_ms(self, fetch_offset: int, since_ms: float) -> list[int]:
+        """Return the producer's timestamps (CreateTime) of the records from an offset and an instant on."""
+        is_new = _HEADER.unpack_from(self.encoded)[8] >= since_ms  # its largest timestamp
+        stamped = is_new and not self.attributes & _APPEND_TIME_BIT
+        records = default_records.DefaultRecordBatch(self.uncompressed()) if stamped else ()
+        return [one.timestamp for one in records if one.offset >= fetch_offset and one.timestamp >= since_ms]
+
     def received(self, fetch_offset: int, tag_of: Correlate | None = None) -> ReceivedBatch | None:
         """Decode the records from `fetch_offset` on; None if there are none.
 
@@ -114,16 +123,16 @@ class FetchedBatch(NamedTuple):
             return None
         plain = self.uncompressed()
         if tag_of is not None:
-            return _one_by_one(plain, fetch_offset, tag_of)
+            return _one_by_one(self, plain, fetch_offset, tag_of)
         uniform = uniform_tags(plain, self.record_count)
         if uniform is None:
-            return _one_by_one(plain, fetch_offset)
+            return _one_by_one(self, plain, fetch_offset)
         tags, record_bytes = uniform
         skipped = max(0, fetch_offset - self.base_offset)
         count = self.record_count - skipped
         if count <= 0:
             return None
-        return ReceivedBatch(self.base_offset + skipped, count, tags[skipped:], count * record_bytes)
+        return ReceivedBatch(self.base_offset + skipped, count, tags[skipped:], count * record_bytes, self)
 
     def uncompressed(self) -> memoryview:
         """Return the records without compression."""
@@ -205,7 +214,7 @@ def _location(encoded: memoryview, partition: object) -> str:
 
 
 def _one_by_one(
-    plain: memoryview, fetch_offset: int, tag_of: Correlate = lambda record: record.value
+    source: FetchedBatch, plain: memoryview, fetch_offset: int, tag_of: Correlate = lambda record: record.value
 ) -> ReceivedBatch | None:
     """Decode any batch record by record, which is slow."""
     first_offset, heads, size_bytes = None, [], 0
@@ -218,9 +227,8 @@ def _one_by_one(
     if first_offset is None:
         return None
     tags = b"".join(head for head in heads if len(head) == TAG_BYTES)
-    return ReceivedBatch(
-        first_offset, len(heads), np.frombuffer(tags, _TAG).astype(np.int64).reshape(-1, 2), size_bytes
-    )
+    found = np.frombuffer(tags, _TAG).astype(np.int64).reshape(-1, 2)
+    return ReceivedBatch(first_offset, len(heads), found, size_bytes, source)
 
 
 def uniform_tags(plain: memoryview, count: int) -> tuple[Tags, int] | None:

@@ -37,8 +37,8 @@ _QUIET_S = 10
 class Consumer:
     """The reading of one group member. `client` is started, and no other code uses it.
 
-    Without producers, it reads what others have written, from the begin of the drain on, and times none of it.
-    At a backlog, it begins to read when the window opens.
+    Without producers, it reads what others have written, from the begin of the drain on, and times only records that
+    are created after the window's start. At a backlog, it begins to read when the window opens.
     If other applications write to the topic, too, the consumer reads their records and ignores them.
     An application's output has no known end: the shared counters tell how many records the group has yet to receive.
     """
@@ -191,6 +191,12 @@ class Consumer:
             report.received += int(measured.size)
             report.bytes += round(sum(batch.size_bytes for batch in batches) * measured.size / count)
             report.last_ns = received_ns
+        if existing:
+            ahead_ns = time.time_ns() - now_ns()  # of the clock that producers stamp records by
+            since_ms = (start_ns + ahead_ns) / 1_000_000
+            created_ms = [ms for one in batches if one.source for ms in one.source.created_ms(one.offset, since_ms)]
+            ages_ns = received_ns + ahead_ns - np.array(created_ms, dtype=np.int64) * 1_000_000
+            report.latency.record(np.maximum(ages_ns, 0))
         if self._timed:
             report.latency.record(latencies_since(measured, received_ns))
             shown = measured if self._catches_up else dues

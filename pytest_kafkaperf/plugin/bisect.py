@@ -11,7 +11,8 @@ from pathlib import Path
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.runner.revision import Checkout, Revision, checked_out, git, installed_from, top_folder
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out, git, installed_from, top_folder
+from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 _ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}

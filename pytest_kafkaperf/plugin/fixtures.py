@@ -115,7 +115,7 @@ class KafkaPerf:
 
         Call it before the load, because `kafka_perf()` measures all rounds and then judges the thresholds. A function
         is called with `arguments` at the end of each round, when the application is done with the load. A number is the
-        value of each round.
+        value of each round, of the test's own side alone if there is a reference.
         """
         with failing():
             if self._called or name in self._recorded:

@@ -36,8 +36,8 @@ _EXCLUSIVE = (
     ("update-baselines", "reference", "rounds that alternate with a reference are not written to baselines"),
     ("calibrate", "reference", "calibration compares a cluster with itself"),
     ("no-confirm", "reference", "a comparison with a reference always takes several sessions"),
-    ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
     ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
+    ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
 )
 """Pairs of options that exclude each other, and the reason."""
 

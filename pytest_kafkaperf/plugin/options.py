@@ -85,6 +85,7 @@ OPTIONS = {
         "shell command that installs the revision of --kafka-reference=git:REF into an environment of its own, for "
         "example 'pip install -e .'",
         "it uses this environment",
+        place="command line",
     ),
     "reference-config": Option(
         "NAME=VALUE", "broker property of the reference, such as num.io.threads=1; repeatable", "none", "linelist"

@@ -18,6 +18,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.plugin import PEER
 from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.checkout import installed_from
 from pytest_kafkaperf.runner.peer_messages import (
     ORIGIN,
     PROTOCOL,
@@ -27,7 +28,6 @@ from pytest_kafkaperf.runner.peer_messages import (
     packages,
     probes_to_json,
 )
-from pytest_kafkaperf.runner.revision import installed_from
 from pytest_kafkaperf.runner.settings import Settings
 
 _OPTIONS = (
@@ -164,7 +164,7 @@ class PeerSide:
 
 
 class _Side:
-    """What the running test has set up."""
+    """The cluster, the actions and the applications of the running test."""
 
     def __init__(self, cluster: Cluster, actions: Sequence[Action], applications: Sequence[Application]) -> None:
         self._cluster = cluster

@@ -62,7 +62,7 @@ class PerfPlugin:
         self._hidden_benchmarks = 0
         """Number of perf tests that pytest-benchmark's table leaves out."""
         self._peer: PeerSide | None = config.pluginmanager.get_plugin(PEER)
-        """What serves the other pytest, which measures; None in every pytest that a user starts."""
+        """Server of the other pytest, which measures; None in every pytest that a user starts."""
         self._interrupted = ExitStack()
         """After the first Ctrl-C, ignores others while pytest reports it: before and after the teardown of fixtures."""
 
@@ -130,7 +130,7 @@ class PerfPlugin:
         """Provide the value of `kafka_app`; a test that fails shows the last output of its applications."""
         with ExitStack() as stack:
 
-            def launch(command: object, *, cluster: object = own, **fields: object) -> Application:
+            def launch(command: object = (), *, cluster: object = own, **fields: object) -> Application:
                 with failing():
                     if cluster is None:
                         raise UsageError("kafka_app_factory needs a cluster: cluster=kafka_cluster_factory()")
@@ -139,7 +139,7 @@ class PerfPlugin:
                     application = Application(recipe, as_cluster(cluster), "reference" if self._peer else "test")
                     stack.callback(self.session_or_fail().clusters.opened(application).close)
                 if node is not None:
-                    stack.callback(lambda: node.add_report_section("teardown", str(application), application.output))
+                    stack.callback(lambda: node.add_report_section("teardown", *application.section))
                 return application
 
             yield launch

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pytest_kafkaperf.reports.again import without_remedy
 from pytest_kafkaperf.reports.layout import PLAIN, Columns, Paper, text_of
 from pytest_kafkaperf.reports.table import describe_changes, row_of, without_repeats
-from pytest_kafkaperf.runner.bottleneck import bottleneck
 from pytest_kafkaperf.runner.result import Result, standard_of
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.verdict import worst
@@ -22,7 +21,7 @@ def failure_of(result: Result, paper: Paper = PLAIN, *, strict: bool) -> str | N
     undecided = strict and result.verdict is Verdict.INCONCLUSIVE
     if not result.verdict.fails and not undecided:
         return None
-    lines, notes = [], [*filter(None, [bottleneck(result)])]
+    lines, notes = [], [*filter(None, [result.deduced])]
     if undecided:
         notes = list(result.notes)
     elif result.verdict is Verdict.REGRESSED:

@@ -67,6 +67,7 @@ def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
         "rounds": [_round(one) for one in result.rounds],
         "further_sessions": [_session(session) for session in result.sessions[1:]],
         "reference": None if result.reference is None else _reference(result.reference, result.sessions[0]),
+        "revision": result.revision,
         "baseline_sessions": result.baseline_sessions,
         "changed": list(result.changed),
         "metrics": {
@@ -153,7 +154,7 @@ def _round(one: Round) -> dict[str, Any]:
         "commit_interval_s": one.commit_interval_s,
         "events": [{"at_s": at_s, "text": text} for at_s, text in one.events],
         "steps": [{**dataclasses.asdict(step), "outcome": str(step.outcome)} for step in one.steps],
-        "at_least": one.at_least,
+        "at_least": list(one.at_least),
         "window_s": one.window_s,
     }
 

@@ -67,7 +67,7 @@ def latency_curve(result: Result, rounds: Sequence[Round] | None = None) -> Late
             _point(rate, [*attempts], names) for rate, attempts in itertools.groupby(by_rate, lambda one: one.rate)
         ),
         capacities=tuple(one.metrics["capacity"] for one in rounds if "capacity" in one.metrics),
-        at_least=any(one.at_least for one in rounds),
+        at_least=any("capacity" in one.at_least for one in rounds),
     )
 
 

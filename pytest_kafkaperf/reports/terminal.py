@@ -187,7 +187,9 @@ def overview(perf: Session) -> str:
     kafka = dict.fromkeys(f"Kafka {each.cluster.version} {each.cluster.provider}" for each in results)
     keys = dict.fromkeys(perf.environment_key(each.cluster.provider) for each in results)
     references = dict.fromkeys(
-        f"{each.reference.version} {each.reference.provider}" for each in results if each.reference is not None
+        each.revision or f"Kafka {each.reference.version} {each.reference.provider}"
+        for each in results
+        if each.reference is not None
     )
     counts = sorted({each.baseline_sessions for each in results if each.baseline_sessions is not None})
     sessions = counted(counts[-1], "session") if counts else ""
@@ -195,7 +197,7 @@ def overview(perf: Session) -> str:
     parts = [
         ", ".join(kafka),
         f"env {', '.join(keys)}",
-        f"reference: Kafka {', '.join(references)}" if references else "",
+        f"reference: {', '.join(references)}" if references else "",
         f"baseline: {sessions}" if sessions else "",
         f"{counted(len(results), 'test')}, {took(perf.took_s)}",
     ]

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_kafkaperf.core.metrics import SEARCH_METRICS
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.runner.round import Round, Step, StepOutcome
@@ -251,7 +252,7 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
         metrics={**last.metrics, "capacity": capacity},
         warnings=(*last.warnings, *([] if bound is None else [bound])),
         steps=tuple(steps),
-        at_least=bound is not None,
+        at_least=(*last.at_least, *(() if bound is None else SEARCH_METRICS)),
     )
 
 

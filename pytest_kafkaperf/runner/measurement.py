@@ -73,6 +73,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
         limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
+        at_least=groups.at_least,
         commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
         window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
@@ -121,7 +122,8 @@ def _catch_up(report: LoadReport) -> tuple[dict[str, float], list[Problem]]:
     window, interval_s = (0, readings.at_ns.size), commit_interval_s(readings)
     found = caught_up(readings, window, begin_ns=start_ns, first=0, interval_s=interval_s)
     if found is None:
-        return {}, [not_caught_up("the consumers", "catchup", int(readings.at_ns[-1]) - start_ns)]
+        problem, least = not_caught_up("the consumers", "catchup", int(readings.at_ns[-1]) - start_ns)
+        return least, [problem]
     return {"catchup": found[0]} | ({} if found[1] is None else {"catchup.throughput": found[1]}), []
 
 

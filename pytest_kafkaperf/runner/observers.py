@@ -122,17 +122,25 @@ class TopicObserver(TopicWatcher, Observer):
 class GroupObserver(GroupWatcher, Observer):
     """Reads the offsets that the watched consumer groups commit, until they have committed the last record."""
 
-    def __init__(self, cluster: Cluster, topic: str, scenario: Scenario) -> None:
+    def __init__(self, cluster: Cluster, topic: str, scenario: Scenario, applications: Sequence[Application]) -> None:
         super().__init__(cluster, topic, scenario.partitions, scenario.group)
+        self._applications = applications
 
     def settle(self, report: LoadReport) -> None:
-        """Wait until each group has committed the last record of the window."""
+        """Wait until each group has committed the last record of the window.
+
+        Raises:
+            ApplicationError: an application has ended by itself.
+
+        """
         if report.problems or report.start_ns is None or report.drain_ns is None:
             return
         last: dict[int, int] = {}
         for partition, first, count, *_ in report.places.tolist():
             last[partition] = max(last.get(partition, 0), first + count)
-        self.wait_for(last, timeout_s=group_drain_s((report.drain_ns - report.start_ns) / NS_PER_S))
+        for _ in self.waiting_for(last, timeout_s=group_drain_s((report.drain_ns - report.start_ns) / NS_PER_S)):
+            for each in self._applications:
+                each.check()
 
     def add_to(self, report: LoadReport) -> LoadReport:
         """Add the offsets."""

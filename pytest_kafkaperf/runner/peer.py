@@ -39,6 +39,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import errors, supervisor
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin
 from pytest_kafkaperf.runner.peer_messages import (
     ORIGIN,
     PROTOCOL,
@@ -48,7 +49,7 @@ from pytest_kafkaperf.runner.peer_messages import (
     packages,
     probes_from_json,
 )
-from pytest_kafkaperf.runner.revision import Checkout, Revision, checked_out, top_folder, without_origin
+from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import Settings
 
 _HELLO_TIMEOUT_S = 120
@@ -57,6 +58,8 @@ _CALL_TIMEOUT_S = 180
 """Restarting brokers and applications takes longest."""
 _CHECK_TIMEOUT_S = 30
 _END_TIMEOUT_S = 60
+_SHORT = 7
+"""Digits of a commit's hash that are shown, as git does."""
 
 
 class NewTestError(errors.KafkaPerfError):
@@ -122,19 +125,23 @@ class PeerTest:
     cluster: Cluster
     applications: Sequence[PeerApplication]
     actions: Sequence[Action]
+    revision: str
+    """Value of the option, and the commit: `git:main (cf541ca)`."""
+    commit: str | None
     changes: tuple[str, ...]
-    """What differs between the code and the packages of the reference and of this side."""
+    """Differences between the code and the packages of the reference and of this side."""
     note: str | None
-    """What the reader must know of that; None if nothing."""
+    """Remark on these packages; None if there is none."""
 
 
 class Peer:
     """A second pytest, as this process sees it."""
 
-    def __init__(self, checkout: Checkout, arguments: Sequence[str], *, name: str, origin: Path) -> None:
-        """Start it; `name` is the option that asks for it, and `origin` the folder of this side's code."""
+    def __init__(self, revision: Revision, checkout: Checkout, arguments: Sequence[str], *, origin: Path) -> None:
+        """Start it, with these arguments of pytest; `origin` is the folder of this side's code."""
         self.checkout = checkout
-        self._name = f"the reference, {name}"
+        self._revision = revision
+        self._name = f"the reference, --kafka-reference={revision}"
         self._folder = Path(tempfile.mkdtemp(prefix="kafkaperf-peer-"))
         supervisor.remove_later(self._folder)
         self._process = ChildProcess(self._name, self._folder / "output.log", stop_timeout_s=_END_TIMEOUT_S)
@@ -263,14 +270,21 @@ class Peer:
             raise UsageError(f"{self._name}: the test's actions there ({there}) are not those of this side ({here})")
         cluster = cluster_from_json(reply["cluster"])
         if reply["owned"]:
-            cluster = dataclasses.replace(cluster, client_config={}, fleet=PeerFleet(self, cluster))
+            cluster = dataclasses.replace(cluster, fleet=PeerFleet(self, cluster))
         moved = [
             dataclasses.replace(action, do=functools.partial(self.call, "act", number))
             for number, action in enumerate(actions)
         ]
         applications = [PeerApplication(self, name, cluster) for name in reply["state"]["applications"]]
+        commit = self.checkout.commit
         return PeerTest(
-            cluster=cluster, applications=applications, actions=moved, changes=self._changes(), note=self._note()
+            cluster=cluster,
+            applications=applications,
+            actions=moved,
+            revision=f"{self._revision} ({commit[:_SHORT]})" if commit else str(self._revision),
+            commit=commit,
+            changes=self._changes(),
+            note=self._note(),
         )
 
     def _update(self, state: Mapping[str, Any] | None) -> None:
@@ -337,7 +351,7 @@ def opened_peer(
         if checkout.root == root.resolve():
             raise UsageError(f"--kafka-reference={revision}: this is the folder of the tests themselves")
         there = [file for file in files if (checkout.root / file).is_file()]
-        peer = Peer(checkout, [*options, *there], name=f"--kafka-reference={revision}", origin=top_folder(root))
+        peer = Peer(revision, checkout, [*options, *there], origin=top_folder(root))
         try:
             yield peer
         finally:

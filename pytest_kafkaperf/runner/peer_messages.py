@@ -74,9 +74,9 @@ def probes_from_json(described: Sequence[Mapping[str, Any]]) -> list[probes.Prob
 
 @functools.cache
 def _container(name: str) -> Any:
-    import docker  # noqa: PLC0415 - only for containers
+    from pytest_kafkaperf.clusters.docker.client import container_of  # noqa: PLC0415 - only for containers
 
-    return docker.from_env().containers.get(name)
+    return container_of(name)
 
 
 _FIELDS = ("bootstrap_servers", "brokers", "provider", "version", "facts", "metrics_urls")

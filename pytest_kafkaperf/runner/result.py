@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import NotMeasuredError
-from pytest_kafkaperf.core.metrics import CATALOGUE, SEARCH_METRICS, Metric, metric
+from pytest_kafkaperf.core.metrics import CATALOGUE, Metric, metric
 from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -158,8 +158,8 @@ def _numbered(sessions: Sequence[MeasuredSession], *, counting: bool) -> list[tu
 
 def at_least(sessions: Sequence[MeasuredSession]) -> tuple[str, ...]:
     """Return the names of the metrics that are only lower bounds in some round."""
-    bounded = any(one.at_least for session in judged(sessions) for one in session.all_rounds)
-    return SEARCH_METRICS if bounded else ()
+    rounds = [one for session in judged(sessions) for one in session.all_rounds]
+    return tuple(dict.fromkeys(name for one in rounds for name in one.at_least))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +179,8 @@ class Result:
     """The first session, and further ones that confirm a suspect or calibrate."""
     reference: Cluster | None
     """The cluster that the test was compared with instead of a stored baseline."""
+    revision: str | None = None
+    """The code that it was compared with, `git:main (cf541ca)`; None if it is this side's."""
     baseline_sessions: int | None
     """Number of baseline sessions that the thresholds are judged by; None with a reference or without a baseline."""
     baseline: BaselineRounds = field(default_factory=BaselineRounds)
@@ -203,6 +205,8 @@ class Result:
     """Duration of all sessions with their warm-ups and restarts, in seconds."""
     partial: bool = False
     """True if the time budget left out rounds, or left a suspect without confirmation."""
+    deduced: str | None = None
+    """Deduced bottleneck of a failed test with an application; also the first note."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return the values of a metric in the first session: `result["e2e.latency.p99"].median`.
@@ -223,10 +227,11 @@ class Result:
 
     @property
     def lower_bounds(self) -> tuple[str, ...]:
-        """Metrics that are lower bounds: a search tried no higher rate, or the generator limited most rounds."""
+        """Metrics that are lower bounds, because a search or a wait ended, or the generator limited most rounds."""
         limited = [one.limited_by_generator for session in judged(self.sessions) for one in session.rounds]
         by_generator = ("produce.throughput", "produce.bandwidth") if 2 * sum(limited) > len(limited) else ()
-        return (*at_least(self.sessions), *by_generator)
+        unended = {problem.metric for session in judged(self.sessions) for problem in session.problems}
+        return (*at_least(self.sessions), *by_generator, *sorted(filter(None, unended)))
 
     def values(self) -> dict[str, list[float]]:
         """Return the values of each metric, one for each round that has it, in the order of the catalogue."""

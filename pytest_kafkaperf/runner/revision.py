@@ -1,45 +1,12 @@
-"""Another revision of the code under test: the value of `--kafka-reference=git:REF` or `path:DIR`, and its checkout."""
+"""Another revision of the code under test: the value of `--kafka-reference=git:REF` or `path:DIR`."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import importlib.metadata
-import json
 import os
-import shutil
-import subprocess
-import sys
-import sysconfig
-import tempfile
-import venv
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-import platformdirs
-from filelock import FileLock, Timeout
-
-import pytest_kafkaperf
-from pytest_kafkaperf.core import supervisor
-from pytest_kafkaperf.core.environment import GIT_VARIABLES, current_commit
 from pytest_kafkaperf.core.errors import UsageError
-
-_OPTION = "--kafka-reference"
-_SETUP = "--kafka-reference-setup"
-_GIT_TIMEOUT_S = 120
-_SETUP_TIMEOUT_S = 1200
-_MOST_SUBJECTS = 5
-"""Commits between the two sides that a report names; only their number is given beyond that."""
-_TAIL_CHARACTERS = 2000
-_KEPT = 5
-"""Environments that stay in the cache, the last used ones."""
-_TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET")
-"""Variables with the name of a pull request's base branch: of GitHub, GitLab and Jenkins."""
-_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
-_PATHS = "kafkaperf_reference.pth"
-_OWN_NAME = "pytest-kafkaperf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +34,6 @@ class Revision:
         return self.text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkout:
-    """The files of a revision, and the interpreter that runs its tests."""
-
-    root: Path
-    """The folder that corresponds to pytest's root folder here."""
-    python: str
-    commit: str | None
-    subjects: tuple[str, ...] = ()
-    """The commits since then, on this side: `cf541ca Enrich orders`, the last one first."""
-
-
 def parse_revision(text: str, *, start: Path) -> Revision | None:
     """Return the revision that a value of `--kafka-reference` names; None if it names a cluster.
 
@@ -94,204 +49,8 @@ def parse_revision(text: str, *, start: Path) -> Revision | None:
     valid = {"git": "git:REF[,tests=ref], for example git:origin/main", "path": "path:DIR[,python=PATH]"}[kind]
     allowed = given.get("tests") == "ref" if kind == "git" else bool(given.get("python"))
     if not named or (given and (len(given) > 1 or not allowed)):
-        raise UsageError(f"{_OPTION}={text}: {valid} is needed")
+        raise UsageError(f"--kafka-reference={text}: {valid} is needed")
     if kind == "git":
         return Revision(text, ref=named, own_tests=bool(given))
-    folder = (start / named).resolve()
-    if not folder.is_dir():
-        raise UsageError(f"{_OPTION}={text}: there is no folder {folder}; name the root folder of another checkout")
     python = given.get("python")
-    if python and not shutil.which(python := str(start / python) if os.sep in python else python):
-        raise UsageError(f"{_OPTION}={text}: there is no program {python}; name a Python interpreter")
-    return Revision(text, folder=folder, python=python)
-
-
-@contextlib.contextmanager
-def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: str | None) -> Iterator[Checkout]:
-    """Provide the files of a revision; those of a commit are in a folder of their own, and removed afterwards.
-
-    Args:
-        revision: what to provide.
-        root: pytest's root folder on this side.
-        files: the files of the perf tests, relative to `root`; they replace those of the commit.
-        setup: a shell command that installs the commit's packages into an environment of its own, which is kept for
-            the next run; None: the reference uses this environment.
-
-    Raises:
-        UsageError: the commit is not there, or the command failed.
-
-    """
-    if revision.folder is not None:
-        python = revision.python or sys.executable
-        yield Checkout(root=revision.folder, python=python, commit=current_commit(revision.folder))
-        return
-    top = Path(git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is in no git checkout"))
-    commit = _commit(revision, root)
-    if git(top, "ls-tree", "-r", "--name-only", commit, "--", ".gitmodules"):
-        raise UsageError(
-            f"{_OPTION}={revision}: this commit has submodules, which its checkout would lack; check it out yourself, "
-            f"with its submodules, and use {_OPTION}=path:DIR"
-        )
-    with _folder(commit, setup) as folder:
-        tree = folder / "tree"
-        if not tree.exists():
-            git(folder, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(tree))
-        git(tree, "checkout", "--quiet", "--force", "--detach", commit)
-        git(tree, "clean", "--quiet", "--force", "-d")
-        inside = tree / root.resolve().relative_to(top)
-        python = sys.executable if setup is None else _environment(folder / "venv", inside, setup)
-        for file in () if revision.own_tests else files:
-            if (inside / file).is_file():  # a test that is new has nothing to be compared with
-                shutil.copyfile(root / file, inside / file)
-        since = git(top, "log", "--format=%h %s", f"{commit}..HEAD").splitlines()
-        more = [f"and {len(since) - _MOST_SUBJECTS} more"] if len(since) > _MOST_SUBJECTS else []
-        yield Checkout(root=inside, python=python, commit=commit, subjects=(*since[:_MOST_SUBJECTS], *more))
-
-
-def installed_from(folder: Path, *, besides: Path | None = None) -> dict[str, Path]:
-    """Return the packages that were installed from a folder, but not from `besides`, with their own folders."""
-    found: dict[str, Path] = {}
-    for each in importlib.metadata.distributions():
-        url = json.loads(each.read_text("direct_url.json") or "{}").get("url", "")
-        path = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
-        found.setdefault(each.name, path or Path())  # the first one of a name is imported
-    return {
-        name: path
-        for name, path in found.items()
-        if path.is_relative_to(folder) and not (besides and path.is_relative_to(besides)) and name != _OWN_NAME
-    }
-
-
-def top_folder(root: Path) -> Path:
-    """Return the top folder of the checkout that pytest's root folder is in; the root folder itself without git."""
-    with contextlib.suppress(UsageError):
-        return Path(git(root, "rev-parse", "--show-toplevel"))
-    return root
-
-
-def git(folder: Path, *arguments: str, problem: str = "") -> str:
-    """Return what git prints.
-
-    Raises:
-        UsageError: it failed; `problem` starts the text.
-
-    """
-    environment = {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
-    try:
-        done = subprocess.run(  # noqa: S603 - the user's git
-            ["git", "-C", str(folder), *arguments],  # noqa: S607 - as the user would call it
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_GIT_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{problem or 'git failed'}: {error}") from None
-    if done.returncode:
-        raise UsageError(f"{problem or f'git {arguments[0]} failed'}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout.strip()
-
-
-def _commit(revision: Revision, root: Path) -> str:
-    """Return the hash of the commit."""
-    ref = revision.ref or ""
-    hint = "name a commit, branch or tag of this repository, after `git fetch`"
-    if git(root, "rev-parse", "--is-shallow-repository") == "true":
-        hint = "this clone is shallow: fetch all of the history (in GitHub's checkout action, `fetch-depth: 0`)"
-    if ref != "merge-base":
-        problem = f"{_OPTION}={revision}: there is no commit {ref}; {hint}"
-        return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", problem=problem)
-    bases = [f"origin/{os.environ[name]}" for name in _TARGETS if os.environ.get(name)] or _BRANCHES
-    for base in bases:
-        with contextlib.suppress(UsageError):
-            return git(root, "merge-base", "HEAD", base)
-    raise UsageError(f"{_OPTION}={revision}: no commit is common to this branch and {' or '.join(bases)}; {hint}")
-
-
-@contextlib.contextmanager
-def _folder(commit: str, setup: str | None) -> Iterator[Path]:
-    """Provide a folder: of this commit and its setup, which stays in the cache, or of this run alone."""
-    lock = None
-    if setup is not None:
-        cache = platformdirs.user_cache_path("pytest-kafkaperf") / "references"
-        cache.mkdir(parents=True, exist_ok=True)
-        made_of = f"{commit}\n{setup}\n{sys.executable}\n{sys.version}"
-        key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
-        lock = FileLock(cache / f"{key}.lock", timeout=0)
-        with contextlib.suppress(Timeout):  # another run uses it
-            lock.acquire()
-    if lock is None or not lock.is_locked:
-        folder = Path(tempfile.mkdtemp(prefix="kafkaperf-reference-"))
-        supervisor.remove_later(folder)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return
-    try:
-        folder = cache / key
-        folder.mkdir(exist_ok=True)
-        os.utime(folder)
-        for old in sorted(filter(Path.is_dir, cache.iterdir()), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
-            with contextlib.suppress(Timeout), FileLock(old.with_suffix(".lock"), timeout=0):
-                shutil.rmtree(old, ignore_errors=True)
-        yield folder
-    finally:
-        lock.release()
-
-
-def _environment(folder: Path, root: Path, setup: str) -> str:
-    """Return the interpreter of an environment in which the command has run; it ran once if it succeeded.
-
-    Packages that the command does not install are this process's.
-
-    Raises:
-        UsageError: the command failed; has the end of its output.
-
-    """
-    programs = folder / ("Scripts" if os.name == "nt" else "bin")
-    python = programs / Path(sys.executable).name
-    done = folder / "setup-succeeded"
-    if done.exists():
-        return str(python)
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        venv.create(folder, with_pip=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"{_SETUP}: no virtual environment could be made with {sys.executable}: {error}") from None
-    variables = {"base": str(folder), "platbase": str(folder)}
-    packages = Path(sysconfig.get_path("purelib", vars=variables))
-    own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
-    (packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
-    path = os.pathsep.join((str(programs), os.environ.get("PATH", "")))
-    try:
-        subprocess.run(  # noqa: S602 - the user's own command
-            setup,
-            shell=True,
-            cwd=root,
-            env={**os.environ, "PATH": path, "VIRTUAL_ENV": str(folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_SETUP_TIMEOUT_S,
-            check=True,
-        )
-    except subprocess.CalledProcessError as error:
-        end = error.stdout[-_TAIL_CHARACTERS:].strip()
-        raise UsageError(f"{_SETUP}={setup!r} exited with status {error.returncode} in {root}:\n{end}") from None
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"{_SETUP}={setup!r} has not ended within {_SETUP_TIMEOUT_S} s in {root}") from None
-    done.touch()
-    return str(python)
-
-
-def without_origin(environment: Mapping[str, str], origin: Path, root: Path) -> dict[str, str]:
-    """Return the environment with the entries of PYTHONPATH in `origin` moved to `root`."""
-    paths = [Path(path) for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-    moved = [root / path.relative_to(origin) if path.is_relative_to(origin) else path for path in paths]
-    return {**environment, **({"PYTHONPATH": os.pathsep.join(map(str, moved))} if moved else {})}
+    return Revision(text, folder=start / named, python=str(start / python) if python and os.sep in python else python)

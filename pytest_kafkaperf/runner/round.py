@@ -34,8 +34,8 @@ class Round:
     """Changes of brokers and partitions: seconds after the window opened, and the text, which is also a warning."""
     steps: tuple[Step, ...] = ()
     """The rates that a search for the capacity tried; the round itself is the last step, at the rate that was found."""
-    at_least: bool = False
-    """True if the metric `capacity` is a lower bound: no higher rate was tried, or the generator could not make it."""
+    at_least: tuple[str, ...] = ()
+    """Metrics that are lower bounds: a search tried no higher rate, or a group had not committed all in time."""
     limited_by_generator: bool = False
     """True if the load was as fast as its workers could make it, so that its throughput is a lower bound."""
     shares: tuple[WorkerShare, ...] = ()

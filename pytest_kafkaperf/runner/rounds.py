@@ -202,7 +202,7 @@ class Side:
             TopicObserver(self.cluster.bootstrap_servers, self.cluster.access, context.topic),
             BrokerObserver(self.cluster, self._applications),
             ProgressObserver(progress, step=step),
-            *([GroupObserver(self.cluster, context.topic, scenario)] if scenario.group else []),
+            *([GroupObserver(self.cluster, context.topic, scenario, self._applications)] if scenario.group else []),
             ActionTimer(actions),  # the last one: it records metrics when the application is done with the load
         ]
         report: LoadReport | None = None

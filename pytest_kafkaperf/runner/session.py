@@ -171,14 +171,12 @@ class Session:
         result = self._result(
             case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
-        deduced = filter(None, [bottleneck(result), *notes, None if twin is None else twin.note])
-        changed = () if twin is None else twin.changes
-        result = dataclasses.replace(
-            result,
-            took_s=time.monotonic() - began_s,
-            notes=(*deduced, *result.notes),
-            changed=(*changed, *result.changed),
-        )
+        result = dataclasses.replace(result, took_s=time.monotonic() - began_s, deduced=bottleneck(result))
+        remarks = filter(None, [result.deduced, *notes, None if twin is None else twin.note])
+        result = dataclasses.replace(result, notes=(*remarks, *result.notes))
+        if twin is not None:
+            changed = (*commit_change(twin.commit, self.commit), *twin.changes, *result.changed)
+            result = dataclasses.replace(result, changed=changed, revision=twin.revision)
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 

@@ -24,6 +24,8 @@ _WARM_UP_RATIO = 1.4
 """Longest time of a broker warm-up, by the load in it."""
 _ROUND_SETUP_S = 0.3
 """Time that a load needs besides its warm-up and its window: to make topics, to connect clients, to check the log."""
+_COMMIT_S = 2.5
+"""Usual wait for the last commit of a group: half of Kafka's default interval."""
 _START_S, _RESTART_S = 5.0, 3.0
 """Times in which the brokers of a cluster start, and in which they restart for a further session."""
 _UNKNOWN_LENGTH_S = 5.0
@@ -175,7 +177,7 @@ def _declared_round_s(case: Case) -> float:
     length_s = window_s(case.scenario)
     load_s = case.scenario.warmup + (_UNKNOWN_LENGTH_S if length_s is None else length_s)
     times = (1 if case.reference is None else 2) * (1 if case.plan is None else LIKELY_STEPS)
-    return times * (_ROUND_SETUP_S + load_s)
+    return times * (_ROUND_SETUP_S + load_s + _COMMIT_S * bool(case.scenario.group))
 
 
 def _seconds(value_s: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.clusters.monitoring.groups import GroupOffsets
+from pytest_kafkaperf.clusters.monitoring.groups import INTERVAL_S, GroupOffsets
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram
@@ -37,6 +37,8 @@ class Watched:
     commit_interval_s: float | None = None
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    at_least: tuple[str, ...] = ()
+    """Metrics that are lower bounds."""
 
 
 def watched(report: LoadReport, scenario: Scenario) -> Watched:
@@ -63,6 +65,7 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
                 f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
                 "count with the time that they waited"
             )
+            found.at_least = ("app.delay.max", "app.drain")
         done = np.minimum(done, len(offsets.at_ns) - 1)
         delay = Histogram()
         delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))
@@ -70,13 +73,15 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
         last = int(done.max())
         figures = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
         ended = int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right"))
-        figures |= _lag(offsets, begun, ended, interval_s)
+        figures |= _lag(offsets, begun, ended, last, interval_s)
         if events or scenario.backlog:
             begin_ns = report.start_ns if scenario.backlog else events[0][0]
             recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
             if "app.recovery" not in recovered:
                 waited_ns = int(offsets.at_ns[ended - 1]) - begin_ns
-                found.problems.append(not_caught_up(f"group {group!r}", "app.recovery", waited_ns))
+                problem, least = not_caught_up(f"group {group!r}", "app.recovery", waited_ns)
+                found.problems.append(problem)
+                figures |= least
             figures |= recovered
         if "app.lag.slope" not in figures:
             rarely = f"group {group!r} commits every {format_quantity(interval_s, Unit.SECONDS)}, too rarely for this"
@@ -160,11 +165,13 @@ def caught_up(
     return max(0, int(at_ns[back]) - begin_ns) / NS_PER_S, throughput
 
 
-def not_caught_up(who: str, metric: str, waited_ns: int) -> Problem:
-    """Return the problem of a lag that was not back at its level at the end of the window."""
-    waited = format_quantity(waited_ns / NS_PER_S, Unit.SECONDS)
-    text = f"{who} had not caught up when the load ended, after {waited}, so {metric} is unknown; use a longer duration"
-    return Problem(ProblemKind.NOT_CAUGHT_UP, f"{text}, or a lower rate")
+def not_caught_up(who: str, metric: str, waited_ns: int) -> tuple[Problem, dict[str, float]]:
+    """Return the problem of a lag that was not back at its level at the end of the window, and the metric's bound."""
+    waited_s = waited_ns / NS_PER_S
+    waited = format_quantity(waited_s, Unit.SECONDS)
+    text = f"{who} had not caught up when the load ended, so {metric} is at least {waited}; use a duration "
+    text += "longer than the times of the stop and of the threshold together, or a lower rate"
+    return Problem(ProblemKind.NOT_CAUGHT_UP, text, metric), {metric: waited_s}
 
 
 def _recovered(
@@ -201,11 +208,19 @@ def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
     return np.concatenate(dues), np.concatenate(done)
 
 
-def _lag(offsets: GroupOffsets, begun: int, ended: int, interval_s: float) -> dict[str, float]:
-    """Return the metrics of the lag between two readings, the last one excluded."""
-    lag = lag_of(offsets)[begun:ended]
-    if not lag.size:
+def _lag(offsets: GroupOffsets, begun: int, ended: int, last: int, interval_s: float) -> dict[str, float]:
+    """Return the metrics of the lag between two readings, `ended` excluded; `last` is that of the last commit.
+
+    A group that is too slow works on after the load as before. So if the window has too few commits for the slope,
+    those after it count, too, except the last one, with the lag as if the load had gone on.
+    """
+    at_s, lag = offsets.at_ns / NS_PER_S, lag_of(offsets)
+    if ended <= begun:
         return {}
-    found = {"app.lag.max": float(lag.max()), "app.lag.end": float(lag[-1])}
-    growth = slope(offsets.at_ns[begun:ended] / NS_PER_S, lag, interval_s)
-    return found if growth is None else found | {"app.lag.slope": max(0.0, growth)}
+    found = {"app.lag.max": float(lag[begun:ended].max()), "app.lag.end": float(lag[ended - 1])}
+    per_s = (offsets.ends[ended - 1] - offsets.ends[begun]).sum() / max(at_s[ended - 1] - at_s[begun], INTERVAL_S)
+    more = lag + (per_s * np.maximum(at_s - at_s[ended - 1], 0)).astype(np.int64)
+    for end in (ended, last):
+        if (growth := slope(at_s[begun:end], more[begun:end], interval_s)) is not None:
+            return found | {"app.lag.slope": max(0.0, growth)}
+    return found

@@ -191,7 +191,7 @@ class Scenario(MarkerFields):
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the metrics that the load of this scenario measures, in the catalogue's order."""
         if not self.producers:
-            return tuple(name for name in LOAD_METRICS if name.startswith("consume."))
+            return tuple(name for name in LOAD_METRICS if name.startswith(("consume.", "e2e.")))
         measured = {
             "produce.delay": self.rate is not None,
             "consume": self.consumers > 0,

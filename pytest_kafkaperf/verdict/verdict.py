@@ -58,8 +58,10 @@ def judge(
         baseline: the baseline, which counts only if the sessions have no reference.
         confirm: False if there will be no further sessions, so that the first session decides against the baseline.
         problems: reasons why the measurement is not trustworthy. The verdict is INVALID if there are any, and the
-            checks are for information only.
-        at_least: metrics whose values are lower bounds. Such a value can meet a threshold, but cannot violate it.
+            checks are for information only. One that leaves a lower bound of a metric does not count if that bound
+            exceeds an absolute threshold.
+        at_least: metrics whose values are lower bounds. Such a value can meet a lower limit, but cannot violate it;
+            it can exceed an upper limit, but cannot meet it.
         ungated: NOT_JUDGED or ACCEPTED as the outcome of all thresholds relative to the baseline, or None to evaluate
             them.
         beside: True if suspects will be confirmed beside the baseline's brokers; this changes what is detectable.
@@ -88,9 +90,16 @@ def judge(
                 else _beside(one, sessions[1:], baseline, rebuilt, gated=number, final=final)
                 for one in found
             ]
-    checks = tuple(one.check for one in found)
-    bounded = [_bounded(check) for check in checks if check.metric in at_least and check.outcome.fails]
-    problems = (*problems, *bounded)
+    violated = [one for one in found if one.check.outcome is Verdict.VIOLATED]
+    over = {one.check.metric for one in violated if one.threshold.operator in _UPPER}
+    facts = {problem.metric: problem.text.partition(";")[0] for problem in problems if problem.metric in over}
+    checks = tuple(
+        dataclasses.replace(one, reason=f"{one.reason}; {facts[one.metric]}") if one.metric in facts else one
+        for one in (result.check for result in found)
+    )
+    doubtful = [one.check for one in found if one.check.outcome.fails != (one.threshold.operator in _UPPER)]
+    bounded = [_bounded(check) for check in doubtful if check.metric in at_least]
+    problems = (*(problem for problem in problems if problem.metric not in over), *bounded)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that it is met.
@@ -104,9 +113,14 @@ def judge(
     )
 
 
+_UPPER: tuple[Operator, ...] = ("<", "<=")
+"""Operators of limits that a metric must not exceed."""
+
+
 def _bounded(check: Check) -> Problem:
-    text = f"{check.expression}: {check.metric} is a lower bound here, so the true value may meet the threshold; see "
-    return Problem(ProblemKind.CAPACITY_LOWER_BOUND, f"{text}the warnings")
+    may = "meet" if check.outcome.fails else "exceed"
+    text = f"{check.expression}: {check.metric} is a lower bound here, so the true value may {may} the threshold; see "
+    return Problem(ProblemKind.LOWER_BOUND, f"{text}the warnings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

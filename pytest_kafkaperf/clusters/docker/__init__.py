@@ -22,9 +22,6 @@ from types import MappingProxyType
 from typing import Any
 
 import javaproperties
-from docker.errors import ImageNotFound
-from testcontainers.core.config import testcontainers_config
-from testcontainers.core.container import Reaper
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.transferable import build_transfer_tar
 
@@ -51,7 +48,7 @@ from pytest_kafkaperf.clusters.docker.client import (
     variable,
     version_of,
 )
-from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labelled, labels_of, remove, sweep
+from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labels_of, removing, start_reaper, sweep
 from pytest_kafkaperf.clusters.local import free_ports, java
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
@@ -88,7 +85,7 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         security = Security.make(spec.security, [host] if host != LOOPBACK else [LOOPBACK, "localhost"])
         sweep(client, runs)
         confluent = is_confluent(get_image(client, image))
-        _start_reaper(client)
+        start_reaper(client)
         labels = labels_of(folder)
         layout = _Layout(
             spec=spec,
@@ -113,28 +110,13 @@ def start(spec: ClusterSpec) -> Iterator[Cluster]:
         yield replace(cluster, provider="docker", version=version, facts=MappingProxyType(facts))
 
 
-def _start_reaper(client: Any) -> None:
-    """Start testcontainers' reaper Ryuk, which cleans up after killed sessions, unless it is disabled or missing.
-
-    The settings stay as they are: the user's own containers follow them, too.
-    """
-    if not testcontainers_config.ryuk_disabled:
-        with contextlib.suppress(ImageNotFound):
-            client.images.get(testcontainers_config.ryuk_image)
-            Reaper.get_instance()
-
-
 @contextmanager
 def _network(docker: DockerClient, name: str, labels: Mapping[str, str]) -> Iterator[str]:
     """Create a network; afterwards remove it and all containers with its label, even if their start was interrupted."""
-    try:
+    with removing(docker.client, labels):
         with without_interrupt():
             docker.client_networks_create(name, {"labels": dict(labels)})
         yield name
-    finally:
-        with without_interrupt():
-            for resource in labelled(docker.client, f"{LABEL}={labels[LABEL]}"):
-                remove(resource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +189,7 @@ class _Layout:
             variables["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container
             url = jmx_exporter.url(self._reached(ports[_AGENT_PORT]))
         create = functools.partial(self._create, _alias(node.id), variables, ports, files)
-        return Container(node.id, create, exporter_url=url, redact=self.security.redact)
+        return Container(f"broker {node.id}", create, exporter_url=url, redact=self.security.redact)
 
     def _create(
         self, alias: str, variables: Mapping[str, str], ports: Mapping[int, int], files: Mapping[str, bytes | Path]

@@ -70,6 +70,11 @@ def connection() -> Iterator[DockerClient]:
         raise ClusterError(f"the Docker daemon at {address} failed: {reason_of(error)}") from None
 
 
+def container_of(name: str) -> Any:
+    """Return a container by its id, as a docker-py object; its connection lasts as long as this process."""
+    return DockerClient(timeout=_REQUEST_TIMEOUT_S).client.containers.get(name)
+
+
 def host_of(docker: DockerClient) -> str:
     """Return the address at which ports are reached that the daemon publishes; `LOOPBACK` if it is on this machine."""
     host = docker.host()
@@ -126,9 +131,8 @@ def get_image(client: Any, image: str) -> Any:
     except ImageNotFound:
         pass
     deadline = time.monotonic() + _PULL_TIMEOUT_S
-    repository, _, tag = image.partition("@") if "@" in image else image.rpartition(":")
     try:
-        for line in client.api.pull(repository, tag=tag, stream=True, decode=True):
+        for line in client.api.pull(image, stream=True, decode=True):
             if "error" in line:
                 raise ClusterError(_cannot_pull(image, line["error"]))
             if time.monotonic() > deadline:
@@ -140,8 +144,8 @@ def get_image(client: Any, image: str) -> Any:
 
 def _cannot_pull(image: str, reason: str) -> str:
     return (
-        f"the image {image} is missing and cannot be pulled: {reason}. Check its name "
-        f"(--kafka-cluster=docker:IMAGE; the default is {_REPOSITORY}:{DEFAULT_VERSION}), log in to its registry "
+        f"the image {image} is missing and cannot be pulled: {reason}. Check its name (for brokers, "
+        f"--kafka-cluster=docker:IMAGE; the default is {_REPOSITORY}:{DEFAULT_VERSION}), log in to its registry "
         "with docker login, load it with docker load, or use --kafka-cluster=local"
     )
 

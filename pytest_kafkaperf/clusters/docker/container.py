@@ -1,16 +1,18 @@
-"""One broker in a container, and the removal of containers that ended sessions left."""
+"""One broker or application in a container, and the removal of containers that ended sessions left."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from docker.errors import APIError, NotFound
+from docker.errors import APIError, ImageNotFound, NotFound
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import Reaper
 
 from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, TAIL_LINES, log_excerpt
 from pytest_kafkaperf.clusters.brokers.run_folders import is_alive
@@ -21,27 +23,30 @@ from pytest_kafkaperf.core.signals import without_interrupt
 
 
 class Container:
-    """A broker in a container; a stop keeps its data."""
+    """A broker or an application in a container; a stop keeps its data."""
 
     def __init__(
         self,
-        broker: int,
-        create: Callable[[], Any],
+        name: str,
+        create: Callable[..., Any],
         *,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
         exporter_url: str | None = None,
         redact: Callable[[str], str] = str,
     ) -> None:
-        self._broker = broker
+        self._name = name
+        self._stop_timeout_s = stop_timeout_s
         self._create = create
-        """Creates the container, as a docker-py object."""
+        """Creates the container, as a docker-py object; an application's from its command and its environment."""
         self._created: Any = None
+        self._pid: int | None = None
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
         self._redact = redact
 
     @property
-    def pid(self) -> None:
-        """None: the process id inside the container has no meaning here."""
-        return
+    def pid(self) -> int | None:
+        """Process id on the daemon's machine, as far as it matters here: None for a broker."""
+        return self._pid
 
     def start(self) -> None:
         """Start the container."""
@@ -60,7 +65,7 @@ class Container:
             if kill:
                 self._container.kill()
             else:
-                self._container.stop(timeout=STOP_TIMEOUT_S)
+                self._container.stop(timeout=self._stop_timeout_s)
 
     def pause(self) -> None:
         """Freeze the container's processes."""
@@ -79,24 +84,29 @@ class Container:
                 remove(self._created)
 
     def check(self) -> None:
-        """Look at the container's state, with one request to the daemon.
+        """Raise ClusterLostError if the container has ended or was removed, with the cause and its last lines."""
+        if (failure := self.failure()) is not None:
+            raise ClusterLostError(failure)
 
-        Raises:
-            ClusterLostError: the container has ended or was removed; has the cause and the last lines of its log.
+    def failure(self) -> str | None:
+        """Return how the container ended, and its last lines; None if it runs."""
+        ending = self.ending
+        container = f"{self._name} (container {self._container.short_id})"
+        return None if ending is None else f"{container} {ending}; {log_excerpt(self.log_tail())}"
 
-        """
+    @property
+    def ending(self) -> str | None:
+        """Cause of its end, such as `exited with status 1`, by one request to the daemon; None if it runs."""
         try:
             self._container.reload()
         except NotFound:
-            raise ClusterLostError(f"broker {self._broker}: its container was removed") from None
+            return "ended: its container was removed"
         except FAILURES as error:
-            raise ClusterLostError(f"broker {self._broker}: the Docker daemon failed: {reason_of(error)}") from None
+            return f"is lost: the Docker daemon failed: {reason_of(error)}"
         if self._container.status not in ("exited", "dead"):
-            return
+            return None
         state = self._container.attrs["State"]
-        cause = "ran out of memory" if state["OOMKilled"] else f"exited with status {state['ExitCode']}"
-        log = log_excerpt(self.log_tail())
-        raise ClusterLostError(f"broker {self._broker} (container {self._container.short_id}) {cause}; {log}")
+        return "ran out of memory" if state["OOMKilled"] else f"exited with status {state['ExitCode']}"
 
     def probes(self) -> Sequence[Probe]:
         """Return the probe of the container, and that of its JMX exporter if there is one."""
@@ -114,7 +124,7 @@ class Container:
     @property
     def _container(self) -> Any:
         if self._created is None:
-            raise ClusterError(f"broker {self._broker} was never started")
+            raise ClusterError(f"{self._name} was never started")
         return self._created
 
     @contextmanager
@@ -122,7 +132,7 @@ class Container:
         try:
             yield
         except FAILURES as error:
-            raise ClusterError(f"broker {self._broker} could not be {action}: {reason_of(error)}") from None
+            raise ClusterError(f"{self._name} could not be {action}: {reason_of(error)}") from None
 
 
 LABEL = "pytest-kafkaperf.run"
@@ -165,6 +175,28 @@ def _owner(cache: Path) -> str:
 
 def _now(later: datetime.timedelta = datetime.timedelta()) -> str:
     return (datetime.datetime.now(datetime.UTC) + later).isoformat(timespec="seconds")
+
+
+@contextmanager
+def removing(client: Any, labels: Mapping[str, str]) -> Iterator[None]:
+    """Remove all resources of this session afterwards, even if their start was interrupted."""
+    try:
+        yield
+    finally:
+        with without_interrupt():
+            for resource in labelled(client, f"{LABEL}={labels[LABEL]}"):
+                remove(resource)
+
+
+def start_reaper(client: Any) -> None:
+    """Start testcontainers' reaper Ryuk, which cleans up after killed sessions, unless it is disabled or missing.
+
+    The settings stay as they are: the user's own containers follow them, too.
+    """
+    if not testcontainers_config.ryuk_disabled:
+        with contextlib.suppress(ImageNotFound):
+            client.images.get(testcontainers_config.ryuk_image)
+            Reaper.get_instance()
 
 
 def labelled(client: Any, label: str) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,13 +64,14 @@ class GroupWatcher(ClientWatcher):
         """Return the readings by group; call this after the exit."""
         return {group: GroupOffsets.of(found, self._partitions) for group, found in self._readings.items()}
 
-    def wait_for(self, offsets: Mapping[int, int], *, timeout_s: float) -> None:
-        """Wait until every group has committed these offsets, by partition, or until the time is up."""
+    def waiting_for(self, offsets: Mapping[int, int], *, timeout_s: float) -> Iterator[None]:
+        """Wait until every group has committed these offsets, by partition, or the time is up; yield meanwhile."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s and not all(
             readings and all(readings[-1][1][partition] >= offset for partition, offset in offsets.items())
             for readings in self._readings.values()
         ):
+            yield
             self._closing.wait(_POLL_S)
 
     async def _read(self, client: Any) -> None:

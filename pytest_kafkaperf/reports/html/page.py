@@ -119,7 +119,9 @@ def _hash(script: str) -> str:
 def _head(results: Sequence[Result], run: RunFacts) -> list[tuple[str, str]]:
     versions = dict.fromkeys(f"{each.cluster.version} ({each.cluster.provider})" for each in results)
     references = dict.fromkeys(
-        f"{each.reference.version} ({each.reference.provider})" for each in results if each.reference is not None
+        each.revision or f"{each.reference.version} ({each.reference.provider})"
+        for each in results
+        if each.reference is not None
     )
     facts = [
         ("run", _when(run.created)),

@@ -98,7 +98,7 @@ class TestWithDocker:
             pass
         text = str(raised.value)
         assert text.startswith("the image localhost:1/no-such-image:1 is missing and cannot be pulled: ")
-        assert "Check its name (--kafka-cluster=docker:IMAGE; the default is apache/kafka:" in text
+        assert "Check its name (for brokers, --kafka-cluster=docker:IMAGE; the default is apache/kafka:" in text
         assert labelled(runs) == []
 
     def test_a_broker_that_cannot_start_is_told_with_the_end_of_its_log(self, runs: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import aiokafka
@@ -12,6 +16,7 @@ from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
 from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.load.histogram import merged
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.strangers import drop_topic, make_topic, on_a_loop
 
@@ -52,9 +57,36 @@ def test_all_that_is_there_is_read_and_nothing_is_written(broker: Cluster, load:
     assert before == after
     assert sum(before.values()) == RECORDS
     assert sum(part.received for part in ran.consumed) == groups * RECORDS
-    assert [name for name in ran.metrics if name in LOAD_METRICS] == list(Scenario.of(READ).metrics())
+    measured = [name for name in Scenario.of(READ).metrics() if not name.startswith("e2e.")]  # all are older
+    assert [name for name in ran.metrics if name in LOAD_METRICS] == measured
     size = ran.metrics["consume.bandwidth"] / ran.metrics["consume.throughput"]
     assert size == pytest.approx(8 + (5 + 100 + 1000 + 16) / 6, rel=0.001)
+
+
+@pytest.mark.usefixtures("topic")
+def test_records_that_come_in_while_it_reads_are_timed(broker: Cluster, load: Load) -> None:
+    """The large backlog is on another partition, so that they are read meanwhile."""
+    write(broker, *[b"x" * 1000, *[None] * (PARTITIONS - 1)] * 50_000)
+    ended = threading.Event()
+    created: list[float] = []
+
+    async def go_on() -> None:
+        async with aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            while not ended.is_set():
+                created.append(time.time())
+                await producer.send_and_wait(TOPIC, b"new", partition=1)
+                await asyncio.sleep(0.002)
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(on_a_loop, go_on())
+        try:
+            ran = load(broker, **{**READ, "consumers": 1})
+        finally:
+            ended.set()
+            writing.result(30)
+    latency = merged([part.latency for part in ran.consumed])
+    assert 0 < latency.total < sum(at_s >= created[0] + 0.5 for at_s in created)  # a warm-up comes first
+    assert 0 <= ran.metrics["e2e.latency.p50"] < 2
 
 
 @pytest.mark.usefixtures("topic")

@@ -90,6 +90,40 @@ def test_a_service_that_ends_under_load_makes_the_round_invalid_at_once(serviced
     assert time.monotonic() - began_s < 40
 
 
+def test_one_that_ends_after_the_load_is_not_waited_for(serviced: Project, on_broker: str) -> None:
+    """Its group will never commit the last record, and a minute later nobody would know why."""
+    began_s = time.monotonic()
+    marked = through(
+        "def test_moved(service, kafka_perf):\n    kafka_perf()", arguments=', "--most", "100", "--delay-ms", "20"'
+    )
+    marked = marked.replace('output_topic="moved-out"', 'group="mover"').replace(", consumers=1", "")
+    run = serviced.test(marked).run(on_broker)
+    (test,) = run.report["tests"]
+    assert (test["verdict"], test["problem_kinds"]) == ("INVALID", ["application_ended"]), run.out
+    assert "exited with status 3; the end of its log:" in " ".join(run.out.split())
+    assert time.monotonic() - began_s < 40
+
+
+def test_a_failed_test_shows_how_its_application_ended(serviced: Project, on_broker: str) -> None:
+    """Here after the load, which explains why the test's own code failed."""
+    body = """
+def test_moved(service, kafka_perf):
+    kafka_perf()
+    process = psutil.Process(service.pid)
+    process.kill()
+    for _ in range(1000):
+        if process.status() == psutil.STATUS_ZOMBIE:
+            break
+        time.sleep(0.01)
+    assert False, "no answer"
+"""
+    run = serviced.test(through(body).replace("pytestmark =", "import time\n\nimport psutil\n\npytestmark =")).run(
+        on_broker
+    )
+    assert run.verdicts == {"test_moved": "PASSED"}, run.out
+    assert "Captured mover (ended by SIGKILL) teardown" in run.out
+
+
 def test_a_service_is_restarted_under_load(serviced: Project, on_broker: str) -> None:
     """As a rolling upgrade does; the report shows when."""
     body = 'def test_moved(service, kafka_perf):\n    kafka_perf.at("500 ms", service.restart)\n    kafka_perf()'

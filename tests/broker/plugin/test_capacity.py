@@ -38,7 +38,7 @@ def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
     (only,) = kept["rounds"]
     assert kept["search"] == {"limits": ["produce.latency.p99 <= 2 s"], "low": 200.0, "high": 1024.0}
     assert only["metrics"]["capacity"] == pytest.approx(1024, rel=0.1)
-    assert only["at_least"]
+    assert only["at_least"] == ["capacity"]
     assert list(dict.fromkeys(step["rate"] for step in only["steps"]))[:2] == [200, 400]  # a step may be tried again
     assert (only["steps"][-1]["rate"], only["steps"][-1]["settled"]) == (1024, True)
     assert out_of_reach["problems"] == [

@@ -46,7 +46,7 @@ def measured(sunk: Project, on_broker: str, **given: Any) -> tuple[dict[str, flo
     run = sunk.test(PERF_TEST.format(**{"fields": "", "actions": "pass", **given})).run(on_broker)
     assert run.verdicts == {"test_recovery": "PASSED"}, run.out
     (test,) = run.report["tests"]
-    times = {one["text"].split()[-1]: one["at_s"] for one in test["rounds"][0]["events"]}
+    times = {one["text"].partition(" (")[0].split()[-1]: one["at_s"] for one in test["rounds"][0]["events"]}
     return {name: one["median"] for name, one in test["metrics"].items()}, times
 
 
@@ -63,6 +63,19 @@ def test_missed_load_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: s
     assert metrics["app.recovery"] == near(expected_s)
     assert metrics["app.start"] == pytest.approx(times["ready"] - times["started"], abs=COMMIT_S + 2 * POLL_S)
     assert metrics["app.recovery.throughput"] == pytest.approx(300, rel=0.2)
+
+
+def test_an_outage_that_is_too_long_already_fails_without_its_end(sunk: Project, on_broker: str) -> None:
+    """However long it would have taken, it is longer than promised."""
+    perf_test = PERF_TEST.replace("app.recovery <= 1 min", "app.recovery <= 1 s").replace('"app.start <= 1 min", ', "")
+    actions = 'kafka_perf.at("1 s", service.stop)\n    kafka_perf.at("3.9 s", service.start)'
+    run = sunk.test(perf_test.format(delay_ms=1, duration_s=4, fields="", actions=actions)).run(on_broker)
+    assert run.verdicts == {"test_recovery": "VIOLATED"}, run.out
+    (test,) = run.report["tests"]
+    assert (test["problems"], test["lower_bounds"]) == ([], ["app.recovery"])
+    assert test["metrics"]["app.recovery"]["median"] == pytest.approx(3, abs=0.5)
+    assert "VIOLATED: app.recovery ≥ " in run.out
+    assert "round 1: group 'orders-sink' had not caught up when the load ended" in " ".join(run.out.split())
 
 
 def test_a_backlog_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: str) -> None:

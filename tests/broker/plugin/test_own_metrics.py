@@ -43,3 +43,21 @@ def test_a_metric_of_a_tests_own_is_judged_and_reported_as_any_other(project: Pr
     (test,) = second.report["tests"]
     assert [check["outcome"] for check in test["checks"]] == ["PASSED", "REGRESSED"], second.out
     assert "REGRESSED: app.rows -50 %" in second.out
+
+
+NUMBER = """
+@pytest.mark.kafka_scenario(rate="300 records/s", duration="300 ms", warmup="100 ms", partitions=2, rounds=1)
+@pytest.mark.kafka_threshold("app.size <= 4 MB", "app.size <= baseline + 10%")
+def test_size(kafka_perf):
+    kafka_perf.record("app.size", 3e6, unit="B", better="lower")
+    kafka_perf()
+"""
+
+
+def test_a_number_beside_a_reference_is_of_the_tests_own_side(project: Project) -> None:
+    """It is judged by absolute thresholds alone: as a figure of both sides it would always be unchanged."""
+    run = project.test(NUMBER).run("--kafka-cluster=local", "--kafka-reference=local")
+    (test,) = run.report["tests"]
+    assert [check["outcome"] for check in test["checks"]] == ["PASSED", "INCONCLUSIVE"], run.out
+    assert "app.size" not in test["reference"]["rounds"][0]["metrics"]
+    assert "app.size" in test["checks"][1]["reason"]

@@ -28,7 +28,8 @@ def service(kafka_app):
 
 
 @pytest.mark.kafka_scenario(
-    topic="moved-in", output_topic="moved-out", rate="40 records/s", duration="1 s", warmup="200 ms", consumers=1,
+    topic="moved-in", output_topic="moved-out", rate="20 records/s", duration="1 s", warmup="200 ms",
+    consumers=1,
 )
 @pytest.mark.kafka_threshold("e2e.latency.p50 <= baseline + 30%")
 def test_moved(service, kafka_perf):
@@ -56,12 +57,12 @@ def commit(project: Project, subject: str) -> None:
 def test_a_slower_service_is_found_by_rounds_in_turns(repository: Project) -> None:
     """The commit is named, and the report has the instants of all rounds, which tell the order."""
     commit(repository.write("delay.txt", "20"), "Look up each order")
-    run = repository.run("--kafka-reference=git:HEAD~1")
+    run = repository.run("--kafka-reference=git:HEAD~1", "--kafka-rounds=2")
     (test,) = run.report["tests"]
     assert test["verdict"] == "REGRESSED", run.out
     assert f"commit {git(repository.folder, 'rev-parse', '--short', 'HEAD')} Look up each order" in test["changed"]
     (check,) = [each for each in test["checks"] if each["metric"] == "e2e.latency.p50"]
-    assert check["observed"] - check["baseline"] == pytest.approx(0.019, abs=0.01)
+    assert check["observed"] - check["baseline"] > 0.015
     first = {"rounds": test["rounds"], "reference_rounds": test["reference"]["rounds"]}
     for session in (first, *test["further_sessions"]):
         sides = {side: [one["window_s"] for one in session[side]] for side in ("rounds", "reference_rounds")}

@@ -142,6 +142,7 @@ def test_the_end_of_a_running_one_is_an_error_with_its_last_lines(run: Launch) -
     assert len(text) < 40_000
     with pytest.raises(ApplicationError, match="exited with status 2"):
         application.check()  # every round of the session says so
+    assert application.section[0].endswith("(exited with status 2)")
 
 
 def test_it_is_stopped_in_order_and_started_again(run: Launch, tmp_path: Path) -> None:
@@ -159,7 +160,9 @@ def test_it_is_stopped_in_order_and_started_again(run: Launch, tmp_path: Path) -
         application.start()
     application.restart()
     texts = [text for _, text in application.events]
-    assert texts == ["shop stopped", *["shop started", "shop ready"], "shop stopped", "shop started", "shop ready"]
+    stopped = "shop stopped (exited with status 0)"
+    assert texts == [stopped, "shop started", "shop ready", stopped, "shop started", "shop ready"]
+    assert sorted(application.events) == application.events
 
 
 def test_a_crash_leaves_it_no_time(run: Launch, tmp_path: Path) -> None:
@@ -170,7 +173,7 @@ def test_a_crash_leaves_it_no_time(run: Launch, tmp_path: Path) -> None:
     application.stop(kill=True)
     assert ended(pid or 0)
     assert not (tmp_path / "done").exists()
-    assert [text for _, text in application.events] == ["shop killed"]
+    assert [text for _, text in application.events] == ["shop killed (ended by SIGKILL)"]
 
 
 def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +195,11 @@ def test_its_children_end_with_it(run: Launch) -> None:
     """One that has crashed leaves none of them."""
     child = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
     application = run(f"{child}; {ON_SIGNAL.format(do='os.abort()')}; signal.pause()")
-    assert "was ended by SIGABRT" in failure_of(application)
+    assert application.section[0].endswith("(running)")
+    process = psutil.Process(application.pid)
+    process.send_signal(signal.SIGUSR1)
+    assert becomes(lambda: ended(process.pid))
+    assert application.section[0].endswith("(ended by SIGABRT)")  # which leaves no child, either
     assert becomes(lambda: ended(int(application.output.splitlines()[0])))
 
 
@@ -261,9 +268,13 @@ def test_one_that_is_closed_stays_so(run: Launch) -> None:
     [
         (
             {"command": "python -m orders"},
-            "command='python -m orders': must be a list of words, for example ['python', '-m', 'orders']",
+            "command='python -m orders': must be a list of words, for example ['python', '-m', 'orders'], unless",
         ),
-        ({"command": []}, "command=[]: must be a list of words, for example ['python', '-m', 'orders']"),
+        (
+            {"command": []},
+            "command=[]: must be a list of words, for example ['python', '-m', 'orders'], unless there is",
+        ),
+        ({"command": "run", "image": "orders:1.2"}, "command='run': must be a list of words"),
         ({"ready": "up"}, f"ready='up': {READY}"),
         ({"ready": "group:"}, f"ready='group:': {READY}"),
         ({"ready": "port:http"}, f"ready='port:http': {READY}"),
@@ -286,6 +297,26 @@ def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
     recipe = Recipe.of({"command": ["./ordrs"], "ready": "line:x", "cwd": tmp_path})
     with pytest.raises(UsageError, match=r"application ordrs cannot be started: .* directory: './ordrs'"):
         Application(recipe, NOWHERE).open()
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("orders", "orders"),
+        ("registry:5000/shop/orders:1.2", "orders"),
+        ("registry/orders@sha256:0123", "orders"),
+        ("localhost:5000/orders", "orders"),
+    ],
+)
+def test_the_name_of_a_container_is_that_of_its_image(image: str, name: str) -> None:
+    """Without the registry and the version, so that a new version has the same name; it needs no command."""
+    assert str(Application(Recipe.of({"image": image, "ready": "line:x"}), NOWHERE)) == name
+
+
+def test_a_process_needs_a_command() -> None:
+    """The two ways are named."""
+    with pytest.raises(UsageError, match=r"^command=\(\): must be a list of words, .*, unless there is an image$"):
+        Recipe.of({"ready": "line:x"})
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ DANGEROUS_ARGUMENTS = {"allow_pickle", "shell"}
 
 ALLOWED = {
     ("__init__.py", "importlib.import_module"): "public names, from a list in the code",
-    ("runner/revision.py", "shell="): "the command of --kafka-reference-setup, which is the user's",
+    ("runner/checkout.py", "shell="): "the command of --kafka-reference-setup, which is the user's",
     (
         "load/dask/hosted.py",
         "import pickle",

@@ -245,6 +245,26 @@ def test_the_header_is_told() -> None:
     assert (batch.is_transactional, batch.is_control_batch, batch.aborts()) == (True, False, False)
 
 
+@pytest.mark.parametrize("codec", [0, CODECS["gzip"]])
+@pytest.mark.parametrize(
+    ("fetch_offset", "since_ms", "expected"),
+    [(0, 999.5, [1000, 1030, 1010]), (11, 999.5, [1030, 1010]), (0, 1010, [1030, 1010]), (0, 1030.5, [])],
+)
+def test_timestamps_of_producers_are_those_of_the_new_records(
+    codec: int, fetch_offset: int, since_ms: float, expected: list[int]
+) -> None:
+    """They need not be in order."""
+    records = [Record(value=b"a", timestamp=at_ms) for at_ms in (1000, 1030, 1010)]
+    (batch,) = FetchedBatches(batch_of(records, base_offset=10, codec=codec)).checked(PARTITION)
+    assert batch.created_ms(fetch_offset, since_ms) == expected
+
+
+def test_timestamps_of_brokers_tell_nothing_about_the_way_to_them() -> None:
+    """A topic with `message.timestamp.type=LogAppendTime`."""
+    (batch,) = FetchedBatches(batch_of([Record(value=b"a")], flags=0x08)).checked(PARTITION)
+    assert batch.created_ms(0, 0) == []
+
+
 @pytest.mark.parametrize(("key", "aborts"), [(ABORT, True), (COMMIT, False)], ids=["abort", "commit"])
 def test_the_end_of_a_transaction_is_no_record(key: bytes, aborts: bool) -> None:  # noqa: FBT001
     """It takes an offset, and says what becomes of the records before it."""

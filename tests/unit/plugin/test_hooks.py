@@ -23,7 +23,7 @@ def item(nodeid: str = NODEID, **config: Any) -> Any:
         path=Path("/home/ci/project", file),
         location=(file, 6, "test_a"),
         fixturenames=["kafka_perf"],
-        config=SimpleNamespace(**config),
+        config=SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=lambda _: None), **config),
     )
 
 

@@ -21,7 +21,7 @@ def step(rate: float, p99_s: float | None, outcome: StepOutcome = StepOutcome.HE
 
 
 def searched(
-    *steps: Step, limits: tuple[str, ...] = ("produce.latency.p99 <= 20 ms",), at_least: bool = False
+    *steps: Step, limits: tuple[str, ...] = ("produce.latency.p99 <= 20 ms",), at_least: tuple[str, ...] = ()
 ) -> Result:
     """A test of one search."""
     plan = SearchPlan(limits=tuple(map(parse_threshold, limits)), low=1000.0, high=2e6)
@@ -99,7 +99,7 @@ def test_the_chart_marks_the_capacity_the_limit_and_what_did_not_hold() -> None:
 
 
 def test_a_lower_bound_is_called_so() -> None:
-    chart = capacity_chart(searched(step(1000, 0.002), step(2000, 0.003), at_least=True))
+    chart = capacity_chart(searched(step(1000, 0.002), step(2000, 0.003), at_least=("capacity",)))
     assert chart is not None
     assert chart.note.startswith("vertical line: capacity, at least 2k records/s")
 

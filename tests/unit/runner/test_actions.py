@@ -92,6 +92,11 @@ def test_what_takes_one_application_can_take_another() -> None:
     assert (moved_action.metric, moved_action.do()) == ("app.rows", ("rows", other))
 
 
+def test_a_recorded_number_is_of_one_side() -> None:
+    """As a value of both, it would show no change, whatever changed."""
+    assert moved([Action(1.0, lambda: 3.5, metric="app.size")], [(Thing(), Thing())]) == []
+
+
 def test_an_action_on_anything_else_is_not_moved() -> None:
     """Nobody knows what it would be for another cluster."""
     one, other = Thing(), Thing()

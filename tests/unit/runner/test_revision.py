@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.runner.revision import Checkout, Revision, checked_out, parse_revision
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out
+from pytest_kafkaperf.runner.revision import Revision, parse_revision
 from tests.support.repository import git
 
 TEST = "perf/test_orders.py"
@@ -161,14 +162,19 @@ def test_another_checkout_is_used_as_it_is(root: Path) -> None:
         ("git:main,tests=old", r"git:REF\[,tests=ref\], for example git:origin/main is needed"),
         ("git:main,python=python3", r"git:REF\[,tests=ref\], for example git:origin/main is needed"),
         ("path:", r"path:DIR\[,python=PATH\] is needed"),
-        ("path:nowhere", "there is no folder .*nowhere; name the root folder of another checkout"),
-        ("path:.,python=nowhere", "there is no program nowhere; name a Python interpreter"),
     ],
 )
 def test_a_value_that_is_no_revision_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
     """It says what is valid."""
     with pytest.raises(UsageError, match=problem):
         parse_revision(text, start=tmp_path)
+
+
+@pytest.mark.parametrize("text", ["path:nowhere", "path:service,python=nowhere", "path:service,python=./nowhere"])
+def test_a_checkout_that_is_not_there_is_an_error(text: str, root: Path) -> None:
+    """The folder or the interpreter."""
+    with pytest.raises(UsageError, match=r"there is no folder .*, or no such Python interpreter"):
+        open_and_close(text, root.parent)
 
 
 def test_a_cluster_is_no_revision(tmp_path: Path) -> None:

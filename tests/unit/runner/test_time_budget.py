@@ -17,7 +17,7 @@ from pytest_kafkaperf.runner.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.case import Case, read_case
 from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, estimate
+from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, estimate, estimated_s
 
 SETUP_S = 1.0 + 1.4 * 5
 """With the longest broker warm-up."""
@@ -236,3 +236,9 @@ def test_rounds_beside_a_reference_are_those_that_run() -> None:
 def test_the_estimate_of_a_run_says_how_many_tests_take_how_long(cases: list[Case], text: str) -> None:
     """Who starts a run knows whether to wait for it."""
     assert estimate(cases) == text
+
+
+def test_a_watched_group_needs_time_for_its_last_commit() -> None:
+    """Half of Kafka's default interval in each of five rounds."""
+    plain, watched = case_of(topic="orders"), case_of(topic="orders", group="billing")
+    assert estimated_s(watched) - estimated_s(plain) == pytest.approx(5 * 2.5)

@@ -96,6 +96,21 @@ def test_where_commits_are_too_rare_the_slope_is_unknown() -> None:
     ]
 
 
+@pytest.mark.parametrize(("capacity", "commit_s"), [(30, 4), (30, 5), (30, 7), (30, 9), (50, 4), (50, 5), (70, 4)])
+def test_a_slow_group_that_commits_rarely_shows_its_slope_after_the_load(capacity: float, commit_s: float) -> None:
+    """A sink that commits after each batch commits the more rarely the slower it is; it must not pass for that."""
+    found = watched(report(billing=simulated(capacity=capacity, commit_s=commit_s, total_s=60)), SCENARIO)
+    assert found.metrics["app.lag.slope"] == pytest.approx(100 - capacity, rel=0.1)
+
+
+@pytest.mark.parametrize("load_s", [10.0, 10.3, 11.9])
+@pytest.mark.parametrize("commit_s", [3.4, 4.0, 5.0, 6.0])
+def test_a_group_that_keeps_up_never_shows_a_slope_by_its_last_commit(commit_s: float, load_s: float) -> None:
+    """It is idle before that one, so that this tells nothing about its capacity."""
+    found = watched(report(billing=simulated(capacity=1000, commit_s=commit_s, load_s=load_s)), SCENARIO)
+    assert found.metrics.get("app.lag.slope", 0) == pytest.approx(0, abs=2)
+
+
 @pytest.mark.parametrize("growth", [0.5, 20, 1000])
 @pytest.mark.parametrize("commit_s", [0.1, 0.23, 0.5, 1.1])
 def test_the_slope_is_that_of_the_lag_behind_commits(growth: float, commit_s: float) -> None:
@@ -173,6 +188,7 @@ def test_records_that_no_commit_covers_count_with_the_time_that_they_waited() ->
         "they waited"
     ]
     assert found.metrics["app.drain"] == pytest.approx(4.9)
+    assert found.at_least == ("app.delay.max", "app.drain")
     assert found.delay[0].total == 1000
 
 

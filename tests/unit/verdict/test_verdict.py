@@ -672,5 +672,65 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(figure: float, verdict: Ver
         "capacity >= 50k records/s: capacity is a lower bound here, so the true value may meet the threshold; "
         "see the warnings"
     )
-    problem = Problem(ProblemKind.CAPACITY_LOWER_BOUND, told)
+    problem = Problem(ProblemKind.LOWER_BOUND, told)
     assert judgement.problems == ((problem,) if verdict is Verdict.INVALID else ())
+
+
+@pytest.mark.parametrize(("figure", "verdict"), [(70.0, Verdict.VIOLATED), (50.0, Verdict.INVALID)])
+def test_a_lower_bound_breaks_an_upper_limit_and_keeps_none(figure: float, verdict: Verdict) -> None:
+    """A group that has not committed its last record within a minute may need an hour for it."""
+    judgement = judge(
+        thresholds=[parse_threshold("app.drain <= 1 min")],
+        sessions=[Measured(rounds=[{"app.drain": figure}])],
+        confirm=False,
+        baseline=_NO_BASELINE,
+        at_least=["app.drain"],
+    )
+    assert judgement.verdict is verdict
+    told = "app.drain <= 1 min: app.drain is a lower bound here, so the true value may exceed the threshold; "
+    problem = Problem(ProblemKind.LOWER_BOUND, f"{told}see the warnings")
+    assert judgement.problems == ((problem,) if verdict is Verdict.INVALID else ())
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "verdict"),
+    [
+        ([25.9], ["app.recovery <= 10 s"], Verdict.VIOLATED),
+        ([25.9], ["app.recovery < 10 s", "errors == 0"], Verdict.VIOLATED),
+        ([12.0, 25.9, 9.0], ["app.recovery <= 10 s"], Verdict.VIOLATED),
+        ([6.0, 25.9, 9.0], ["app.recovery <= 10 s"], Verdict.INVALID),
+        ([25.9], ["app.recovery <= 30 s"], Verdict.INVALID),
+        ([25.9], ["app.recovery >= 30 s"], Verdict.INVALID),
+        ([25.9], ["errors == 0"], Verdict.INVALID),
+    ],
+)
+def test_an_outage_without_end_fails_if_it_is_too_long_already(
+    values: list[float], limits: list[str], verdict: Verdict
+) -> None:
+    """However long it would have taken; and a median that may be within the limit is undecided."""
+    text = "round 1: the group had not caught up when the load ended, so app.recovery is at least 25.9 s"
+    problem = Problem(ProblemKind.NOT_CAUGHT_UP, f"{text}; use a longer duration", "app.recovery")
+    judgement = judge(
+        thresholds=[parse_threshold(limit) for limit in limits],
+        sessions=[Measured(rounds=[{"app.recovery": value, "errors": 0.0} for value in values])],
+        confirm=False,
+        baseline=_NO_BASELINE,
+        problems=[problem],
+    )
+    assert judgement.verdict is verdict
+    assert judgement.problems == (() if verdict is Verdict.VIOLATED else (problem,))
+    if verdict is Verdict.VIOLATED:
+        assert judgement.checks[0].reason.endswith(f"; {text}")
+
+
+def test_an_outage_without_end_hides_no_other_problem() -> None:
+    """A machine that was too slow makes the time itself untrustworthy."""
+    slow = Problem(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
+    judgement = judge(
+        thresholds=[parse_threshold("app.recovery <= 10 s")],
+        sessions=[Measured(rounds=[{"app.recovery": 25.9}])],
+        confirm=False,
+        baseline=_NO_BASELINE,
+        problems=[slow, Problem(ProblemKind.NOT_CAUGHT_UP, "the group had not caught up", "app.recovery")],
+    )
+    assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (slow,))

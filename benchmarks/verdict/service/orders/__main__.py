@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 
-from orders.work import enrich
+from orders.work import DELAY_S, enrich
 
 SOURCE, TARGET, GROUP = "orders", "orders-enriched", "orders-service"
 SERVERS = os.environ["KAFKA_BOOTSTRAP_SERVERS"]
@@ -18,9 +18,16 @@ async def with_aiokafka() -> None:
     producer = AIOKafkaProducer(bootstrap_servers=SERVERS)
     await consumer.start()
     await producer.start()
-    async for record in consumer:
+
+    async def move(record):
         value = enrich(record.value)
+        if DELAY_S:
+            await asyncio.sleep(DELAY_S)
         await producer.send(TARGET, value, key=record.key, headers=list(record.headers))
+
+    async with asyncio.TaskGroup() as tasks:
+        async for record in consumer:
+            tasks.create_task(move(record))
 
 
 def with_librdkafka() -> None:

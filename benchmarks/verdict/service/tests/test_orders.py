@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.mark.kafka_scenario(rate="30 records/s", topic="orders", output_topic="orders-enriched", consumers=1)
+@pytest.mark.kafka_scenario(rate="100 records/s", topic="orders", output_topic="orders-enriched", consumers=1)
 @pytest.mark.kafka_threshold("app.cpu <= baseline + 5%", "e2e.latency.p50 <= baseline + 50%", "lost == 0")
 def test_orders(kafka_app, kafka_perf):
     """Compare with the other revision."""
