@@ -118,6 +118,7 @@ def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[
         "boot": boot(),
         "seconds": round(time.monotonic() - began_s),
         "verdict": test["verdict"],
+        "problems": test["problems"],
         "sessions": 1 + len(test["further_sessions"]),
         "changed": test["changed"],
         "checks": checks,

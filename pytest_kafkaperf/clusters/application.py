@@ -207,7 +207,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         if self._kind == "group":
             _, self._others = group_members(self.cluster, self._sign)
         elif self._kind == "port" and _accepts(self._sign):
-            taken = f"another program listens on its port {self._sign}"
+            taken = f"another program listens on its port {self._sign}; beside a reference, choose it by KAFKAPERF_SIDE"
             raise ApplicationError(f"application {self} cannot be started: {taken}")
         self._log.unlink(missing_ok=True)
         command = [*map(self._filled, self._recipe.command)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -42,15 +43,23 @@ def find_commit(
         raise UsageError(f"kafkaperf bisect {revisions} {nodeid}: GOOD..BAD TEST is needed, TEST as pytest prints it")
     root = Path.cwd()
     top = top_folder(root)
+    if not (root / file_of(nodeid)).is_file():
+        raise UsageError(
+            f"kafkaperf bisect: there is no file {file_of(nodeid)} in {root}; run it in pytest's root folder"
+        )
     if setup is None and (installed := installed_from(top)):
         raise UsageError(
             f"this environment has {', '.join(installed)} from {top}, so each commit would be measured with the same "
             "code; give each an environment of its own: --setup='pip install -e .'"
         )
 
+    file = file_of(nodeid)
+
     @contextmanager
     def checkout(commit: str) -> Iterator[Checkout]:
-        with checked_out(Revision(f"git:{commit}", ref=commit), root, files=[file_of(nodeid)], setup=setup) as found:
+        with checked_out(Revision(f"git:{commit}", ref=commit), root, files=[], setup=setup) as found:
+            (found.root / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / file, found.root / file)  # also where it is new
             yield found
 
     with checkout(good) as reference, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:

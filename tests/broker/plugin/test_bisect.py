@@ -32,15 +32,15 @@ NODEID = "test_perf.py::test_moved"
 
 
 def history(project: Project, *delays: str) -> None:
-    """Make a commit for each delay of the service; the test came with the second one."""
+    """Make a commit for each delay of the service; the test is newer than all of them."""
     git(project.folder, "init", "--quiet", "--initial-branch=main")
     project.write("service.py", Path(service.__file__).read_text(encoding="utf-8"))
     project.write(".gitignore", "starts\n__pycache__\n").write("pytest.ini", INI)
     for number, delay in enumerate(delays):
         project.write("delay.txt", delay).write("number.txt", str(number))
-        project.write("test_perf.py", TEST)
         git(project.folder, "add", "--all")
         git(project.folder, "commit", "--quiet", f"--message=Wait {delay} ms, the {number}th commit")
+    project.write("test_perf.py", TEST)
 
 
 def bisect(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -72,7 +72,7 @@ def test_the_first_slower_commit_is_named(project: Project) -> None:
     *steps, last = ran.stdout.splitlines()
     assert last.startswith(f"the first slower commit is {slower} (Test, 20")
     assert f"{slower}: VIOLATED" in steps
-    assert git(project.folder, "status", "--porcelain") == "M number.txt"
+    assert git(project.folder, "status", "--porcelain").split() == ["M", "number.txt", "??", "test_perf.py"]
     assert not git(project.folder, "for-each-ref", "refs/bisect")
 
 
@@ -91,6 +91,7 @@ def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
         (["main", NODEID], "GOOD..BAD TEST is needed"),
         (["main..main", "test_perf.py"], "GOOD..BAD TEST is needed"),
         (["nowhere..main", NODEID], "there is no commit nowhere"),
+        (["main..main", "tests/test_perf.py::test_moved"], "there is no file tests/test_perf.py in"),
     ],
 )
 def test_bad_input_is_an_error(arguments: list[str], problem: str, project: Project) -> None:
