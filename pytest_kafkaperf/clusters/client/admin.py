@@ -191,8 +191,8 @@ class Admin:
         requested = ", ".join(f"{name}={value}" for name, value in given.items())
         return ClusterError(
             f"the cluster at {self._servers} rejected the topic of this scenario ({requested}): "
-            f"{message.rstrip('.') or error.__name__}; change partitions, replication_factor or topic_config, or use an "
-            "existing topic: topic='NAME'"
+            f"{message.rstrip('.') or error.__name__}; change partitions, replication_factor or topic_config, or use "
+            "an existing topic: topic='NAME'"
         )
 
     async def _described(self, admin: Any, topic: str) -> list[dict[str, Any]]:
