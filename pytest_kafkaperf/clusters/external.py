@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
-from pytest_kafkaperf.clusters.access.tls import advice_on
+from pytest_kafkaperf.clusters.access.tls import HOSTNAME
 from pytest_kafkaperf.clusters.client.readiness import NotReadyError, wait_ready
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec, not_applied
 from pytest_kafkaperf.core.errors import ClusterError
@@ -62,5 +62,9 @@ def _advice(error: NotReadyError, access: Access, client_properties: Path | None
     if error.login_refused:
         return f"Check the user name, the password and 'sasl.mechanism' in {client_properties}"
     if error.certificate is not None:
-        return advice_on(error.certificate, client_properties)
+        return (
+            f"The brokers' certificate is refused ({error.certificate.verify_message}): it must be valid now, name the "
+            f"servers of --kafka-cluster and advertised.listeners (unless {HOSTNAME}= is empty), and be issued by an "
+            f"authority in 'ssl.truststore.location' of {client_properties}"
+        )
     return f"{check} {'an' if access.protocol == 'SSL' else 'a'} {access.protocol} one as in {client_properties}"

@@ -112,21 +112,17 @@ def check(
 
     """
     found = resolve(target)
-    if log_dirs and not isinstance(found, Local):
-        raise UsageError(
-            f"kafka_log_dirs is for local brokers only, and this run uses {found.name}; "
-            "use --kafka-cluster=local, or leave it out: -o kafka_log_dirs="
-        )
-    if client_properties is not None and not isinstance(found, External):
-        raise UsageError(
-            f"--kafka-client-config={client_properties} is for a running cluster only, and this session starts its "
-            f"brokers ({found.name}); name a cluster with --kafka-cluster=HOST:PORT, or leave --kafka-client-config out"
-        )
-    if metrics_urls and not isinstance(found, External):
-        raise UsageError(
-            f"kafka_metrics_url is for a running cluster only, and this session starts its brokers ({found.name}); "
-            "use kafka_jmx instead, or name a cluster with --kafka-cluster=HOST:PORT"
-        )
+    local, external = isinstance(found, Local), isinstance(found, External)
+    for option, given, fits, needed in (
+        ("kafka_log_dirs", log_dirs, local, "--kafka-cluster=local"),
+        ("--kafka-client-config", client_properties, external, "--kafka-cluster=HOST:PORT"),
+        ("kafka_metrics_url", metrics_urls, external, "--kafka-cluster=HOST:PORT"),
+    ):
+        if given and not fits:
+            raise UsageError(
+                f"{option} is for {needed} only, and this run uses {found.name} brokers; use {needed}, or leave "
+                f"{option} out"
+            )
 
 
 def first_fetch(spec: ClusterSpec, *, target: Target | str = "auto") -> str | None:

@@ -37,8 +37,6 @@ _VALID = (
     "local:4.0.0, docker:apache/kafka:4.0.0, broker1:9092,broker2:9092 or [::1]:9092"
 )
 
-_BARE_IPV6 = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*")
-
 
 @dataclass(frozen=True, slots=True)
 class _Started:
@@ -171,22 +169,9 @@ def is_loopback(server: str) -> bool:
 
 def _server(server: str, given: str) -> str:
     found = _SERVER.fullmatch(server)
-    if found is None:
-        raise UsageError(f"{given}: {_server_problem(server)}")
-    if not 1 <= int(found["port"]) <= MAX_PORT:
-        raise UsageError(f"{given}: port {found['port']} of {server!r} is not from 1 to {MAX_PORT}")
+    if found is None or not 1 <= int(found["port"]) <= MAX_PORT:
+        # There is no hint for host names such as `broker1`, which is similar to `docker`.
+        hint = suggestion(server, [word for word in WORDS if word[0] == server[:1]])
+        problem = hint or f"{server!r} is not HOST:PORT with a port from 1 to {MAX_PORT};"
+        raise UsageError(f"{given}: {problem} {_VALID}")
     return server
-
-
-def _server_problem(server: str) -> str:
-    if not server:
-        return f"a server is missing; {_VALID}"
-    # There is no hint for host names such as `broker1`, which is similar to `docker`.
-    hint = suggestion(server, [word for word in WORDS if word[0] == server[0]])
-    if hint is not None:
-        return f"{hint} {_VALID}"
-    if _BARE_IPV6.fullmatch(server):
-        return f"{server!r}: an IPv6 address needs brackets; {_VALID}"
-    if ":" not in server:
-        return f"{server!r} has no port; {_VALID}"
-    return f"{server!r} is not HOST:PORT; {_VALID}"

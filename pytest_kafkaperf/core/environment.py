@@ -20,9 +20,6 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 # Patterns are compiled on use: every pytest run imports this module for its header.
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?"
 
-_RESERVED = r"(?is)(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?"
-"""Names that Windows reserves for devices, with any extension."""
-
 _MAX_KEY = 100
 
 _MAX_CPU = 40
@@ -75,7 +72,7 @@ def this_machine() -> Mapping[str, str | None]:
 def default_environment_key(provider: str, machine: Mapping[str, str | None] | None = None) -> str:
     """Return the environment key of a machine and a cluster provider: `linux-x86_64-intel-xeon-6-85-7-2c-local`.
 
-    The key is a safe folder name on every system.
+    The key is a safe folder name on every supported system.
     """
     facts = machine or this_machine()
     system, architecture, cpu, family = (facts[name] or "" for name in ("system", "architecture", "cpu", "cpu family"))
@@ -88,7 +85,7 @@ def environment_key(name: str) -> str:
     """Check the name that `--kafka-environment` gives, and return it.
 
     Raises:
-        UsageError: the name is not a safe folder name on every system.
+        UsageError: the name is not a safe folder name on every supported system.
 
     """
     if not is_safe_name(name):
@@ -100,13 +97,8 @@ def environment_key(name: str) -> str:
 
 
 def is_safe_name(name: str) -> bool:
-    """Return True if the name is valid for a single folder on every system."""
-    return re.fullmatch(_NAME, name) is not None and not is_reserved(name)
-
-
-def is_reserved(name: str) -> bool:
-    """Return True if Windows reserves this name for a device: `con`, `aux.json`."""
-    return re.fullmatch(_RESERVED, name) is not None
+    """Return True if the name is valid for a single folder on every supported system."""
+    return re.fullmatch(_NAME, name) is not None
 
 
 def fingerprint(cluster: Mapping[str, str | None], machine: Mapping[str, str | None] | None = None) -> dict[str, str]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import secrets
 import stat
-import sys
 import time
 from collections.abc import Iterator
-from io import RawIOBase
 from pathlib import Path
 
 import platformdirs
@@ -21,10 +18,6 @@ from pytest_kafkaperf.core.errors import BaselineError, UsageError
 
 _LOCK_TIMEOUT_S = 30
 """Maximum time to wait for a folder lock, in seconds; each writer holds it only while it writes one file."""
-_READER_TIMEOUT_S = 30
-"""Maximum time to write a report to a pipe, in seconds."""
-_PAUSE_S = 0.01
-"""Time between two attempts to write to a full pipe, in seconds."""
 _ABANDONED_S = 3600
 """Age from which a temporary file is stale, in seconds. A younger one may belong to a writer on another machine that
 shares the folder."""
@@ -63,57 +56,20 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def write_report(path: Path, text: str, *, kind: str) -> None:
-    """Write a report to the path that `--kafka-report=KIND:PATH` gives.
-
-    The target of a symbolic link, a pipe, a device and the standard output are written, and not replaced.
+    """Write a report to the path that `--kafka-report=KIND:PATH` gives, or to the target of that symbolic link.
 
     Raises:
         UsageError: the file cannot be written; the message names the option, the file and the reason.
 
     """
-    content = text.encode("utf-8", "backslashreplace")  # a nodeid may contain a lone surrogate
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
+        raise UsageError(f"--kafka-report={kind}:{path}: cannot write the report there; give the path of a file")
     try:
-        stream = _standard_stream(path)
-        if stream is None and (path.is_file() or not path.exists()):
-            replace_file(Path(os.path.realpath(path)), content)
-        else:
-            target = os.open(path, os.O_WRONLY | os.O_NONBLOCK) if stream is None else os.dup(stream)
-            with os.fdopen(target, "wb", buffering=0) as file:
-                write_whole(file, content)
+        content = text.encode("utf-8", "backslashreplace")  # a nodeid may contain a lone surrogate
+        replace_file(Path(os.path.realpath(path)), content)
     except OSError as error:
-        reason = "no process reads from this pipe" if error.errno == errno.ENXIO else error.strerror or error
+        reason = error.strerror or error
         raise UsageError(f"--kafka-report={kind}:{path}: cannot write the report: {reason}") from None
-
-
-def write_whole(file: RawIOBase, content: bytes) -> None:
-    """Write all of the content: one call may write only a part of it, or nothing to a full pipe.
-
-    Raises:
-        TimeoutError: the reader of a pipe did not read all of it in time; Ctrl-C is delayed meanwhile.
-
-    """
-    rest, deadline = memoryview(content), time.monotonic() + _READER_TIMEOUT_S
-    while rest:
-        written = file.write(rest)
-        if written is not None:
-            rest = rest[written:]
-        elif time.monotonic() < deadline:
-            time.sleep(_PAUSE_S)  # the pipe is full
-        else:
-            raise TimeoutError(f"the process that reads from this pipe did not read all of it in {_READER_TIMEOUT_S} s")
-
-
-def _standard_stream(path: Path) -> int | None:
-    """Return the descriptor of the standard output or error if the path leads to it, such as `/dev/stdout`.
-
-    The path is not opened again: if the stream is a file, later output would overwrite the report.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # no such path, or a stream that is closed or not a file
-            if os.path.samestat(path.stat(), os.fstat(stream.fileno())):
-                stream.flush()  # the report follows what is printed already
-                return stream.fileno()
-    return None
 
 
 @contextlib.contextmanager

@@ -162,12 +162,8 @@ _METRICS = (
     _lower("broker.memory", Unit.BYTES, "highest resident memory of all brokers together"),
     _lower_or_zero("broker.disk.read", _BYTES, "bytes per second that all brokers read from disk"),
     _lower_or_zero("broker.disk.write", _BYTES, "bytes per second that all brokers wrote to disk"),
-    _lower_or_zero(
-        "broker.network.in", _BYTES, "bytes per second that all brokers received; local brokers: all loopback traffic"
-    ),
-    _lower_or_zero(
-        "broker.network.out", _BYTES, "bytes per second that all brokers sent; local brokers: all loopback traffic"
-    ),
+    _lower_or_zero("broker.network.in", _BYTES, "bytes per second that all brokers received; only in containers"),
+    _lower_or_zero("broker.network.out", _BYTES, "bytes per second that all brokers sent; only in containers"),
     _higher(
         "broker.handlers.idle",
         Unit.RATIO,

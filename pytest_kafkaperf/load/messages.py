@@ -168,8 +168,6 @@ class LoadReport:
     """Readings of the slowest consumer group that began to read at a backlog: received and visible records."""
     log_growth: Mapping[int, int] | None = None
     """Offsets added to the topic's log, by partition; None if unknown."""
-    readers: Sequence[str] | None = None
-    """Consumer groups that read the topic of an application without output; None if unknown."""
     audit: Audit | str | None = None
     """Contents of the log, or the reason why no audit was possible; None if the counts agree."""
     samples: Mapping[str | int, Sequence[Sample]] = field(default_factory=dict)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
-from pytest_kafkaperf.clusters.client.groups import groups_reading
 from pytest_kafkaperf.clusters.client.preflight import gone
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
@@ -43,7 +42,7 @@ def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before
     if report.broken or scenario.acks == 0 or not scenario.producers:
         return report
     if scenario.output_topic is not None:
-        return _compare_output(report, context)
+        return _compare_output(report)
     if scenario.topic is not None:
         return _audit_shared_topic(report, context, pool, before)
     try:
@@ -89,15 +88,10 @@ def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets:
     )
 
 
-def _compare_output(report: LoadReport, context: RoundContext) -> LoadReport:
+def _compare_output(report: LoadReport) -> LoadReport:
     """Compare the output of the application with the acknowledged records: those that do not come out are lost."""
     if report.problems or report.start_ns is None or not report.consumed:
         return report  # a consumer that failed does not report what it received
-    if not any(part.received or part.unmatched for part in report.consumed):
-        servers, access = context.cluster.bootstrap_servers, context.cluster.access
-        report = dataclasses.replace(
-            report, readers=groups_reading(context.topic, servers, access, ignored=context.run)
-        )
     if report.unknown() > MAX_NAMED:
         return dataclasses.replace(report, audit=_too_many_unknown(report))
     found = outcome(report.consumed, _unknown(report), sum(part.acknowledged for part in report.produced))

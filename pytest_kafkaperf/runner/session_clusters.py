@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
+from pathlib import Path
 
+from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.client.admin import Admin
-from pytest_kafkaperf.clusters.shared import SharedClusters, Wanted
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
-from pytest_kafkaperf.clusters.target import External, is_loopback
-from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.clusters.target import External, Target, is_loopback
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """A request for a cluster; equal requests share one."""
+
+    spec: ClusterSpec
+    target: Target
+    client_properties: Path | None = None
+    metrics_urls: tuple[str, ...] = ()
+    role: str = ""
+    """Name of a cluster that runs beside the test's own, and never shares it: `the reference`; empty for the latter."""
 
 
 class SessionClusters:
@@ -20,7 +34,9 @@ class SessionClusters:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._shared = SharedClusters()
+        self._running: dict[_Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
+        self._lasting: set[_Wanted] = set()
+        """Clusters that are restored instead of replaced, because fixtures of the whole session use their addresses."""
         self._applications: list[Application] = []
         """The applications that run now, on any cluster."""
         self._swept: set[str] = set()
@@ -28,7 +44,10 @@ class SessionClusters:
 
     def close(self) -> None:
         """Stop every cluster that this session started."""
-        self._shared.close()
+        running, self._running = self._running, {}
+        with contextlib.ExitStack() as all_clusters:  # stops each cluster even if stopping another fails
+            for _, stack in running.values():
+                all_clusters.callback(stack.close)
 
     def restore(self) -> None:
         """Restart the brokers of each lasting cluster that a test has changed or that was lost.
@@ -37,7 +56,9 @@ class SessionClusters:
             ClusterError: a broker did not start.
 
         """
-        self._shared.restore()
+        for wanted, (cluster, _) in self._running.items():
+            if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
+                cluster.fleet.restore()
 
     def own(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
@@ -50,14 +71,13 @@ class SessionClusters:
 
         """
         settings = self._settings
-        wanted = Wanted(
+        wanted = _Wanted(
             spec=spec,
             target=settings.cluster,
             client_properties=settings.client_config,
             metrics_urls=settings.metrics_urls,
-            connect_timeout_s=settings.connect_timeout_s,
         )
-        return self._shared.get(wanted, lasting=lasting)
+        return self._get(wanted, lasting=lasting)
 
     def reference(self, case: Case) -> Cluster | None:
         """Return the cluster that the options compare a test with, if they name one; raises as `own` does."""
@@ -65,22 +85,17 @@ class SessionClusters:
         if reference is None or case.reference is None or isinstance(reference, Revision):
             return None
         properties = settings.reference_client_config or settings.client_config
-        wanted = Wanted(
+        wanted = _Wanted(
             spec=case.reference,
             target=reference,
             client_properties=properties if isinstance(reference, External) else None,
-            connect_timeout_s=settings.connect_timeout_s,
             role=f"the reference, --kafka-reference={reference}",
         )
-        return self._shared.get(wanted)
+        return self._get(wanted)
 
     def rebuilt(self, spec: ClusterSpec) -> Cluster:
         """Return the brokers of a baseline, which run beside the test's own; raises as `own` does."""
-        settings = self._settings
-        timeout_s = settings.connect_timeout_s
-        return self._shared.get(
-            Wanted(spec=spec, target=settings.cluster, connect_timeout_s=timeout_s, role="the baseline's brokers")
-        )
+        return self._get(_Wanted(spec=spec, target=self._settings.cluster, role="the baseline's brokers"))
 
     def refuse_unlimited(self, case: Case, cluster: Cluster) -> None:
         """Refuse a load without a limit on a cluster that others may use, unless the settings allow it.
@@ -138,3 +153,40 @@ class SessionClusters:
     def applications_on(self, cluster: Cluster) -> list[Application]:
         """Return the applications that run on this cluster."""
         return [each for each in self._applications if each.cluster.bootstrap_servers == cluster.bootstrap_servers]
+
+    def _get(self, wanted: _Wanted, *, lasting: bool = False) -> Cluster:
+        """Return the requested cluster: started at its first use, replaced if a broker was lost or disturbed."""
+        stays = wanted in self._lasting
+        if lasting:
+            self._lasting.add(wanted)
+        if wanted in self._running:
+            cluster, stack = self._running[wanted]
+            if stays or _is_reusable(cluster):
+                return cluster
+            del self._running[wanted]
+            stack.close()
+        starting = provision.provision(
+            wanted.spec,
+            target=wanted.target,
+            client_properties=wanted.client_properties,
+            metrics_urls=wanted.metrics_urls,
+            connect_timeout_s=self._settings.connect_timeout_s,
+        )
+        with contextlib.ExitStack() as stack:
+            try:
+                cluster = stack.enter_context(starting)
+            except (ClusterError, UsageError) as error:
+                if not wanted.role:
+                    raise
+                raise type(error)(f"{wanted.role}: {error}") from None
+            self._running[wanted] = cluster, stack.pop_all()
+        return cluster
+
+
+def _is_reusable(cluster: Cluster) -> bool:
+    """Return True if the next test can use it: a restarted broker is cold and leads few partitions."""
+    try:
+        cluster.check()
+    except ClusterLostError:
+        return False
+    return cluster.fleet is None or not cluster.fleet.disturbed

@@ -521,7 +521,7 @@ def _round(behaviour: Behaviour, scenario: Scenario, source: random.Random, leve
     events: tuple[tuple[float, str], ...] = ()
     if behaviour.stop_s is not None:
         moved_s = behaviour.stop_s + source.uniform(0.4, 0.9)
-        texts = ("stop_broker(2)", "leaders of partitions 1, 4 moved from broker 2 to 1, 3")
+        texts = ("stop_broker(2)", "2 partitions (1, 4): leader moved from broker 2 to 1, 3")
         instants = (behaviour.stop_s, moved_s)
         events = tuple((at_s, f"at {at_s:.1f} s: {text}") for at_s, text in zip(instants, texts, strict=True))
     return Round(
@@ -588,9 +588,10 @@ def _brokers(times: Sequence[int], behaviour: Behaviour, level: float, source: r
             "memory": around(640e6 + 12e6 * number, 0.002),
             "disk.write": around(bytes_a_second),
             "disk.read": [0.0] * len(times),
+            "network.in": around(bytes_a_second * 2),
+            "network.out": around(bytes_a_second * 2.4),
             **({"handlers.idle": around(0.9, 0.01)} if behaviour.jmx else {}),
         }
         for number in range(1, behaviour.brokers + 1)
     }
-    loopback = {"network.in": around(bytes_a_second * 2), "network.out": around(bytes_a_second * 2.4)}
-    return BrokerCurves(interval_s=1, first_s=float(times[0]), brokers={**own, "loopback": loopback})
+    return BrokerCurves(interval_s=1, first_s=float(times[0]), brokers=own)

@@ -54,10 +54,7 @@ def read_own(values: Mapping[str, str], folder: Path) -> tuple[str, str] | None:
         key = _private_key(keys[0], values.get("ssl.key.password"), source)
     else:
         found, certificates = _open_pkcs12(content, source, values, "keystore")
-        try:
-            chain = "".join(pem_of(certificate) for certificate in _in_order(certificates))
-        except (ValueError, TypeError, KeyError):  # cryptography parses names lazily
-            raise UsageError(f"{source} has a certificate that cannot be read; export it again") from None
+        chain = "".join(map(pem_of, certificates))
         if found is None or not chain:
             raise UsageError(f"{source} must contain a private key and its certificate")
         key = unencrypted(found)
@@ -94,49 +91,31 @@ def _store(
         except UsageError as error:
             raise UsageError(f"'{name}' {error}") from None
         source = f"'{name}' {folder / values[name]}"
-        return source, content.decode("latin-1") if b"-----BEGIN" in content else _pkcs12(content, source)
+        return source, content.decode("latin-1") if b"-----BEGIN" in content else content
     if f"ssl.{store}.password" in values:
         raise UsageError(f"'{name}' is missing; it goes with 'ssl.{store}.password'")
     return None
 
 
-def _pkcs12(content: bytes, source: str) -> bytes:
-    """Return the content if it may be PKCS12, whatever the store type: recent Java uses the type JKS for it too."""
-    if content[:4] in (bytes.fromhex("feedfeed"), bytes.fromhex("cececece")):
-        raise UsageError(
-            f"{source} is a store in Java's old format, JKS; convert it: keytool -importkeystore "
-            "-srckeystore OLD -destkeystore NEW.p12 -deststoretype PKCS12"
-        )
-    if content[:1] != b"\x30":  # an ASN.1 sequence
-        raise UsageError(f"{source} is neither PEM nor PKCS12")
-    return content
-
-
 def _open_pkcs12(
     content: bytes, source: str, values: Mapping[str, str], store: str
 ) -> tuple[PrivateKeyTypes | None, list[x509.Certificate]]:
-    """Return the private key and the certificates in a store, the key's own certificate first."""
+    """Return the private key and the certificates in a store, the key's own certificate first.
+
+    The type of the store does not matter: recent Java uses the type JKS for PKCS12 too.
+    """
     name = f"ssl.{store}.password"
     password = values.get(name)
     try:
         opened = pkcs12.load_pkcs12(content, None if password is None else password.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm):
         how = "with the password in" if password is not None else "without its password,"
-        raise UsageError(f"{source} cannot be opened {how} '{name}', or is not a PKCS12 store") from None
+        raise UsageError(
+            f"{source} cannot be opened {how} '{name}', or is neither PEM nor PKCS12; convert a store of Java's old "
+            "kind, JKS: keytool -importkeystore -srckeystore OLD -destkeystore NEW.p12 -deststoretype PKCS12"
+        ) from None
     first = [] if opened.cert is None else [opened.cert.certificate]
     return opened.key, first + [each.certificate for each in opened.additional_certs]
-
-
-def _in_order(certificates: list[x509.Certificate]) -> Iterator[x509.Certificate]:
-    """Yield the first certificate, then those that lead from it to its authority: a store has them in any order."""
-    left = list(certificates)
-    current = left.pop(0) if left else None
-    while current is not None:
-        yield current
-        issuer = current.issuer
-        current = next((each for each in left if each.subject == issuer), None)
-        if current is not None:
-            left.remove(current)
 
 
 def _blocks(text: str, source: str) -> Iterator[tuple[str, str]]:

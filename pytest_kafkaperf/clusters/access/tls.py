@@ -37,42 +37,6 @@ def make_context(
     return context
 
 
-_NOT_YET_VALID, _EXPIRED, _SELF_SIGNED = 9, 10, 18
-_UNKNOWN_AUTHORITY = (2, 7, 19, 20, 21, 30)
-"""Codes of OpenSSL (`X509_V_ERR_...` in x509_vfy.h). An authority of the same name and another key is 7 or 30."""
-_OTHER_NAME = (62, 64)
-
-
-def advice_on(error: ssl.SSLCertVerificationError, file: object) -> str:
-    """Return the cause of a refused certificate and what to do; `file` has the client properties."""
-    match error.verify_code:
-        case code if code == _EXPIRED:
-            return "The brokers' certificate has expired: have its owner renew it, or correct the clock of this machine"
-        case code if code == _NOT_YET_VALID:
-            return (
-                "The brokers' certificate is not valid yet: correct the clock of this machine, or have its owner issue "
-                "it again"
-            )
-        case code if code == _SELF_SIGNED:
-            return f"The brokers' certificate is self-signed: add it to 'ssl.truststore.location' in {file}"
-        case code if code in _UNKNOWN_AUTHORITY:
-            return (
-                "The brokers' certificate is not issued by an authority in 'ssl.truststore.location' of "
-                f"{file}: add the certificate of its authority there"
-            )
-        case code if code in _OTHER_NAME:
-            named = error.verify_message.rpartition("not valid for ")[2].rstrip(".")
-            return (
-                f"The brokers' certificate does not name {named}: use a name that it has in --kafka-cluster and "
-                f"advertised.listeners, or set {HOSTNAME}= (empty) in {file} to skip the check of names"
-            )
-        case _:
-            return (
-                f"The brokers' certificate is refused ({error.verify_message}): have its owner issue it again, and "
-                f"check 'ssl.truststore.location' in {file}"
-            )
-
-
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Load a certificate and its key from a temporary file: OpenSSL offers no other way."""
     import tempfile  # noqa: PLC0415 - only for clients with a certificate
@@ -86,10 +50,6 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> No
         )  # an empty password, so that OpenSSL does not ask for one at the terminal
 
 
-_MAX_FILE_BYTES = 16 << 20
-"""A hundred times the size of all public authorities' certificates."""
-
-
 def content_of(path: Path) -> bytes:
     """Read a whole file.
 
@@ -98,16 +58,6 @@ def content_of(path: Path) -> bytes:
 
     """
     try:
-        if path.is_dir():
-            raise UsageError(f"{path}: a directory; name a file")
-        with path.open("rb") as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except PermissionError:
-        raise UsageError(f"{path}: no permission to read it") from None
+        return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    if len(content) > _MAX_FILE_BYTES:
-        raise UsageError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB; name a properties file, certificate or key")
-    return content
+        raise UsageError(f"{path}: {error.strerror}; name a file that you can read") from None

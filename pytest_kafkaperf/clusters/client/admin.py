@@ -23,9 +23,7 @@ from pytest_kafkaperf.clusters.client.requests import (
     TRANSIENT,
     CreateTopic,
     ask_coordinator,
-    policy_problem,
     remove_members,
-    replicas_problem,
 )
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of, retention, stale_groups, stale_topics
 from pytest_kafkaperf.core.errors import ClusterError
@@ -167,7 +165,7 @@ class Admin:
 
     async def _create_topic(self, topic: str, scenario: Scenario) -> None:
         config = {**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config}
-        request = CreateTopic(topic, scenario.partitions, scenario.replication_factor, config, TIMEOUT_S * 1000)
+        request = CreateTopic(topic, scenario, config, TIMEOUT_S * 1000)
         async with self._admin() as admin:
             response = await admin._send_to_controller(request)  # noqa: SLF001 - its own has no version 4
             for _, code, *message in response.topic_errors:
@@ -176,28 +174,26 @@ class Admin:
                 if exists or (code == _MAY_NOT_CREATE and not await self._is_unknown(topic)):
                     raise TopicExistsError(f"topic {topic!r} exists already")
                 if code:
-                    raise await self._refused(admin, request, scenario, code, next(filter(None, message), ""))
+                    raise self._refused(topic, scenario, config, code, next(filter(None, message), ""))
             while not _has_leaders(await self._described(admin, topic), scenario.partitions):
                 await asyncio.sleep(_TICK_S)
 
-    async def _refused(
-        self, admin: Any, request: CreateTopic, scenario: Scenario, code: int, message: str
+    def _refused(
+        self, topic: str, scenario: Scenario, config: Mapping[str, str], code: int, message: str
     ) -> ClusterError:
         """Return the error for a topic that could not be created, with what to do."""
         error = kafka_errors.for_code(code)
-        reason = message or error.__name__
         if error in (kafka_errors.TopicAuthorizationFailedError, kafka_errors.ClusterAuthorizationFailedError):
-            refused = refusal(_ON_OWN_TOPICS, _own("topic", request.topic), self._access, self._servers)
+            refused = refusal(_ON_OWN_TOPICS, _own("topic", topic), self._access, self._servers)
             return ClusterError(f"the run cannot create its topic: {refused}; or use an existing topic: topic='NAME'")
-        if error is kafka_errors.InvalidReplicationFactorError:
-            brokers = len((await admin.describe_cluster())["brokers"])
-            return ClusterError(replicas_problem(scenario.replication_factor, brokers, self._servers, reason))
-        if error is kafka_errors.InvalidConfigurationError:
-            given = ", ".join(f"{name}={value}" for name, value in scenario.topic_config.items())
-            reason = f"{reason}; check topic_config ({given})" if given else reason
-        elif error is kafka_errors.PolicyViolationError:
-            reason = policy_problem(scenario, request.config, reason)
-        return ClusterError(f"the cluster rejected the topic of this scenario: {reason}")
+        replicas = "that of the cluster" if scenario.replication_factor is None else scenario.replication_factor
+        given = {"partitions": scenario.partitions, "replication_factor": replicas, **config}
+        requested = ", ".join(f"{name}={value}" for name, value in given.items())
+        return ClusterError(
+            f"the cluster at {self._servers} rejected the topic of this scenario ({requested}): "
+            f"{message.rstrip('.') or error.__name__}; change partitions, replication_factor or topic_config, or use "
+            "an existing topic: topic='NAME'"
+        )
 
     async def _described(self, admin: Any, topic: str) -> list[dict[str, Any]]:
         described: list[dict[str, Any]] = await admin.describe_topics([topic])

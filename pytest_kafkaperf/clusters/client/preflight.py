@@ -28,8 +28,7 @@ from pytest_kafkaperf.clusters.client.requests import (
 )
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of
 from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
-from pytest_kafkaperf.scenarios.records import size_of_headers, size_of_varint
-from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 10
 """Timeout of all requests of one call."""
@@ -191,9 +190,6 @@ def _topics(topic: str, *, own: bool) -> Resource:
 _FEW_TOPICS = 20
 """Up to this number of topics, an error lists all of them if none has a similar name."""
 
-_BATCH_OVERHEAD_BYTES = 61
-"""Size of a batch header (https://kafka.apache.org/documentation/#recordbatch)."""
-
 
 def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]:
     """Yield the reasons why a topic does not fit a scenario."""
@@ -217,14 +213,12 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
             f"{metadata.in_sync} of {metadata.replication_factor}; start the brokers that are down, or use acks=1"
         )
     max_bytes = metadata.config.get("max.message.bytes")
-    largest = largest_batch_bytes(scenario)
-    if max_bytes is not None and largest > int(max_bytes) and scenario.compression is None:
-        how = "set in topic_config" if scenario.topic is None else "have the topic's owner set"
+    record_bytes = 0 if scenario.record_size is None else max(scenario.record_sizes)  # those of samples are not read
+    if max_bytes is not None and max(scenario.batch_size, record_bytes) > int(max_bytes) and not scenario.compression:
         yield (
-            f"{named} takes batches of up to {max_bytes} B (max.message.bytes), and this scenario can make one of "
-            f"{largest} B (batch_size={scenario.batch_size}, largest record with its batch "
-            f"{_largest_alone_bytes(scenario)} B); use a smaller {_too_large(scenario, int(max_bytes))}, or "
-            f"{how} max.message.bytes={largest}"
+            f"{named} takes batches of up to {max_bytes} B (max.message.bytes), and this scenario has "
+            f"batch_size={scenario.batch_size} and records of up to {record_bytes} B; use smaller ones, or a larger "
+            "max.message.bytes of the topic (topic_config)"
         )
 
 
@@ -249,32 +243,3 @@ def absent(topic: str, visible: Iterable[str]) -> str:
     elif hint is None and others:
         hint = f"{nearest(topic, others)};"
     return f"topic {topic!r} does not exist{f', {hint}' if hint else ';'} {create}"
-
-
-def largest_batch_bytes(scenario: Scenario) -> int:
-    """Return the maximum size of a batch of this scenario, before compression."""
-    return max(scenario.batch_size, _largest_alone_bytes(scenario))
-
-
-def _largest_alone_bytes(scenario: Scenario) -> int:
-    """Return the size of a batch with only the largest record; 0 if the sizes come from samples, not read here."""
-    if scenario.record_size is None:
-        return 0
-    value_bytes = max(scenario.record_sizes)
-    key_bytes = 0 if scenario.key is None else KEY_BYTES
-    body_bytes = (
-        4  # attributes, deltas of timestamp and offset, length of the key: a byte each
-        + key_bytes
-        + size_of_varint(value_bytes)
-        + value_bytes
-        + size_of_headers(scenario.all_headers)
-    )
-    return _BATCH_OVERHEAD_BYTES + size_of_varint(body_bytes) + body_bytes
-
-
-def _too_large(scenario: Scenario, max_bytes: int) -> str:
-    too_large = {
-        "batch_size": scenario.batch_size > max_bytes,
-        "record_size": _largest_alone_bytes(scenario) > max_bytes,
-    }
-    return " and ".join(name for name, is_too_large in too_large.items() if is_too_large)

@@ -32,7 +32,7 @@ from pytest_kafkaperf.clusters.local import distribution, java
 from pytest_kafkaperf.clusters.local.distribution import Distribution
 from pytest_kafkaperf.clusters.local.java import Java
 from pytest_kafkaperf.clusters.monitoring import jmx_exporter
-from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, LoopbackProbe, MachineProbe, Probe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, MachineProbe, Probe, ProcessProbe
 from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, Cluster, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
@@ -165,7 +165,7 @@ class Layout:
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
             access=self.security.access,
-            shared_probes={"loopback": [LoopbackProbe()], "machine": [MachineProbe()]},
+            shared_probes={"machine": [MachineProbe()]},
         )
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Process:

@@ -2,7 +2,7 @@
 
 Layout of the cache folder; all paths are relative, so that it can be copied to a machine without a network::
 
-    kafka/4.3.1/manifest.json    files with sizes and SHA-256; written last, before the folder gets its final name
+    kafka/4.3.1/manifest.json    files with sizes; written last, before the folder gets its final name
     kafka/4.3.1/jars/*.jar
     kafka/4.3.1/storage/         output of Kafka's own `kafka-storage format`
     kafka/4.3.1.lock             held while a session downloads that version
@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from pytest_kafkaperf.clusters.local import maven
 from pytest_kafkaperf.clusters.local.java import Java
-from pytest_kafkaperf.clusters.local.maven import PINNED, file_name, pinned, sha256, verify_sha256
+from pytest_kafkaperf.clusters.local.maven import file_name, pinned, verify_sha256
 from pytest_kafkaperf.core.errors import ClusterError
 
 CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
@@ -51,8 +51,6 @@ class Distribution:
     classpath: tuple[Path, ...]
     storage: Path
     """A formatted data folder, which each run copies."""
-    sums: Mapping[Path, str]
-    """SHA-256 of each file, recorded when it was downloaded or created."""
 
 
 def cache_folder() -> Path:
@@ -114,29 +112,24 @@ def _read(folder: Path, version: str) -> Distribution | None:
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         sizes: dict[str, int] = manifest["files"]
-        if any((folder / name).stat().st_size < size for name, size in sizes.items()):
+        if any((folder / name).stat().st_size < sizes[name] for name in {*sizes, *manifest["classpath"]}):
             return None
-        sums = {folder / name: str(manifest["sha256"][name]) for name in sizes}
         classpath = tuple(folder / name for name in manifest["classpath"])
-        if not sums.keys() >= set(classpath):
-            return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Distribution(version=version, classpath=classpath, storage=folder / "storage", sums=sums)
+    return Distribution(version=version, classpath=classpath, storage=folder / "storage")
 
 
 def _verify(distribution: Distribution, folder: Path) -> None:
-    """Raise `ClusterError` if a file has changed. Pins override the checksums in the manifest.
+    """Raise `ClusterError` if a jar of a version that is pinned has changed.
 
     Takes a tenth of a second, before each start of brokers.
     """
     pins = {file_name(name): expected for name, expected in pinned(maven.coordinate(distribution.version)).items()}
-    for path, recorded in distribution.sums.items():
-        is_pinned = bool(pins) and path in distribution.classpath
+    for path in distribution.classpath if pins else ():
         verify_sha256(
             path,
-            pins.get(path.name, "no jar of that name") if is_pinned else recorded,
-            source=PINNED if is_pinned else "recorded at the download",
+            pins.get(path.name, "no jar of that name"),
             problem=f"of Kafka {distribution.version} has changed",
             advice=f"Find out what changed {path}; to download everything again, delete {folder}",
         )
@@ -152,20 +145,15 @@ def _install(folder: Path, version: str, java: Java) -> Distribution:
     shutil.rmtree(scratch)
     _format(partial, jars, version, java)
     names = {file: file.relative_to(partial) for file in (*jars, *sorted((partial / "storage").iterdir()))}
-    sums = {name: sha256(file) for file, name in names.items()}
     manifest = {
         "classpath": [names[jar].as_posix() for jar in jars],
         "files": {name.as_posix(): file.stat().st_size for file, name in names.items()},
-        "sha256": {name.as_posix(): found for name, found in sums.items()},
     }
     (partial / "manifest.json").write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     return Distribution(
-        version=version,
-        classpath=tuple(folder / names[jar] for jar in jars),
-        storage=folder / "storage",
-        sums={folder / name: found for name, found in sums.items()},
+        version=version, classpath=tuple(folder / names[jar] for jar in jars), storage=folder / "storage"
     )
 
 

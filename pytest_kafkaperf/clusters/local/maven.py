@@ -158,7 +158,6 @@ def _download_all(artifacts: Iterable[Any]) -> list[Path]:
 
 
 FILE = Path(__file__).with_name("pins.json")
-PINNED = "pinned in pytest-kafkaperf"
 
 
 def pinned(coordinate: str) -> Mapping[str, str]:
@@ -182,15 +181,14 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verify_sha256(path: Path, expected: str, *, problem: str, advice: str, source: str = PINNED) -> None:
-    """Check a file's SHA-256.
+def verify_sha256(path: Path, expected: str, *, problem: str, advice: str) -> None:
+    """Check the SHA-256 of a file that is pinned.
 
     Args:
         path: the file.
         expected: SHA-256 in hexadecimal digits.
         problem: continues the file's name in the error text.
         advice: what the user can do.
-        source: the source of the expected SHA-256.
 
     Raises:
         ClusterError: the SHA-256 differs.
@@ -199,5 +197,6 @@ def verify_sha256(path: Path, expected: str, *, problem: str, advice: str, sourc
     found = sha256(path)
     if found != expected:
         raise ClusterError(
-            f"{path.name} {problem} and is not used: its SHA-256 is {found}, expected {expected} ({source}). {advice}"
+            f"{path.name} {problem} and is not used: its SHA-256 is {found}, expected {expected} (pinned in "
+            f"pytest-kafkaperf). {advice}"
         )

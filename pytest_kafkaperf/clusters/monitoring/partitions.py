@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from pytest_kafkaperf.core.units import NS_PER_S
+from pytest_kafkaperf.core.units import NS_PER_S, counted
 
 MAX_EVENTS = 6
 """Maximum number of texts that `events` returns."""
@@ -38,20 +37,11 @@ def _leader_changes(states: Sequence[tuple[int, PartitionState]]) -> Iterator[_E
     leaders: dict[int, int | None] = {}
     for at_ns, state in states:
         now = {partition: leader for partition, (leader, _, _) in state.items()}
-        changed = sorted(part for part, leader in now.items() if leaders.get(part, leader) != leader)
-        lost = [part for part in changed if now[part] is None]
-        gained = [part for part in changed if leaders[part] is None]
-        moved = [part for part in changed if now[part] is not None and leaders[part] is not None]
-        if moved:
-            sources, targets = ({each[part] for part in moved} for each in (leaders, now))
-            text = f"{_plural('leader', moved)} of {_list('partition', moved)} moved"
-            yield (at_ns,), f"at {{}}: {text} from {_list('broker', sources)} to {_list('', targets)}"
-        if lost:
-            text = f"{_list('partition', lost)} lost {'its leader' if len(lost) == 1 else 'their leaders'}"
-            yield (at_ns,), f"at {{}}: {text}, {_list('broker', {leaders[part] for part in lost})}"
-        if gained:
-            text = f"{_list('partition', gained)} had {'a leader' if len(gained) == 1 else 'leaders'} again"
-            yield (at_ns,), f"at {{}}: {text}, {_list('broker', {now[part] for part in gained})}"
+        changed = {part for part, leader in now.items() if leaders.get(part, leader) != leader}
+        if changed:
+            sources, targets = (_named({each[part] for part in changed}) for each in (leaders, now))
+            partitions = f"{counted(len(changed), 'partition')} ({_named(changed)})"
+            yield (at_ns,), f"at {{}}: {partitions}: leader moved from broker {sources} to {targets}"
         leaders |= now
 
 
@@ -68,25 +58,15 @@ def _under_replicated_times(states: Sequence[tuple[int, PartitionState]]) -> Ite
         under_replicated -= state.keys()
         under_replicated |= {part for part, (_, in_sync, replicas) in state.items() if len(in_sync) < len(replicas)}
         if affected and not under_replicated:
-            yield (begin_ns, at_ns), f"{_share(affected, known)} under-replicated from {{}} to {{}}"
+            yield (begin_ns, at_ns), f"{len(affected)} of {len(known)} partitions under-replicated from {{}} to {{}}"
         affected |= under_replicated
     if under_replicated:
-        yield (begin_ns,), f"{_share(affected, known)} under-replicated from {{}} on"
+        yield (begin_ns,), f"{len(affected)} of {len(known)} partitions under-replicated from {{}} on"
 
 
-def _share(some: set[int], known: set[int]) -> str:
-    return f"{len(some)} of {len(known)} {_plural('partition', known)} {'was' if len(some) == 1 else 'were'}"
-
-
-def _list(noun: str, members: Iterable[int | None]) -> str:
-    ids = sorted(member for member in members if member is not None)
-    named = ", ".join(map(str, itertools.islice(ids, _MAX_NAMED)))
-    rest = f" and {len(ids) - _MAX_NAMED} more" if len(ids) > _MAX_NAMED else ""
-    return f"{_plural(noun, ids)} {named}{rest}".strip() if noun else f"{named}{rest}"
-
-
-def _plural(noun: str, members: Sequence[int] | set[int]) -> str:
-    return noun if len(members) == 1 else f"{noun}s"
+def _named(ids: Collection[int | None]) -> str:
+    names = [str(each) for each in sorted(each for each in ids if each is not None)] + ["none"] * (None in ids)
+    return ", ".join(names if len(names) <= _MAX_NAMED else [*names[:_MAX_NAMED], "..."])
 
 
 def _relative(at_ns: int, start_ns: int) -> str:

@@ -61,25 +61,6 @@ class ProcessProbe:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopbackProbe:
-    """Reads the network bytes of this machine's loopback interface, for all programs together.
-
-    Each byte sent there is also received there, so both measurements are equal. It belongs to no broker.
-    """
-
-    def read(self) -> Mapping[str, float]:
-        """Add up all interfaces with a loopback address."""
-        counters = psutil.net_io_counters(pernic=True)
-        loopbacks = [counters[name] for name in _loopback_names() if name in counters]
-        if not loopbacks:
-            raise FileNotFoundError("the system has no loopback interface")
-        return {
-            "network_in_bytes": float(sum(each.bytes_recv for each in loopbacks)),
-            "network_out_bytes": float(sum(each.bytes_sent for each in loopbacks)),
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class MachineProbe:
     """Reads the CPU time of all programs on this machine. It belongs to no broker.
 
@@ -183,12 +164,6 @@ def _disk_of(process: psutil.Process) -> dict[str, float]:
     except (AttributeError, psutil.AccessDenied):  # on macOS; for another user's process
         return {}
     return {"disk_read_bytes": float(counters.read_bytes), "disk_written_bytes": float(counters.write_bytes)}
-
-
-def _loopback_names() -> list[str]:
-    local = ("127.", "::1")
-    addresses = psutil.net_if_addrs()
-    return [name for name, own in addresses.items() if any(each.address.startswith(local) for each in own)]
 
 
 MAX_SCRAPE_BYTES = 32 * 1024 * 1024

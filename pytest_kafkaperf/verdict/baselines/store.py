@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_kafkaperf.core.environment import environment_key, is_reserved, is_safe_name
+from pytest_kafkaperf.core.environment import environment_key, is_safe_name
 from pytest_kafkaperf.core.errors import BaselineError
 from pytest_kafkaperf.core.files import replace_file
 from pytest_kafkaperf.core.text import file_of, parse_document
@@ -225,7 +225,7 @@ def _nodeid_of(path: Path) -> str | None:
 
 
 def _safe_name(text: str, *, suffix: str) -> str:
-    """Return a unique file name for a text, valid on every system and readable if possible.
+    """Return a unique file name for a text, valid on every supported system and readable if possible.
 
     A text that is not a safe name, is too long or contains upper case gets a hash as its suffix, because some systems
     ignore case. A text that already looks like a name with a hash gets one, too, so that no two texts share a name.
@@ -233,8 +233,8 @@ def _safe_name(text: str, *, suffix: str) -> str:
     max_length = _MAX_NAME_BYTES - len(suffix)
     kept = _UNSAFE.sub("_", text.replace("::", "."))
     plain = kept == text == text.lower() and text.rstrip(".") == text != "" and len(text) <= max_length
-    if plain and not is_reserved(text) and not _HASHED.search(text):
+    if plain and not _HASHED.search(text):
         return text + suffix
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
     stem = kept[: max_length - _DIGEST_LENGTH - 2].rstrip(".") or "_"
-    return f"{'_' if is_reserved(stem) else ''}{stem}-{digest}{suffix}"
+    return f"{stem}-{digest}{suffix}"

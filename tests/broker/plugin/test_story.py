@@ -263,7 +263,7 @@ def test_a_topic_that_the_cluster_refuses_is_invalid_with_its_reason(project: Pr
     body = PACED.format(limits="'errors == 0'").replace("rounds=1", "rounds=1, replication_factor=3")
     run = project.test(body).run(on_broker)
     assert (run.status, run.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_paced": "INVALID"}), run.out
-    assert "replication_factor=3 needs 3 brokers" in run.out
+    assert "rejected the topic of this scenario (partitions=2, replication_factor=3, " in run.out
 
 
 def test_a_broker_that_dies_gives_invalid_soon(project: Project) -> None:

@@ -60,10 +60,9 @@ def test_every_login_comes_back_from_its_properties(
     ("line", "login"),
     [
         (f'{PLAIN} required username="alice" password="a b;c";', ("alice", "a b;c")),
-        (f"{PLAIN} required username='alice' password='it\\'s';", ("alice", "it's")),
+        (f"{PLAIN} required username='alice' password='a \"';", ("alice", 'a "')),
         (f'{PLAIN} REQUIRED\n\tpassword="x"username=alice ;', ("alice", "x")),
         (f'{PLAIN} required username = "a\\"b" password = "c\\\\d";', ('a"b', "c\\d")),
-        (f'{PLAIN} required username="\\$\\x" password="\\n\\101\\7";', ("$x", "\nA\7")),
         (f'{PLAIN} required username="" password="#//*=";', ("", "#//*=")),
     ],
 )
@@ -77,23 +76,11 @@ def test_a_login_is_read_as_kafka_reads_it(tmp_path: Path, line: str, login: tup
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (f'{PLAIN} required username="a" password="{SECRET}"', "does not end with a semicolon; add one"),
         (f'{SECRET} required username="a" password="b";', f"names an unsupported login module; use {PLAIN} or {SCRAM}"),
         (";", f"names an unsupported login module; use {PLAIN} or {SCRAM}"),
-        (f"{PLAIN};", f"lacks the word 'required' after {PLAIN}"),
-        (f'{PLAIN} username="a" password="{SECRET}";', f"lacks the word 'required' after {PLAIN}"),
         (
             f'{SCRAM} required username="a" password="{SECRET}";',
             f"has {SCRAM}, which supports only SCRAM-SHA-256 and SCRAM-SHA-512",
-        ),
-        (
-            f'{PLAIN} required username="a" password="b" {SECRET}="true";',
-            "must have the options username and password, and no others",
-        ),
-        (f'{PLAIN} required username="a";', "must have the options username and password, and no others"),
-        (
-            f'{PLAIN} required username="a" password="b"; {PLAIN} optional;',
-            "has text after its semicolon; give one login module",
         ),
     ],
 )
@@ -102,21 +89,28 @@ def test_a_login_that_cannot_be_says_why_and_shows_nothing(tmp_path: Path, line:
     assert refused(tmp_path, SASL | {"sasl.jaas.config": line}) == f"'sasl.jaas.config' {problem}"
 
 
-@pytest.mark.parametrize("rest", [f"username=a password={SECRET} x", "username==", "username password", "=="])
-def test_a_login_without_pairs_says_how_to_write_it(tmp_path: Path, rest: str) -> None:
-    """A password with a space and no quotes is the usual one."""
-    assert refused(tmp_path, SASL | {"sasl.jaas.config": f"{PLAIN} required {rest};"}) == (
-        "'sasl.jaas.config': after the word 'required' write username=\"...\" password=\"...\";"
-    )
-
-
-@pytest.mark.parametrize("value", ["12", "a/b", "a\\b", '"two\nlines"'])
-def test_a_value_that_needs_quotes_says_where(tmp_path: Path, value: str) -> None:
-    """Kafka's own error says that there is no value, and not where."""
-    start = f"{PLAIN} required username="
-    assert refused(tmp_path, SASL | {"sasl.jaas.config": f'{start}{value} password="{SECRET}";'}).startswith(
-        f"'sasl.jaas.config' cannot be read from character {len(start) + (2 if value[0] == 'a' else 1)} on; put values "
-        'in double quotes, and write \\" and \\\\ in them for " and \\ (a properties file takes each \\ twice)'
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{PLAIN} required username="a" password="{SECRET}"',
+        f"{PLAIN};",
+        f'{PLAIN} username="a" password="{SECRET}";',
+        f'{PLAIN} required username="a" password="b" {SECRET}="true";',
+        f'{PLAIN} required username="a";',
+        f'{PLAIN} required username="a" password="b"; {PLAIN} optional;',
+        f"{PLAIN} required username=a password={SECRET} x;",
+        f"{PLAIN} required username=apassword={SECRET};",
+        f"{PLAIN} required username==;",
+        f'{PLAIN} required username=12 password="{SECRET}";',
+        f'{PLAIN} required username=a/b password="{SECRET}";',
+        f'{PLAIN} required username="a\\b" password="{SECRET}";',
+    ],
+)
+def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: str) -> None:
+    """Kafka's own error says that there is no value. Its escapes such as `\\b` are read otherwise than they look."""
+    assert refused(tmp_path, SASL | {"sasl.jaas.config": line}) == (
+        f'\'sasl.jaas.config\' cannot be read; write {PLAIN} required username="..." password="..."; with \\" and \\\\ '
+        'for " and \\ in the values (a properties file takes each \\ twice)'
     )
 
 
@@ -227,14 +221,12 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     """Named in an ini file, it fails far from whoever wrote it."""
     (tmp_path / "utf16").write_text("security.protocol=SSL", encoding="utf-16")
     (tmp_path / "escape").write_text(f"ssl.key.password={SECRET}\\uzzzz")
-    (tmp_path / "large").write_bytes(b"#" * ((16 << 20) + 1))
     for name, problem in (
-        ("absent", "no such file"),
-        (".", "a directory; name a file"),
+        ("absent", "No such file or directory; name a file that you can read"),
+        (".", "Is a directory; name a file that you can read"),
         ("n" * 1000, os.strerror(36) if sys.platform == "linux" else ""),
         ("utf16", "not a text file; name a Java properties file, not a store"),
         ("escape", "a \\u without four hexadecimal digits after it; write a backslash as \\\\"),
-        ("large", "larger than 16 MiB; name a properties file, certificate or key"),
     ):
         with pytest.raises(UsageError) as caught:
             read_client_properties(tmp_path / name)
@@ -270,7 +262,7 @@ def test_a_file_without_permission_says_so(tmp_path: Path, *, store: bool) -> No
             [sys.executable, "-c", _UNPRIVILEGED, file], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
         ).stdout
     expected = f"{file}: 'ssl.truststore.location' {hidden}" if store else f"{hidden}"
-    assert shown == f"client properties {expected}: no permission to read it\n"
+    assert shown == f"client properties {expected}: Permission denied; name a file that you can read\n"
 
 
 @given(

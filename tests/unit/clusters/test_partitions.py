@@ -25,26 +25,26 @@ ALL = {0: 1, 1: 2, 2: 3, 3: 1, 4: 1, 5: 3}
         ([(0.0, _state(ALL)), (1.0, _state(ALL)), (2.0, {})], []),
         (
             [(0.0, _state(ALL)), (3.2, _state({**ALL, 4: 2}))],
-            ["at 3.2 s: leader of partition 4 moved from broker 1 to 2"],
+            ["at 3.2 s: 1 partition (4): leader moved from broker 1 to 2"],
         ),
         (
             [(0.0, _state(ALL)), (3.2, _state({**ALL, 0: 2, 3: 3, 4: 2}))],
-            ["at 3.2 s: leaders of partitions 0, 3, 4 moved from broker 1 to 2, 3"],
+            ["at 3.2 s: 3 partitions (0, 3, 4): leader moved from broker 1 to 2, 3"],
         ),
         (
             [(0.0, _state(ALL)), (3.2, _state({**ALL, 0: None, 3: None})), (4.0, _state({**ALL, 0: None, 3: 2}))],
             [
-                "at 3.2 s: partitions 0, 3 lost their leaders, broker 1",
-                "at 4.0 s: partition 3 had a leader again, broker 2",
+                "at 3.2 s: 2 partitions (0, 3): leader moved from broker 1 to none",
+                "at 4.0 s: 1 partition (3): leader moved from broker none to 2",
             ],
         ),
         (
             [(-1.5, _state(ALL, {4: (1,)})), (3.2, _state(ALL, {4: (1, 2), 5: (3,)})), (8.9, _state(ALL))],
-            ["2 of 6 partitions were under-replicated from 1.5 s before the start to 8.9 s"],
+            ["2 of 6 partitions under-replicated from 1.5 s before the start to 8.9 s"],
         ),
         (
             [(0.0, _state(ALL)), (3.2, _state(ALL, {4: (1,)})), (4.0, {0: (1, (1,), (1,))})],
-            ["1 of 6 partitions was under-replicated from 3.2 s on"],
+            ["1 of 6 partitions under-replicated from 3.2 s on"],
         ),
         (
             [
@@ -54,10 +54,10 @@ ALL = {0: 1, 1: 2, 2: 3, 3: 1, 4: 1, 5: 3}
                 (3.0, _state(ALL)),
             ],
             [
-                "1 of 6 partitions was under-replicated from 0.0 s to 1.0 s",
-                "at 2.0 s: leader of partition 0 moved from broker 1 to 2",
-                "1 of 6 partitions was under-replicated from 2.0 s to 3.0 s",
-                "at 3.0 s: leader of partition 0 moved from broker 2 to 1",
+                "1 of 6 partitions under-replicated from 0.0 s to 1.0 s",
+                "at 2.0 s: 1 partition (0): leader moved from broker 1 to 2",
+                "1 of 6 partitions under-replicated from 2.0 s to 3.0 s",
+                "at 3.0 s: 1 partition (0): leader moved from broker 2 to 1",
             ],
         ),
     ],
@@ -79,9 +79,9 @@ def test_events_of_ten_thousand_partitions_stay_short() -> None:
 
     assert len(texts) == MAX_EVENTS
     assert texts[:2] == [
-        "at 1.0 s: leaders of partitions 0, 1, 2, 3, 4 and 9995 more moved "
-        "from brokers 0, 1, 2, 3, 4 and 2 more to 0, 1, 2, 3, 4 and 2 more",
-        "10000 of 10000 partitions were under-replicated from 1.0 s to 2.0 s",
+        "at 1.0 s: 10000 partitions (0, 1, 2, 3, 4, ...): leader moved from broker 0, 1, 2, 3, 4, ... to "
+        "0, 1, 2, 3, 4, ...",
+        "10000 of 10000 partitions under-replicated from 1.0 s to 2.0 s",
     ]
     assert texts[-1] == "and 24 more such events until 19.0 s"
     assert max(map(len, texts)) < 160

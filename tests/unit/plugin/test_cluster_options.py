@@ -95,20 +95,20 @@ def test_a_password_in_a_refused_client_config_is_not_shown(
         (
             "errors == 0",
             ("--kafka-client-config=client.properties",),
-            "client.properties is for a running cluster only, and this session starts its brokers (local); name a "
-            "cluster with --kafka-cluster=HOST:PORT, or leave --kafka-client-config out",
+            "--kafka-client-config is for --kafka-cluster=HOST:PORT only, and this run uses local brokers; use "
+            "--kafka-cluster=HOST:PORT, or leave --kafka-client-config out",
         ),
         (
             "errors == 0",
             ("-o", "kafka_metrics_url=http://127.0.0.1:1/metrics"),
-            "test_one: kafka_metrics_url is for a running cluster only, and this session starts its brokers (local); "
-            "use kafka_jmx instead, or name a cluster with --kafka-cluster=HOST:PORT",
+            "test_one: kafka_metrics_url is for --kafka-cluster=HOST:PORT only, and this run uses local brokers; use "
+            "--kafka-cluster=HOST:PORT, or leave kafka_metrics_url out",
         ),
         (
             "errors == 0",
             ("--kafka-cluster=127.0.0.1:1", "-o", "kafka_log_dirs=/tmp/a"),
-            "test_one: kafka_log_dirs is for local brokers only, and this run uses external; "
-            "use --kafka-cluster=local, or leave it out: -o kafka_log_dirs=",
+            "test_one: kafka_log_dirs is for --kafka-cluster=local only, and this run uses external brokers; use "
+            "--kafka-cluster=local, or leave kafka_log_dirs out",
         ),
         (
             "errors == 0",

@@ -113,7 +113,7 @@ def test_markers_of_tests_without_load_are_ignored(run_pytest: RunPytest) -> Non
     ("option", "text"),
     [
         ("--kafka-update-baselines=some", "--kafka-update-baselines=some: valid are 'all'"),
-        ("--kafka-cluster=broker1", "'broker1' has no port"),
+        ("--kafka-cluster=broker1", "'broker1' is not HOST:PORT"),
         ("--kafka-cluster=dcker", "did you mean 'docker'?"),
         ("--kafka-rounds=many", "rounds='many'"),
         ("--kafka-duration=10", "duration='10': a time needs a unit: '10 ms' or '10 s'"),

@@ -45,8 +45,12 @@ def test_the_description_of_options_contains_no_secret() -> None:
 
 def test_an_empty_value_of_the_command_line_is_an_error() -> None:
     """In a script, the variable of `--kafka-cluster=$SERVERS` may be empty; other brokers must not take the load."""
-    assert refused(cluster="").startswith("--kafka-cluster=: a server is missing; valid are auto[:VERSION]")
-    assert refused(reference="").startswith("--kafka-reference=: a server is missing; valid are auto[:VERSION]")
+    assert refused(cluster="").startswith(
+        "--kafka-cluster=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
+    )
+    assert refused(reference="").startswith(
+        "--kafka-reference=: '' is not HOST:PORT with a port from 1 to 65535; valid are auto[:VERSION]"
+    )
 
 
 def test_each_property_of_the_reference_has_its_own_option() -> None:

@@ -191,7 +191,7 @@ def test_brokers_have_a_line_each() -> None:
         *("broker.cpu", "broker.memory", "broker.disk.write", "broker.network.in", "broker.network.out"),
         "broker.handlers.idle",
     ]
-    assert [trace["name"] for trace in _traces(charts["broker.network.in"])] == ["loopback"]
+    assert [trace["name"] for trace in _traces(charts["broker.network.in"])] == ["broker 1"]
     three = {chart.title: chart for chart in broker_charts(results.failover())}
     assert [trace["name"] for trace in _traces(three["broker.cpu"])] == ["broker 1", "broker 2", "broker 3"]
 

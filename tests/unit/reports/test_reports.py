@@ -169,7 +169,7 @@ KINDS = sorted(REPORTS.keys() - {"history"})  # its lines are appended after eac
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> None:
     """The folder may be read-only in CI; what was there stays as it was."""
     assert write_reports(_session({kind: tmp_path}), {}, exit_status=0, errors=[]) == [
-        f"--kafka-report={kind}:{tmp_path}: cannot write the report: Is a directory"
+        f"--kafka-report={kind}:{tmp_path}: cannot write the report there; give the path of a file"
     ]
     assert list(tmp_path.iterdir()) == []
 

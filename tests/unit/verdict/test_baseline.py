@@ -138,7 +138,6 @@ def test_the_folder_is_not_made_before_something_is_saved(tmp_path: Path) -> Non
         ("test_a.py::test_b[A]", "test_a.py/test_b[A]-f5f7b406a1.json"),
         ("../out.py::../../../etc/passwd", "_-5ec1f7e700/out.py/.._.._.._etc_passwd-56bfa7338a.json"),
         ("/etc/x.py::a", "_-e3b0c44298/etc/x.py/a.json"),
-        ("con/aux.py::nul", "_con-1143da2bc5/_aux.py-eb84618628/_nul-99e6242759.json"),
         ("a.py", "a.py/_-e3b0c44298.json"),
     ],
 )
