@@ -271,7 +271,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
 def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment, after writing certificates to files in a folder of the user alone."""
     access, login = cluster.access, cluster.access.arguments()
+    programs = os.path.dirname(sys.executable)  # noqa: PTH120 - a link stays one, as it is in a virtual environment
     own = {
+        "PATH": os.pathsep.join((programs, os.environ.get("PATH", os.defpath))),
         "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
         "KAFKA_SECURITY_PROTOCOL": access.protocol,
         "KAFKA_SASL_MECHANISM": login.get("sasl_mechanism"),

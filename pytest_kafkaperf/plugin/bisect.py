@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,6 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 _ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}
 """Git's word for a verdict; other verdicts say nothing about the commit, and it is skipped."""
 _FOUND = " is the first bad commit"
-_LAST_LINES = 5
 
 
 def find_commit(
@@ -57,9 +55,8 @@ def find_commit(
 
     @contextmanager
     def checkout(commit: str) -> Iterator[Checkout]:
-        with checked_out(Revision(f"git:{commit}", ref=commit), root, files=[], setup=setup) as found:
-            (found.root / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(root / file, found.root / file)  # also where it is new
+        revision = Revision(f"git:{commit}", ref=commit, tests="head")
+        with checked_out(revision, root, files=[file], setup=setup) as found:
             yield found
 
     with checkout(good) as reference, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
@@ -95,6 +92,8 @@ def _compared(
     )
     tests = json.loads(report.read_text(encoding="utf-8"))["tests"] if report.exists() else []
     if not tests:
-        return "skip", " | ".join(ran.stdout.splitlines()[-_LAST_LINES:])
+        errors = [line for line in ran.stdout.splitlines() if line.startswith(("E ", "ERROR"))]
+        return "skip", f"skipped: {errors[-1] if errors else 'the test did not run'}"
     verdict = Verdict(tests[0]["verdict"])
-    return _ANSWERS.get(verdict, "skip"), str(verdict)
+    reasons = (*tests[0]["problems"], *tests[0]["notes"], "")
+    return _ANSWERS.get(verdict, "skip"), str(verdict) if verdict in _ANSWERS else f"{verdict}: {reasons[0]}"

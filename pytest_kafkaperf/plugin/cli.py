@@ -55,7 +55,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     try:
-        given = make_parser().parse_args(arguments)
+        parser = make_parser()
+        given = parse_arguments(parser, arguments)
         output: _Output = given.run(given, standard_output())
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
@@ -63,6 +64,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines, status = output
     _print(lines)
     return status
+
+
+def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments; `options` are those of pytest, which only `bisect` takes.
+
+    Raises:
+        UsageError: they are invalid.
+
+    """
+    given, others = parser.parse_known_args(arguments)
+    if others and given.run is not _bisect:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    given.options = others
+    return given
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -137,12 +152,11 @@ def make_parser() -> argparse.ArgumentParser:
         "bisect",
         help="find the commit that made a test slower",
         description="Compare commits with GOOD side by side, as --kafka-reference does, until one is the first that is "
-        "slower. A commit whose test is INCONCLUSIVE or INVALID is skipped.",
+        "slower. A commit whose test is INCONCLUSIVE or INVALID is skipped. Other options are pytest's.",
     )
     command.add_argument("revisions", metavar="GOOD..BAD", help="two commits, branches or tags")
     command.add_argument("test", metavar="TEST", help=f"the test, such as {_EXAMPLE}")
     command.add_argument("--setup", metavar="COMMAND", help="as --kafka-reference-setup, for each commit")
-    command.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTION", help="options of pytest")
     command.set_defaults(run=_bisect)
 
     command = commands.add_parser("trend", help="find change points in a history, with Apache Otava (extra trend)")

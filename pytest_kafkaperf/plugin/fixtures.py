@@ -30,6 +30,7 @@ from pytest_kafkaperf.runner.actions import Action, planned
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.result import Ending, MeasuredSession, Result
 from pytest_kafkaperf.runner.session import Session
+from pytest_kafkaperf.runner.time_budget import as_run
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class KafkaPerf:
                 case = case.as_smoke_test()
             actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
             actions += self._recorded.values()
-            with progress(node, case) as (line, say):
+            with progress(node, case if actions else as_run(case)) as (line, say):
 
                 def on_progress(label: str, number: int, progress: Progress) -> None:
                     if self._stopping.is_set():

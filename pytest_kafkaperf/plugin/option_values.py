@@ -207,9 +207,9 @@ def _properties(text: str | None) -> dict[str, str]:
     return properties
 
 
-def _reports(text: str | None, start: Path) -> dict[str, Path]:
+def _reports(text: str | None, start: Path) -> dict[str, Path | None]:
     """Parse `--kafka-report`, one `KIND[:PATH]` per line; the last one of a kind counts."""
-    reports: dict[str, Path] = {}
+    reports: dict[str, Path | None] = {}
     for line in (text or "").splitlines():
         kind, colon, name = line.strip().partition(":")
         if kind not in REPORTS or (colon and not name):
@@ -217,7 +217,8 @@ def _reports(text: str | None, start: Path) -> dict[str, Path]:
             raise UsageError(
                 f"--kafka-report={line}: {problem}; KIND[:PATH] is needed, for example html or html:reports/kafka.html"
             )
-        reports[kind] = start / (name or REPORTS[kind])
+        file = name or REPORTS[kind]
+        reports[kind] = None if file is None else start / file
     return reports
 
 

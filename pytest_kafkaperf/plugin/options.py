@@ -34,8 +34,9 @@ REPORTS = {
     "markdown": "kafka-report.md",
     "gitlab": "kafka-metrics.txt",
     "history": "kafka-history.jsonl",
+    "perftest": None,
 }
-"""Default path of each kind of report. `reports/writing.py` has the writers."""
+"""Default path of each kind of report; None: the terminal. `reports/writing.py` has the writers."""
 TARGET = "auto[:VERSION]|local[:VERSION]|docker[:VERSION or IMAGE]|HOST:PORT[,...]"
 """Form of a cluster."""
 OPTIONS = {
@@ -74,7 +75,7 @@ OPTIONS = {
         "", "delete the baselines of deleted tests after a run of all tests", "off", "bool", "command line"
     ),
     "reference": Option(
-        f"{TARGET}|git:REF[,tests=ref]|path:DIR[,python=PATH]",
+        f"{TARGET}|git:REF[,tests=ref|head]|path:DIR[,python=PATH]",
         "compare with this cluster, or with this revision of the code (git:merge-base: where the branch began), "
         "instead of stored baselines, in short sessions on both until the evidence decides",
         "none",

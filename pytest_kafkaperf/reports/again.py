@@ -14,7 +14,8 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 def undecided(result: Result, options: Mapping[str, str]) -> str:
     """Return why a test is INCONCLUSIVE, and at the end the command that resolves it; `options` as in `command_for`."""
     checks = result.checks if result.rounds else ()
-    reasons = [check.reason for check in checks if check.outcome is Verdict.INCONCLUSIVE] or result.notes
+    reasons = [check.reason for check in checks if check.outcome is Verdict.INCONCLUSIVE]
+    reasons = reasons if reasons and not _is_new(result) else [*result.notes]
     reason = without_remedy(next(iter(reasons), "nothing was measured"))
     label, option = remedy_of(result)
     return f"INCONCLUSIVE: {reason}; {label}: {command_for(result, options, option)}"
@@ -30,9 +31,16 @@ def is_compared(result: Result) -> bool:
     return result.reference is not None or result.baseline.obstacle is None
 
 
+def _is_new(result: Result) -> bool:
+    """Return True if the other revision lacks the test."""
+    return result.revision is not None and result.reference is None
+
+
 def remedy_of(result: Result) -> tuple[str, str]:
     """Return what resolves an INCONCLUSIVE test, and the option of pytest that does it."""
     before = result.baseline.fingerprint
+    if _is_new(result):
+        return "run it there, too", f"--kafka-reference={str(result.revision).partition(',')[0]},tests=head"
     if result.partial or not result.rounds:
         return "give it more time", "--kafka-time-budget=1h"
     if not is_compared(result):
@@ -63,9 +71,11 @@ def command_for(result: Result, options: Mapping[str, str], *more: str) -> str:
     `options` are those of the command line, by name without `--kafka-`. The provider that was chosen replaces `auto`.
     `LOGIN` and `***` replace possible secrets.
     """
+    replaced = {option.partition("=")[0] for option in more}
     given = [
         f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"
         for name in _OPTIONS.split()
+        if f"--kafka-{name}" not in replaced
         for value in options.get(name, "").splitlines()
     ]
     target = options.get("cluster", "auto")

@@ -15,6 +15,7 @@ from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.reports.calibration import calibration_cells, calibration_remarks
 from pytest_kafkaperf.reports.latency_curve import LatencyCurve, latency_curve
 from pytest_kafkaperf.reports.layout import STYLES, Columns, Line, Paper, mark_of
+from pytest_kafkaperf.reports.perftest import perftest_lines
 from pytest_kafkaperf.reports.table import Block, block_of, count_verdicts, names_of, render_notes, took
 from pytest_kafkaperf.runner.result import Ending, Result
 from pytest_kafkaperf.runner.round import StepOutcome
@@ -152,6 +153,9 @@ def summary_lines(perf: Session, endings: Mapping[str, Ending], paper: Paper, *,
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
     notes = wrapped(render_notes(perf), paper)
     lines += ["", *notes] if notes and lines else notes
+    if "perftest" in perf.settings.reports and perf.settings.reports["perftest"] is None:
+        for result in perf.results:
+            lines += ["", *perftest_lines(result)]  # as long as they are, because programs read them
     return [*lines, count_verdicts([result.verdict for result in results])] if results else lines
 
 
@@ -161,9 +165,9 @@ def overview(perf: Session) -> str:
     kafka = dict.fromkeys(f"Kafka {each.cluster.version} {each.cluster.provider}" for each in results)
     keys = dict.fromkeys(perf.environment_key(each.cluster.provider) for each in results)
     references = dict.fromkeys(
-        each.revision or f"Kafka {each.reference.version} {each.reference.provider}"
+        each.revision or f"Kafka {each.reference.version} {each.reference.provider}"  # type: ignore[union-attr]
         for each in results
-        if each.reference is not None
+        if each.reference or each.revision
     )
     counts = sorted({each.baseline_sessions for each in results if each.baseline_sessions is not None})
     sessions = counted(counts[-1], "session") if counts else ""

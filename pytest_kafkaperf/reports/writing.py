@@ -17,6 +17,7 @@ from pytest_kafkaperf.reports.ci import annotate, append_summary, command, metri
 from pytest_kafkaperf.reports.html import RunFacts, html_page
 from pytest_kafkaperf.reports.json import json_text
 from pytest_kafkaperf.reports.markdown import markdown
+from pytest_kafkaperf.reports.perftest import perftest_lines
 from pytest_kafkaperf.runner.result import judged
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def write_reports(
         "markdown": lambda: markdown(results, endings),
         "gitlab": lambda: metrics_text(results),
         "html": lambda: html_page(results, facts),
+        "perftest": lambda: "".join(f"{line}\n" for each in results for line in perftest_lines(each)),
         "json": document,
     }
     for kind, text in texts.items():

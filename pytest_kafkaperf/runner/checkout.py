@@ -51,7 +51,7 @@ class Checkout:
     python: str
     commit: str | None
     subjects: tuple[str, ...] = ()
-    """The commits since then, on this side: `cf541ca Enrich orders`, the last one first."""
+    """The commits since then, on this side: `commit cf541ca Enrich orders`, the last one first."""
 
 
 @contextlib.contextmanager
@@ -91,11 +91,12 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
         git(tree, "clean", "--quiet", "--force", "-d")
         inside = tree / root.resolve().relative_to(top)
         python = sys.executable if setup is None else _environment(folder / "venv", inside, setup)
-        for file in () if revision.own_tests else files:
-            if (inside / file).is_file():  # a test that is new has nothing to be compared with
+        for file in () if revision.tests == "ref" else files:
+            if (inside / file).is_file() or revision.tests == "head":
+                (inside / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(root / file, inside / file)
-        since = git(top, "log", "--format=%h %s", f"{commit}..HEAD").splitlines()
-        more = [f"and {len(since) - _MOST_SUBJECTS} more"] if len(since) > _MOST_SUBJECTS else []
+        since = git(top, "log", "--format=commit %h %s", f"{commit}..HEAD").splitlines()
+        more = [f"{len(since) - _MOST_SUBJECTS} more commits"] if len(since) > _MOST_SUBJECTS else []
         yield Checkout(root=inside, python=python, commit=commit, subjects=(*since[:_MOST_SUBJECTS], *more))
 
 
@@ -142,7 +143,7 @@ def git(folder: Path, *arguments: str, problem: str = "") -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"{problem or 'git failed'}: {error}") from None
     if done.returncode:
-        raise UsageError(f"{problem or f'git {arguments[0]} failed'}: {done.stderr.strip() or done.stdout.strip()}")
+        raise UsageError(f"{problem or f'git {arguments[0]} failed'}: {' '.join((done.stderr or done.stdout).split())}")
     return done.stdout.strip()
 
 

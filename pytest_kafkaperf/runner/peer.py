@@ -157,6 +157,7 @@ class Peer:
             **without_origin(os.environ, origin, checkout.root),
             SOCKET: str(theirs.fileno()),
             ORIGIN: str(origin),
+            "PATH": os.pathsep.join((os.path.dirname(checkout.python), os.environ.get("PATH", os.defpath))),  # noqa: PTH120
             "KAFKAPERF_SIDE": "reference",
             "COMPOSE_PROJECT_NAME": f"kafkaperf-reference-{secrets.token_hex(4)}",
         }
@@ -253,7 +254,7 @@ class Peer:
             for name in sorted({*there, *here})
             if there.get(name) != here.get(name)
         ]
-        return (*(f"commit {subject}" for subject in self.checkout.subjects), *changed)
+        return (*self.checkout.subjects, *changed)
 
     def _note(self) -> str | None:
         there, here = self.hello()["packages"].get("aiokafka"), packages()["aiokafka"]

@@ -19,8 +19,9 @@ class Revision:
     """Commit, branch or tag; `merge-base` is where this branch began."""
     folder: Path | None = None
     """Root folder of another checkout, instead of `ref`."""
-    own_tests: bool = False
-    """True for the tests as they are at `ref`; otherwise, the files of this side's perf tests replace them."""
+    tests: str | None = None
+    """`ref` for the tests as they are there, `head` for this side's files of perf tests; None: the latter, but for new
+    files."""
     python: str | None = None
     """Python interpreter of the other checkout; None: this one."""
 
@@ -46,11 +47,11 @@ def parse_revision(text: str, *, start: Path) -> Revision | None:
         return None
     named, *options = rest.split(",")
     given = dict(option.partition("=")[::2] for option in options)
-    valid = {"git": "git:REF[,tests=ref], for example git:origin/main", "path": "path:DIR[,python=PATH]"}[kind]
-    allowed = given.get("tests") == "ref" if kind == "git" else bool(given.get("python"))
+    valid = {"git": "git:REF[,tests=ref|head], for example git:origin/main", "path": "path:DIR[,python=PATH]"}[kind]
+    allowed = given.get("tests") in ("ref", "head") if kind == "git" else bool(given.get("python"))
     if not named or (given and (len(given) > 1 or not allowed)):
         raise UsageError(f"--kafka-reference={text}: {valid} is needed")
     if kind == "git":
-        return Revision(text, ref=named, own_tests=bool(given))
+        return Revision(text, ref=named, tests=given.get("tests"))
     python = given.get("python")
     return Revision(text, folder=start / named, python=str(start / python) if python and os.sep in python else python)

@@ -134,11 +134,13 @@ class Session:
         baseline = self._baseline(case, key)
         notes: list[str] = []
         twin: PeerTest | None = None
+        revision: str | None = None
         if self.peer is not None:
             try:
                 twin = self.peer.test(case.nodeid, actions)
             except NewTestError as error:
                 case, notes = dataclasses.replace(case, reference=None), [str(error)]
+                revision = str(self.settings.reference)
         alone = obstacle(
             case, cluster, baseline, has_actions=bool(actions), has_app=bool(self.clusters.applications_on(cluster))
         )
@@ -177,7 +179,9 @@ class Session:
         result = dataclasses.replace(result, notes=(*remarks, *result.notes))
         if twin is not None:
             changed = (*commit_change(twin.commit, self.commit), *twin.changes, *result.changed)
-            result = dataclasses.replace(result, changed=changed, revision=twin.revision)
+            result = dataclasses.replace(result, changed=changed)
+            revision = twin.revision
+        result = dataclasses.replace(result, revision=revision)
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 

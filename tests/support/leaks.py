@@ -14,7 +14,7 @@ from pytest_kafkaperf.plugin.options import REPORTS
 from tests.support.project import RUN_TIMEOUT_S, Project, Run
 
 WRITTEN = {
-    **{f"--kafka-report={kind}:": f"report.{kind}" for kind in REPORTS if kind != "json"},
+    **{f"--kafka-report={kind}:": f"report.{kind}" for kind in REPORTS if kind not in ("json", "perftest")},
     "--benchmark-json=": "benchmark.json",
     "--log-file=": "pytest.log",
 }
@@ -22,7 +22,7 @@ WRITTEN = {
 
 
 EVERYTHING = (
-    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines"),
+    *("-vv", "--showlocals", "-rA", "--tb=long", "--full-trace", "--kafka-update-baselines", "--kafka-report=perftest"),
     *("-o", "log_cli=true", "--log-level=DEBUG", "-o", "junit_logging=all", "--benchmark-verbose"),
     *(f"{option}{name}" for option, name in WRITTEN.items()),
 )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
+    for_code,
 )
+from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from pytest_kafkaperf.clusters.access import Access
@@ -85,6 +89,11 @@ def wait_ready(
                 warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
                 reason, causes = "; ".join([str(error), *warnings]), tuple(notes.causes)
                 refused = external and any(isinstance(cause, _REFUSALS) for cause in causes)
+                if external and not refused and isinstance(error, _NoConnection):
+                    protocol = "PLAINTEXT" if access is None else access.protocol
+                    left_s = max(deadline - time.monotonic(), _MIN_ATTEMPT_S)
+                    other = run(_other_protocol(servers, protocol, min(answer_s, left_s)))
+                    refused, reason = other is not None, other or reason
                 if refused or time.monotonic() >= deadline:
                     when = "" if refused else f" after {timeout_s:g} s"
                     raise NotReadyError(f"{servers} is not ready{when}: {reason}", causes) from None
@@ -94,6 +103,10 @@ def wait_ready(
 
 class _NotReady(Exception):  # noqa: N818 - a result; becomes a ClusterError after the timeout
     """The reason why an attempt did not find a ready cluster."""
+
+
+class _NoConnection(_NotReady):
+    """No server of the list accepted the client."""
 
 
 async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, Any], timeout_s: float) -> int:
@@ -107,7 +120,7 @@ async def _attempt(brokers: int, cluster_id: str | None, config: Mapping[str, An
     except TimeoutError:
         raise _NotReady("no answer") from None
     except KafkaConnectionError:
-        raise _NotReady("no connection") from None  # aiokafka's warnings have the address and the reason
+        raise _NoConnection("no connection") from None  # aiokafka's warnings have the address and the reason
     except (KafkaError, OSError) as error:
         raise _NotReady(str(error) or type(error).__name__) from None
     finally:
@@ -147,3 +160,33 @@ async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
     finally:
         await close(client)
     return True
+
+
+async def _other_protocol(servers: str, wanted: str, timeout_s: float) -> str | None:
+    """Describe the first server whose listener has another protocol than the client; None if there is none."""
+    hosts = collect_hosts(servers, randomize=False)
+    found = await asyncio.gather(*(_protocol(host, port, timeout_s) for host, port, _ in hosts))
+    for (host, port, _), protocol in zip(hosts, found, strict=True):
+        if protocol not in (None, wanted):
+            return f"the listener at {host}:{port} is a {protocol} one, and the client uses {wanted}"
+    return None
+
+
+async def _protocol(host: str, port: int, timeout_s: float) -> str | None:
+    """Return the protocol of a listener; None if it does not answer.
+
+    The answer to a login by a mechanism that does not exist shows whether the listener expects a login.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing secret is sent
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            for transport, with_login in (("SSL", "SASL_SSL"), ("PLAINTEXT", "SASL_PLAINTEXT")):
+                with contextlib.suppress(KafkaError, OSError):
+                    connection = await create_conn(host, port, security_protocol=transport, ssl_context=context)
+                    try:
+                        answer = await connection.send(SaslHandShakeRequest("none"))
+                    finally:
+                        await connection.close()
+                    return with_login if for_code(answer.error_code) is UnsupportedSaslMechanismError else transport
+    return None

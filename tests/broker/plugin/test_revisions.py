@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from tests.support import service
 from tests.support.orphans import ended
 from tests.support.project import Project
@@ -183,3 +184,34 @@ def test_another_checkout_with_another_interpreter_is_a_reference(repository: Pr
     starts = [(folder / "starts").read_text(encoding="utf-8").split() for folder in (repository.folder, other)]
     assert [(side, len(rest)) for _, side, *rest in starts] == [("test", 1), ("reference", 1)]
     assert all(ended(int(pid)) for pid, *_ in starts)
+
+
+PROGRAM = """
+    installed = lambda app: float("/venv/bin/" in app.output)
+    kafka_perf.record("app.installed", installed, service, unit="count", better="lower")
+    kafka_perf()
+"""
+SETUP = "cp bin/moving $VIRTUAL_ENV/bin/moving"
+
+
+def test_each_side_runs_its_own_programs(repository: Project) -> None:
+    """Those of its environment come first; a program of this side would be compared with itself."""
+    script = '#!/bin/sh\necho "$0"\nexec python service.py --delay-ms 1\n'
+    body = TEST.replace('"python", "service.py", "--delay-ms", open("delay.txt").read()', '"moving"')
+    body = body.replace(RELATIVE, "errors == 0").replace("    kafka_perf()\n", PROGRAM)
+    repository.test(body).write("bin/moving", script)
+    (repository.folder / "bin/moving").chmod(0o755)
+    commit(repository, "Install a program")
+    path = os.pathsep.join((str(repository.folder / "bin"), os.environ["PATH"]))
+    run = repository.run(
+        "--kafka-reference=git:HEAD",
+        f"--kafka-reference-setup={SETUP}",
+        "--kafka-rounds=1",
+        PATH=path,
+        XDG_CACHE_HOME=str(repository.folder.parent / "cache"),
+        PYTEST_KAFKAPERF_CACHE=str(cache_folder()),
+    )
+    (test,) = run.report["tests"]
+    assert test["problems"] == [], run.out
+    rounds = (test["rounds"][0], test["reference"]["rounds"][0])
+    assert [one["metrics"]["app.installed"] for one in rounds] == [0, 1], run.out

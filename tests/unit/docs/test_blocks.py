@@ -14,7 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.plugin.cli import make_parser
+from pytest_kafkaperf.plugin.cli import make_parser, parse_arguments
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.plugin.options import OPTIONS, key_of
 from tests.support.project import Project
@@ -80,7 +80,7 @@ def test_commands_have_the_options_that_there_are(block: Block, request: pytest.
             case ("pytest", arguments) | ("python", ["-m", "pytest", *arguments]):
                 read_pytest(request.config, arguments)
             case "kafkaperf", arguments:
-                make_parser().parse_args(arguments)
+                read_pytest(request.config, parse_arguments(make_parser(), arguments).options)
             case _:
                 assert words[0].removeprefix(".venv/bin/") in OTHERS
 

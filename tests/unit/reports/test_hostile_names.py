@@ -63,7 +63,7 @@ def ends(one: Result, name: str) -> dict[str, Ending]:
 
 
 def terminal(one: Result, name: str, _: Path, *, colour: bool = False) -> str:
-    settings = SimpleNamespace(reference=None, prune=False)
+    settings = SimpleNamespace(reference=None, prune=False, reports={})
     session: Any = SimpleNamespace(
         results=[one],
         settings=settings,

@@ -66,6 +66,7 @@ def test_the_code_is_of_the_commit_and_the_tests_are_of_this_side(text: str, exp
     with checked_out(revision(text, root), root, files=[TEST], setup=None) as checkout:
         assert texts(checkout) == expected
         assert checkout.python == sys.executable
+        assert checkout.subjects[0].startswith("commit ")
         assert checkout.subjects[0].endswith(" Write third")
         folder = checkout.root
     assert not folder.exists()
@@ -82,11 +83,12 @@ def test_the_base_of_a_pull_request_is_that_of_ci(root: Path, monkeypatch: pytes
         assert len(checkout.subjects) == 2
 
 
-def test_a_test_that_is_new_is_not_given_to_the_commit(root: Path) -> None:
+def test_a_test_that_is_new_is_given_to_the_commit_only_on_demand(root: Path) -> None:
     """Its fixtures may not be there; the other side reports that it lacks the test."""
     (root / "perf/test_new.py").write_text("", encoding="utf-8")
-    with checked_out(revision("git:main", root), root, files=["perf/test_new.py"], setup=None) as checkout:
-        assert not (checkout.root / "perf/test_new.py").exists()
+    for text, is_given in (("git:main", False), ("git:main,tests=head", True)):
+        with checked_out(revision(text, root), root, files=["perf/test_new.py"], setup=None) as checkout:
+            assert (checkout.root / "perf/test_new.py").exists() == is_given
 
 
 def test_a_setup_runs_once_in_an_environment_of_its_own(root: Path) -> None:
@@ -158,9 +160,9 @@ def test_another_checkout_is_used_as_it_is(root: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("git:", r"git:REF\[,tests=ref\], for example git:origin/main is needed"),
-        ("git:main,tests=old", r"git:REF\[,tests=ref\], for example git:origin/main is needed"),
-        ("git:main,python=python3", r"git:REF\[,tests=ref\], for example git:origin/main is needed"),
+        ("git:", r"git:REF\[,tests=ref\|head\], for example git:origin/main is needed"),
+        ("git:main,tests=old", r"git:REF\[,tests=ref\|head\], for example git:origin/main is needed"),
+        ("git:main,python=python3", r"git:REF\[,tests=ref\|head\], for example git:origin/main is needed"),
         ("path:", r"path:DIR\[,python=PATH\] is needed"),
     ],
 )
