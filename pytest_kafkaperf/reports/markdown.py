@@ -39,8 +39,8 @@ _SPECIAL = re.compile(r"[&<>|`*\\\[\]~$#!@{}\"]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9
 """Characters with a meaning in Markdown, HTML or tables, and beginnings of addresses that would become links."""
 _ITEM = re.compile(r"^(?:[-+](?= |$)|-(?=[- ]*$)|\d{1,9}[.)](?= |$))")
 """Characters that start a nested list or a horizontal rule at the beginning of an item."""
-_HEAD = ("", "threshold", "measured", "rounds", "baseline", "change (95 % CI)")
-_NO_CELLS = [""] * (len(_HEAD) - 2)
+_NO_CELLS = [""] * 4
+"""Cells of a row for the figures of a threshold."""
 
 
 def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_bytes: int = LIMIT_BYTES) -> str:
@@ -54,6 +54,7 @@ def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_
     measured = {result.nodeid for result in results}
     unmeasured = [each for each in endings.values() if each.nodeid not in measured]
     failed = [each for each in unmeasured if each.fails]
+    standard = "reference" if any(result.reference for result in results) else "baseline"
     return _joined(
         _headline(results, endings, unmeasured),
         {
@@ -65,6 +66,7 @@ def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_
             "tests' figures": [_figures(result) for result in ranked],
         },
         limit_bytes,
+        standard,
     )
 
 
@@ -82,8 +84,9 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"&#{ord(each)};" for each in found[0])
 
 
-def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: int) -> str:
+def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: int, standard: str) -> str:
     """Join the blocks of the table, the reasons and the figures, in this order, as far as they fit."""
+    head = ("", "threshold", "measured", "rounds", standard, "change (95 % CI)")
     left_bytes = limit_bytes - _RESERVED_BYTES - len(headline.encode())
     kept: dict[str, list[str]] = {name: [] for name in sections}
     for name, blocks in sections.items():
@@ -94,7 +97,7 @@ def _joined(headline: str, sections: Mapping[str, Sequence[str]], limit_bytes: i
     rows, reasons, figures = kept.values()
     counts = {name: (len(blocks) - len(kept[name]), len(blocks)) for name, blocks in sections.items()}
     missing = [f"{omitted} of {count} {name}" for name, (omitted, count) in counts.items() if omitted]
-    header = [f"{_table_line(_HEAD)}\n", f"{_table_line(['---', '---', *['--:'] * len(_NO_CELLS)])}\n"]
+    header = [f"{_table_line(head)}\n", f"{_table_line(['---', '---', *['--:'] * len(_NO_CELLS)])}\n"]
     lines = [headline, "\n", *(header if rows else ()), *rows, *reasons]
     if figures:
         lines += ["\n<details><summary>All figures, by test</summary>\n", *figures, "\n</details>\n"]
@@ -114,9 +117,11 @@ def _headline(results: Sequence[Result], endings: Mapping[str, Ending], unmeasur
     others = sum(bool(failure_beside(result, endings.get(result.nodeid))) for result in results)
     signs = [_sign(each, Verdict.INCONCLUSIVE) for each in unmeasured]
     signs += [_sign(endings.get(result.nodeid), result.verdict) for result in results]
+    revisions = ", ".join(dict.fromkeys(text(result.revision) for result in results if result.revision))
     sign = next((each for each in ("❌", "⚠️") if each in signs), "✅")
     return (
-        f"### {sign} Kafka performance: {', '.join(texts) or 'no tests'}"
+        f"### {sign} Kafka performance{f' compared with {revisions}' if revisions else ''}: "
+        f"{', '.join(texts) or 'no tests'}"
         f"{f'; {others} of them failed for another reason' if others else ''}\n"
     )
 
