@@ -3,11 +3,13 @@
 # ruff: noqa: E501, RUF001 - lines as they are shown
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from markdown_it import MarkdownIt
 
 from pytest_kafkaperf.reports.markdown import LIMIT_BYTES, markdown
-from tests.support.results import ending, endings, result, rounds, session
+from tests.support.results import ending, endings, result, rounds, session, side_by_side
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")
 
@@ -152,3 +154,10 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
     text = markdown([slow], {slow.nodeid: ending(slow.nodeid, "xfailed", "known")})
     assert text.startswith("### ⚠️ Kafka performance: 1 REGRESSED\n")
     assert "| ⚠️ REGRESSED (xfailed) |" in text
+
+
+def test_a_comparison_with_a_revision_names_it() -> None:
+    """The column has the reference's figures, not those of a baseline."""
+    text = markdown([dataclasses.replace(side_by_side(), revision="git:main (cf541ca)")], {})
+    assert text.startswith("### ✅ Kafka performance compared with git:main (cf541ca): ")
+    assert "| threshold | measured | rounds | reference |" in text

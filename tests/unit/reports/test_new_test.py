@@ -1,0 +1,20 @@
+"""The advice for a test that the other revision lacks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pytest_kafkaperf.reports.again import undecided
+from tests.support.results import result, rounds
+
+
+def test_the_advice_runs_it_there_too() -> None:
+    """The command is one that the plugin accepts: it replaces the value of the option."""
+    found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())
+    note = "the test is new: the reference, --kafka-reference=git:v1.0, lacks it"
+    found = dataclasses.replace(found, revision="git:v1.0", notes=(note,))
+    options = {"reference": "git:v1.0", "reference-setup": "pip install -e .", "strict": "true"}
+    assert undecided(found, options) == (
+        f"INCONCLUSIVE: {note}; run it there, too: pytest {found.nodeid} --kafka-cluster=local --kafka-strict "
+        "'--kafka-reference-setup=pip install -e .' --kafka-reference=git:v1.0,tests=head"
+    )
