@@ -23,7 +23,7 @@ from pytest_kafkaperf.reports.table import (
     short,
     without_repeats,
 )
-from pytest_kafkaperf.runner.result import Ending, Result
+from pytest_kafkaperf.runner.result import Ending, Result, judged
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.verdict.calibration import Calibrated
 from pytest_kafkaperf.verdict.outcome import UNGATED, Verdict
@@ -207,9 +207,10 @@ def _figures(result: Result) -> str:
     cluster = result.cluster
     scenario = ", ".join(f"{name}={format_field(name, getattr(result.scenario, name))}" for name in result.sources)
     version = f"{cluster.provider}, Kafka {cluster.version or 'of unknown version'}"
-    first = ", the figures of the first" if len(result.sessions) > 1 else ""
+    sessions = len(judged(result.sessions))
+    first = ", the figures of the first" if sessions > 1 else ""
     lines = [
-        f"{version}; {counted(len(result.rounds), 'round')}, {counted(len(result.sessions), 'session')}{first}",
+        f"{version}; {counted(len(result.rounds), 'round')}, {counted(sessions, 'session')}{first}",
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
         *(f"warning: {each}" for each in without_repeats(result.warnings)),

@@ -124,7 +124,7 @@ def run_case(
         cut = None
     if sessions[0].reference is not None:
         took = format_quantity(time.monotonic() - began_s, Unit.SECONDS)
-        beside = f"compared with the reference in {counted(len(sessions), 'session')}, which took {took}"
+        beside = f"compared with the reference in {counted(len(judged(sessions)), 'session')}, which took {took}"
     return CaseRun(
         sessions=tuple(sessions),
         judgement=judgement,

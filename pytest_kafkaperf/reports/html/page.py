@@ -37,7 +37,7 @@ from pytest_kafkaperf.reports.table import (
     took,
     without_repeats,
 )
-from pytest_kafkaperf.runner.result import Result, standard_of
+from pytest_kafkaperf.runner.result import Result, judged, standard_of
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -256,7 +256,7 @@ def _totals(result: Result) -> str:
     first, *further = result.sessions
     rounds = counted(len(result.rounds), "round")
     if first.reference is not None:
-        return f"{counted(len(result.sessions), 'session')} of {rounds}, side by side with a reference"
+        return f"{counted(len(judged(result.sessions)), 'session')} of {rounds}, side by side with a reference"
     beside = any(session.reference is not None for session in further)
     parts = [
         rounds,
