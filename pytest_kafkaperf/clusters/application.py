@@ -214,7 +214,12 @@ class Application(contextlib.AbstractContextManager["Application"]):
         own = {name: self._filled(text) for name, text in self._recipe.env.items()}
         inherited: Mapping[str, str] = {}
         if self._recipe.image is None:
-            inherited, command[0] = os.environ, sys.executable if command[0] == "python" else command[0]
+            own_programs = os.path.dirname(sys.executable)  # noqa: PTH120 - a link stays one, as in a virtual environment
+            path = os.pathsep.join((own_programs, os.environ.get("PATH", os.defpath)))
+            inherited, command[0] = (
+                {**os.environ, "PATH": path},
+                sys.executable if command[0] == "python" else command[0],
+            )
         try:
             environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
             self._process.launch(command, folder=self._recipe.cwd, env=environment)
@@ -271,9 +276,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment, after writing certificates to files in a folder of the user alone."""
     access, login = cluster.access, cluster.access.arguments()
-    programs = os.path.dirname(sys.executable)  # noqa: PTH120 - a link stays one, as it is in a virtual environment
     own = {
-        "PATH": os.pathsep.join((programs, os.environ.get("PATH", os.defpath))),
         "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
         "KAFKA_SECURITY_PROTOCOL": access.protocol,
         "KAFKA_SASL_MECHANISM": login.get("sasl_mechanism"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Never
 
+import psutil
 import pytest
 
 from pytest_kafkaperf.clusters import provision
@@ -117,7 +119,7 @@ class PeerSide:
             UsageError: this side's code is the other one's.
 
         """
-        self._refuse_overlap()
+        self._refuse_overlap(applications)
         side = _Side(cluster, actions, applications)
         number, self._running = self._running, 0
         self._channel.send(
@@ -144,7 +146,7 @@ class PeerSide:
             reply |= {"error": text, "kind": kind}
         self._channel.send(id=message["id"], state=side.state, **reply)
 
-    def _refuse_overlap(self) -> None:
+    def _refuse_overlap(self, applications: Sequence[Application]) -> None:
         """Refuse code of the other side's folder: it would be compared with itself."""
         own = Path.cwd()
 
@@ -155,6 +157,11 @@ class PeerSide:
         files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
         theirs = {name: file for name, file in files.items() if file and is_theirs(Path(file).resolve())}
         theirs |= {name: str(path) for name, path in installed_from(self._origin, besides=own).items()}
+        for each in applications:
+            with contextlib.suppress(psutil.Error):  # it has ended, or is in a container
+                words = psutil.Process(each.pid).cmdline() if each.pid else []
+                paths = [Path(word) for word in words if Path(word).is_absolute() and not word.startswith(sys.prefix)]
+                theirs |= {f"the program of {each}": str(path) for path in paths if is_theirs(path)}
         found = next((f"{name} from {path}" for name, path in sorted(theirs.items()) if not _is_ours(name)), None)
         if found is not None:
             raise UsageError(

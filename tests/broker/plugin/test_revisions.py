@@ -139,12 +139,14 @@ def test_a_reference_that_fails_is_one_clear_error(file: str, text: str, problem
     assert "Traceback" not in run.out.partition("the end of its log")[0]
 
 
-def test_code_is_never_compared_with_itself(repository: Project) -> None:
-    """Here, a path entry leads to this side's module on both sides."""
-    body = f"import sys\nsys.path.insert(0, {str(repository.folder)!r})\nimport orders\n{TEST}"
-    commit(repository.write("orders.py", "").test(body), "Import orders")
+@pytest.mark.parametrize("how", ["orders", "the program of mover"])
+def test_code_is_never_compared_with_itself(how: str, repository: Project) -> None:
+    """Here, a path leads to this side's module or program on both sides."""
+    imported = f"import sys\nsys.path.insert(0, {str(repository.folder)!r})\nimport orders\n{TEST}"
+    started = TEST.replace('"service.py"', repr(str(repository.folder / "service.py")))
+    commit(repository.write("orders.py", "").test(imported if how == "orders" else started), "Use this folder")
     run = repository.run("--kafka-reference=git:HEAD", "--import-mode=importlib", reports=False)
-    assert "it uses orders from" in run.out
+    assert f"it uses {how} from {repository.folder}" in " ".join(run.out.split())
     assert "give the reference an environment of its own: --kafka-reference-setup='pip install -e .'" in run.out
 
 
