@@ -150,8 +150,10 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 own.append(topic)
                 try:
                     admin.create_topic(topic, Scenario(partitions=partitions))
-                except TopicExistsError:
-                    own.remove(topic)
+                except ClusterError as error:
+                    if not isinstance(error, TopicExistsError) and admin.is_gone(topic):
+                        raise
+                    own.remove(topic)  # it exists, and perhaps this user may not create topics
             supervisor.remove_later(self._folder)
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._folder.mkdir(mode=0o700)

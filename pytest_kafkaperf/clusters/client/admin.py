@@ -31,7 +31,6 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 20
 """Timeout of each call, including the wait for its effect."""
-_MAY_NOT_CREATE = kafka_errors.TopicAuthorizationFailedError.errno
 LOOK_TIMEOUT_S = 5
 """Timeout of requests that no measurement depends on."""
 SWEEP_TIMEOUT_S = 10
@@ -170,8 +169,7 @@ class Admin:
             response = await admin._send_to_controller(request)  # noqa: SLF001 - its own has no version 4
             for _, code, *message in response.topic_errors:
                 # The metadata of a broker may still have a topic that is deleted, so only this reply is certain.
-                exists = code == kafka_errors.TopicAlreadyExistsError.errno
-                if exists or (code == _MAY_NOT_CREATE and not await self._is_unknown(topic)):
+                if code == kafka_errors.TopicAlreadyExistsError.errno:
                     raise TopicExistsError(f"topic {topic!r} exists already")
                 if code:
                     raise self._refused(topic, scenario, config, code, next(filter(None, message), ""))

@@ -63,7 +63,7 @@ def test_each_session_keeps_when_where_and_of_what_code_it_is(project: Project, 
     (text,) = run.baselines.values()
     (session,) = json.loads(text)["sessions"]
     assert session["created"].endswith("+00:00")
-    assert session["commit"] is None  # this project is in no repository
+    assert "commit" not in session  # this project is in no repository
     assert {"kafka", "brokers", "aiokafka", "kernel", "cpu", "memory", "provider"} <= {*session["fingerprint"]}
 
 
@@ -118,11 +118,10 @@ def test_a_slower_property_is_found_side_by_side(project: Project, on_broker: st
         run = project.test(FLUSHED).run_steadily(f"--kafka-cluster={servers}", reference, *SHORT)
     (test,) = run.report["tests"]
     assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "REGRESSED"), run.out
-    sessions = len(test["checks"][0]["sessions"])  # without those that were measured again
-    assert 4 <= sessions <= 1 + len(test["further_sessions"])
-    assert f"{sessions} sessions side by side" in " ".join(run.out.split())
+    counting = [each for each in test["further_sessions"] if not each["problems"]]  # others were measured again
+    assert len(counting) >= 3
+    assert f"{1 + len(counting)} sessions side by side" in " ".join(run.out.split())
     assert len(test["reference"]["rounds"]) == len(test["rounds"]) == 2
-    counting = [each for each in test["further_sessions"] if not each["problems"]]
     assert {len(each["reference_rounds"]) for each in counting} == {2}
     assert run.baselines == {}
 
