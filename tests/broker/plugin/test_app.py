@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,11 @@ def through(body: str, *, cluster: str = "", rounds: int = 1, arguments: str = "
 def starts(project: Project) -> list[list[str]]:
     """Process id, side and servers of each start of the service."""
     return [line.split() for line in (project.folder / "starts").read_text(encoding="utf-8").splitlines()]
+
+
+def measured_again(test: dict[str, Any]) -> bool:
+    """Return True if this machine had spoilt the first session of a test."""
+    return any("the first session was measured again" in note for note in test["notes"])
 
 
 def test_a_service_runs_between_its_topics_and_leaves_nothing(
@@ -142,8 +148,8 @@ def test_a_fresh_session_restarts_the_service_with_its_brokers(serviced: Project
     run = serviced.test(marked).run("--kafka-calibrate=2")
     assert run.status == pytest.ExitCode.OK, run.out
     (test,) = run.report["tests"]
-    assert 1 + len(test["further_sessions"]) == len(starts(serviced)) == 2
-    assert len({pid for pid, *_ in starts(serviced)}) == 2
+    sessions = 1 + len(test["further_sessions"]) + measured_again(test)
+    assert len(starts(serviced)) == len({pid for pid, *_ in starts(serviced)}) == sessions >= 2
 
 
 FACTORY = """
@@ -197,7 +203,8 @@ def test_moved(service, kafka_perf):
     (test,) = run.report["tests"]
     assert test["problems"] == [], run.out
     sides = [(side, servers) for _, side, servers in starts(serviced)]
-    assert [side for side, _ in sorted(sides)] == ["reference", "reference", "test", "test"]
+    expected = 2 * (1 + measured_again(test))
+    assert [side for side, _ in sorted(sides)] == ["reference"] * expected + ["test"] * expected
     recorded = [one["metrics"]["app.process"] for one in (test["rounds"][0], test["reference"]["rounds"][0])]
     last = {side: int(pid) for pid, side, _ in starts(serviced)}
     assert recorded == [last["test"], last["reference"]]
