@@ -137,7 +137,7 @@ def commit_change(before: str | None, now: str | None) -> tuple[str, ...]:
     """Return the change of the commit, as `differences` does: `commit: e46af78 -> cf541ca`; empty if one is unknown."""
     if before is None or now is None or before == now:
         return ()
-    shown = [f"{each[:_SHORT]}{' with uncommitted changes' * each.endswith(DIRTY)}" for each in (before, now)]
+    shown = [f"{each[:SHORT_HASH]}{' with uncommitted changes' * each.endswith(DIRTY)}" for each in (before, now)]
     return (f"commit: {' -> '.join(shown)}",)
 
 
@@ -212,7 +212,7 @@ GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR",
 
 DIRTY = "-dirty"
 """End of a commit's hash if tracked files have changes."""
-_SHORT = 7
+SHORT_HASH = 7
 """Digits of a commit's hash that are shown, as git does."""
 _HEAD = r"(?m)^# branch\.oid ([0-9a-f]{40,64})$"
 

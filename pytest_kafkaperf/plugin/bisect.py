@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pytest_kafkaperf.core.errors import UsageError
@@ -39,25 +39,18 @@ def find_commit(
     good, dots, bad = revisions.partition("..")
     if not dots or not good or "::" not in nodeid:
         raise UsageError(f"kafkaperf bisect {revisions} {nodeid}: GOOD..BAD TEST is needed, TEST as pytest prints it")
-    root = Path.cwd()
+    root, file = Path.cwd(), file_of(nodeid)
     top = top_folder(root)
-    if not (root / file_of(nodeid)).is_file():
-        raise UsageError(
-            f"kafkaperf bisect: there is no file {file_of(nodeid)} in {root}; run it in pytest's root folder"
-        )
+    if not (root / file).is_file():
+        raise UsageError(f"kafkaperf bisect: there is no file {file} in {root}; run it in pytest's root folder")
     if setup is None and (installed := installed_from(top)):
         raise UsageError(
             f"this environment has {', '.join(installed)} from {top}, so each commit would be measured with the same "
             "code; give each an environment of its own: --setup='pip install -e .'"
         )
 
-    file = file_of(nodeid)
-
-    @contextmanager
-    def checkout(commit: str) -> Iterator[Checkout]:
-        revision = Revision(f"git:{commit}", ref=commit, tests="head")
-        with checked_out(revision, root, files=[file], setup=setup) as found:
-            yield found
+    def checkout(commit: str) -> AbstractContextManager[Checkout]:
+        return checked_out(Revision(f"git:{commit}", ref=commit, tests="head"), root, files=[file], setup=setup)
 
     with checkout(good) as reference, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
         clone = Path(folder, "clone")

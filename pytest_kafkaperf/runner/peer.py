@@ -37,6 +37,7 @@ from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import errors, supervisor
+from pytest_kafkaperf.core.environment import SHORT_HASH
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.runner.actions import Action
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin
@@ -58,8 +59,6 @@ _CALL_TIMEOUT_S = 180
 """Restarting brokers and applications takes longest."""
 _CHECK_TIMEOUT_S = 30
 _END_TIMEOUT_S = 60
-_SHORT = 7
-"""Digits of a commit's hash that are shown, as git does."""
 
 
 class NewTestError(errors.KafkaPerfError):
@@ -282,7 +281,7 @@ class Peer:
             cluster=cluster,
             applications=applications,
             actions=moved,
-            revision=f"{self._revision} ({commit[:_SHORT]})" if commit else str(self._revision),
+            revision=f"{self._revision} ({commit[:SHORT_HASH]})" if commit else str(self._revision),
             commit=commit,
             changes=self._changes(),
             note=self._note(),

@@ -106,6 +106,7 @@ def cluster_from_json(described: Mapping[str, Any]) -> Cluster:
     )
 
 
+@functools.cache
 def packages() -> dict[str, str]:
     """Return the versions of all installed packages, by name."""
     found: dict[str, str] = {}
