@@ -195,7 +195,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def check(self) -> None:
         """Raise `ApplicationError` with its exit status and last lines if it has ended by itself; cheap."""
         if (failure := self._process.failure()) is not None:
-            raise ApplicationError(failure)
+            taken = f"{self._taken_port()}: " if self._kind == "port" and _accepts(self._sign) else ""
+            raise ApplicationError(f"{taken}{failure}")
 
     def launch(self) -> None:
         """Start the process and wait until it is ready, without an event on the time line.
@@ -209,8 +210,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         if self._kind == "group":
             _, self._others = group_members(self.cluster, self._sign)
         elif self._kind == "port" and _accepts(self._sign):
-            taken = f"another program listens on its port {self._sign}; beside a reference, choose it by KAFKAPERF_SIDE"
-            raise ApplicationError(f"application {self} cannot be started: {taken}")
+            raise ApplicationError(f"application {self} cannot be started: {self._taken_port()}")
         self._log.unlink(missing_ok=True)
         command = [*map(self._filled, self._recipe.command)]
         own = {name: self._filled(text) for name, text in self._recipe.env.items()}
@@ -241,6 +241,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def _filled(self, text: str) -> str:
         return text.replace("{bootstrap_servers}", self.cluster.bootstrap_servers).replace("{side}", self.side)
+
+    def _taken_port(self) -> str:
+        return f"another program listens on its port {self._sign}; beside a reference, choose it by KAFKAPERF_SIDE"
 
     def _record(self, text: str, at_ns: int | None = None) -> None:
         self.events.append((at_ns or time.monotonic_ns(), f"{self} {text}"))

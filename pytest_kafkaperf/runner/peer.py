@@ -250,7 +250,7 @@ class Peer:
         there, here = self.hello()["packages"], packages()
         changed = [
             f"package {name}: {there.get(name, 'not installed')} -> {here.get(name, 'not installed')}"
-            for name in sorted({*there, *here})
+            for name in sorted({*there, *here} - {"pip"})  # it made the environment; no code imports it
             if there.get(name) != here.get(name)
         ]
         return (*self.checkout.subjects, *changed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import itertools
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pytest_kafkaperf.clusters import local
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from tests.support import service
 from tests.support.orphans import ended
@@ -193,17 +195,22 @@ PROGRAM = """
     kafka_perf.record("app.installed", installed, service, unit="count", better="lower")
     kafka_perf()
 """
-SETUP = "cp bin/moving $VIRTUAL_ENV/bin/moving"
+SETUP = """
+cp bin/moving $VIRTUAL_ENV/bin/moving
+folder=$(echo $VIRTUAL_ENV/lib/python*/site-packages)/aiokafka-0.0.1.dist-info
+mkdir $folder && printf 'Metadata-Version: 2.1\\nName: aiokafka\\nVersion: 0.0.1\\n' > $folder/METADATA
+"""
 
 
-def test_each_side_runs_its_own_programs(repository: Project) -> None:
-    """Those of its environment come first; a program of this side would be compared with itself."""
+def test_each_side_has_its_own_programs_and_packages(repository: Project) -> None:
+    """Those of its environment come first; the report lists them, and says which aiokafka makes the load."""
     script = '#!/bin/sh\necho "$0"\nexec python service.py --delay-ms 1\n'
     body = TEST.replace('"python", "service.py", "--delay-ms", open("delay.txt").read()', '"moving"')
     body = body.replace(RELATIVE, "errors == 0").replace("    kafka_perf()\n", PROGRAM)
     repository.test(body).write("bin/moving", script)
     (repository.folder / "bin/moving").chmod(0o755)
     commit(repository, "Install a program")
+    repository.write("delay.txt", "2")
     path = os.pathsep.join((str(repository.folder / "bin"), os.environ["PATH"]))
     run = repository.run(
         "--kafka-reference=git:HEAD",
@@ -217,3 +224,65 @@ def test_each_side_runs_its_own_programs(repository: Project) -> None:
     assert test["problems"] == [], run.out
     rounds = (test["rounds"][0], test["reference"]["rounds"][0])
     assert [one["metrics"]["app.installed"] for one in rounds] == [0, 1], run.out
+    assert any("0.0.1, is compared only as far as its application uses it" in note for note in test["notes"]), run.out
+    head = git(repository.folder, "rev-parse", "--short=7", "HEAD")
+    assert f"commit: {head} -> {head} with uncommitted changes" in test["changed"]
+    assert f"package aiokafka: 0.0.1 -> {importlib.metadata.version('aiokafka')}" in test["changed"]
+    assert len(test["changed"]) == 2
+
+
+SHARED = """
+@pytest.fixture(scope="session")
+def kafka_cluster(kafka_cluster_factory):
+    return kafka_cluster_factory()
+
+
+@pytest.fixture(scope="session")
+def service(kafka_app_factory, kafka_cluster):
+    command = ["python", "service.py", "--delay-ms", open("delay.txt").read()]
+    topics = {"moved-in": 2, "moved-out": 2}
+    with kafka_app_factory(command, ready="group:mover", topics=topics, cluster=kafka_cluster, name="mover") as app:
+        yield app
+"""
+
+
+def test_a_service_of_the_whole_run_serves_all_tests_of_its_side(repository: Project, tmp_path: Path) -> None:
+    """It starts again in each session but a later test's first one, at its brokers' same address, on both sides."""
+    scenario = TEST[TEST.index("@pytest.mark.kafka_scenario") :]
+    commit(repository.test(f"{SHARED}{scenario}{scenario.replace('test_moved', 'test_again')}"), "Share the service")
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "--quiet", str(repository.folder), str(other))
+    run = repository.run(f"--kafka-reference=path:{other}", "--kafka-rounds=1")
+    assert run.verdicts == {"test_moved": "PASSED", "test_again": "PASSED"}, run.out
+    sessions = sum(1 + len(test["further_sessions"]) for test in run.report["tests"])
+    for folder in (repository.folder, other):
+        starts = [line.split() for line in (folder / "starts").read_text(encoding="utf-8").splitlines()]
+        assert len(starts) == sessions - 1
+        assert len({servers for _, _, servers in starts}) == 1
+        assert all(ended(int(pid)) for pid, *_ in starts)
+
+
+PORT = """
+@pytest.fixture
+def service(kafka_app):
+    command = ["python", "-m", "http.server", "{port}", "--bind=127.0.0.1"]
+    return kafka_app(command, ready="port:{port}", topics=["moved-in", "moved-out"], name="web")
+"""
+
+
+def test_a_port_that_both_sides_need_is_an_error(repository: Project) -> None:
+    """It says how each side gets its own."""
+    (port,) = local.free_ports(1)
+    commit(repository.test(PORT.format(port=port) + TEST[TEST.index("\n\n@pytest.mark") :]), "Serve")
+    run = repository.run("--kafka-reference=git:HEAD", reports=False)
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert "choose it by KAFKAPERF_SIDE" in run.out, run.out
+
+
+def test_the_time_budget_counts_for_both_sides(repository: Project) -> None:
+    """A comparison that it breaks off is undecided, and names the budget."""
+    commit(repository.test(TEST.replace('"1 s"', '"5 s"')), "Take longer")
+    run = repository.run("--kafka-reference=git:HEAD", "--kafka-time-budget=40 s")
+    (test,) = run.report["tests"]
+    assert test["verdict"] == "INCONCLUSIVE", run.out
+    assert "time budget" in run.out

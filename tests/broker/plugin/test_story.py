@@ -277,7 +277,8 @@ def test_a_broker_that_dies_gives_invalid_soon(project: Project) -> None:
     assert process.returncode == pytest.ExitCode.TESTS_FAILED
     report = json.loads((project.folder / "report.json").read_text(encoding="utf-8"))
     assert report["tests"][0]["verdict"] == "INVALID"
-    assert "no record was acknowledged for" in out
+    # Connections of the workers do not tell whether all of them were ready.
+    assert re.search(r"no record was (acknowledged|received) for|could not connect to", out), out
     assert "Traceback" not in out
 
 
