@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from starts import boot
 
@@ -45,8 +46,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         repository = Path(folder, "repository")
         commits = _history(repository) if given.phases else []
-        for number in range(given.runs):
+        for _ in range(given.runs):
             for phase in given.phases:
+                number = sum(run["phase"] == phase for run in _recorded())  # the unchanged commits in turns
                 line = _run(phase, number, repository, commits)
                 with RUNS.open("a", encoding="utf-8") as file:
                     file.write(f"{json.dumps(line)}\n")
@@ -138,9 +140,13 @@ def _git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
+def _recorded() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines()] if RUNS.exists() else []
+
+
 def _table() -> str:
     """Return the verdicts of all runs by phase, in Markdown."""
-    runs = [json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines()] if RUNS.exists() else []
+    runs = _recorded()
     lines = ["| phase | runs | verdicts | median time | median sessions |", "|---|---|---|---|---|"]
     for phase in dict.fromkeys(run["phase"] for run in runs):
         those = [run for run in runs if run["phase"] == phase]
