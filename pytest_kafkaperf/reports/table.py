@@ -177,7 +177,7 @@ def without_repeats(texts: Iterable[str]) -> list[str]:
     for text in dict.fromkeys(texts):
         first = text.partition("\n")[0]
         alike.setdefault(re.sub(r"\d[\d.,]*( \d+,?)*", "#", first), []).append(first)
-    return [f"{one[0]} (and {len(one) - 1} like it)" if len(one) > 1 else one[0] for one in alike.values()]
+    return [f"{one[0]} (and {len(one) - 1} more with other figures)" if len(one) > 1 else one[0] for one in alike.values()]
 
 
 def describe_advice(advice: Advice) -> str:

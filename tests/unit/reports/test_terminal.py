@@ -191,7 +191,7 @@ def test_a_warning_stands_there_once_whatever_its_numbers_are() -> None:
     warnings = [f"the disk was {percent} % busy in round {number}" for number, percent in enumerate((93, 97.5, 91), 1)]
     loud = result("test_x", "errors == 0", warnings=(*warnings, "broker 2 left"))
     assert [line for line in table([loud], {}).splitlines() if "warning" in line] == [
-        "  warning: the disk was 93 % busy in round 1 (and 2 like it)",
+        "  warning: the disk was 93 % busy in round 1 (and 2 more with other figures)",
         "  warning: broker 2 left",
     ]
 
@@ -204,7 +204,7 @@ def test_a_failure_names_what_disturbed_it_once() -> None:
     message = failure_of(
         dataclasses.replace(slow, sessions=(dataclasses.replace(first, rounds=tuple(busy)), *fresh)), strict=False
     )
-    assert str(message).endswith("\n  warning: others used 1.1 cores (and 4 like it)")
+    assert str(message).endswith("\n  warning: others used 1.1 cores (and 4 more with other figures)")
 
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:
