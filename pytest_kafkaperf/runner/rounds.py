@@ -224,9 +224,10 @@ class Side:
                 report = observer.add_to(report)
             report = verified(report, context, workers.pool, before)
         except ClusterError as error:
+            reason = self._reason(error)
             if first:
-                raise
-            report = LoadReport.failed(ProblemKind.CLUSTER_ERROR, error)
+                raise reason from None
+            report = LoadReport.failed(ProblemKind.CLUSTER_ERROR, reason)
         finally:
             hasty = report is None or report.broken
             unended = context.abort_transactions(hasty=hasty) if assignments else None
@@ -236,6 +237,14 @@ class Side:
         self.broken = report.broken
         measured = _with_warning(fold(report, scenario), left_behind)
         return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))
+
+    def _reason(self, error: ClusterError) -> ClusterError:
+        """Return the reason why a broker has ended instead of an error, if one has: it explains more."""
+        try:
+            self.cluster.check()
+        except ClusterError as lost:
+            return lost
+        return error
 
     def _write_backlog(self, workers: Workers, context: RoundContext, progress: Callable[[Progress], None]) -> None:
         """Write the backlog to the load's topic, while the applications that read it are stopped.

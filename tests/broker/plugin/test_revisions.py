@@ -160,13 +160,44 @@ def test_nothing_is_left_behind(end: signal.Signals, repository: Project) -> Non
         pytests = psutil.Process(process.pid)
         wait_for((repository.folder / "starts").exists)
         children = pytests.children(recursive=True)
-        peers = [one for one in children if "pytest_kafkaperf.plugin.peer_side" in one.cmdline()]
+        peers = [one for one in children if "pytest_kafkaperf.plugin.peer_side" in command(one)]
         folders = {one.cwd() for one in peers}
         assert folders
         os.killpg(process.pid, end)
         process.communicate(timeout=100)
     wait_for(lambda: not any(map(psutil.Process.is_running, children)))
     wait_for(lambda: not any(Path(folder).exists() for folder in folders))
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("pytest_kafkaperf.plugin.peer_side", "the reference, --kafka-reference=git:HEAD has ended"),
+        ("kafka.Kafka", "broker 1"),
+        ("service.py", "application mover"),
+    ],
+)
+def test_a_reference_that_dies_under_load_is_one_clear_error(word: str, problem: str, repository: Project) -> None:
+    """Its pytest, its broker or its application; the test ends soon, and says which."""
+    commit(repository.test(TEST.replace('"1 s"', '"60 s"')), "Take long")
+    with repository.running("--kafka-reference=git:HEAD", "-v", reports=False) as process:
+        pytests = psutil.Process(process.pid)
+        wait_for(lambda: any("spawn_main" in command(one) for one in pytests.children()))
+        children = pytests.children(recursive=True)
+        (peer,) = [one for one in children if "pytest_kafkaperf.plugin.peer_side" in command(one)]
+        (victim,) = [one for one in (peer, *peer.children(recursive=True)) if word in command(one)]
+        victim.kill()
+        out, _ = process.communicate(timeout=100)
+    assert process.returncode == pytest.ExitCode.TESTS_FAILED, out
+    assert problem in out, out
+    assert "Traceback" not in out, out
+    wait_for(lambda: not any(map(psutil.Process.is_running, children)))
+
+
+def command(process: psutil.Process) -> str:
+    """Return the command line of a process; empty if it has just ended."""
+    found = process.as_dict(["cmdline"])["cmdline"] if process.is_running() else None
+    return " ".join(found or [])
 
 
 def wait_for(happens: Callable[[], bool]) -> None:
