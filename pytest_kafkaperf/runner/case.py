@@ -164,7 +164,9 @@ class Case:
         if scenario.duration is not None and not isinstance(scenario.rate, tuple):
             update["duration"] = min(scenario.duration, _least_s(scenario.rate, self.thresholds, _SHORT_S))
         kept = {name: value for name, value in update.items() if self.sources.get(name) != "command line"}
-        return replace(self, scenario=scenario.model_copy(update=kept))
+        given = {name: getattr(scenario, name) for name in kept if name in self.sources}
+        changed = {name: "side by side" for name, value in given.items() if value != kept[name]}
+        return replace(self, scenario=scenario.model_copy(update=kept), sources={**self.sources, **changed})
 
     def as_smoke_test(self) -> Case:
         """Return the same scenario for one round, without thresholds and reference; a search runs its lowest rate."""

@@ -293,6 +293,14 @@ def test_rounds_beside_a_reference_are_short(tmp_path: Path) -> None:
     assert short(tmp_path, duration="400 ms", warmup="100 ms") == {**closed_loop, "warmup": 0.1, "duration": 0.4}
 
 
+def test_a_shortened_length_names_its_reason(tmp_path: Path) -> None:
+    """The report shows where each field comes from; the marker did not say this one."""
+    marks = [pytest.mark.kafka_scenario(duration="20 s", warmup="100 ms", partitions=2).mark]
+    settings = read_settings({}, {}, invocation_folder=tmp_path, root=tmp_path)
+    case = read_case("a.py::test", marks, {}, settings, folder=tmp_path).in_short_rounds()
+    assert case.sources == {"duration": "side by side", "warmup": "marker", "partitions": "marker"}
+
+
 @pytest.mark.parametrize(
     ("quantile", "duration_s"), [("mean", 1.0), ("p50", 1.0), ("p90", 1.0), ("p95", 1.0), ("p99", 5.0), ("p99.9", 20.0)]
 )
