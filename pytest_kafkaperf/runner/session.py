@@ -174,14 +174,17 @@ class Session:
         result = self._result(
             case, cluster=at_start, reference=reference, ran=ran, judge=judge, allocation=runner.allocation
         )
-        result = dataclasses.replace(result, took_s=time.monotonic() - began_s, deduced=bottleneck(result))
-        remarks = filter(None, [result.deduced, *notes, None if twin is None else twin.note])
-        result = dataclasses.replace(result, notes=(*remarks, *result.notes))
-        if twin is not None:
-            changed = (*commit_change(twin.commit, self.commit), *twin.changes, *result.changed)
-            result = dataclasses.replace(result, changed=changed)
-            revision = twin.revision
-        result = dataclasses.replace(result, revision=revision)
+        deduced = bottleneck(result)
+        remarks = filter(None, [deduced, *notes, None if twin is None else twin.note])
+        changes = () if twin is None else (*commit_change(twin.commit, self.commit), *twin.changes)
+        result = dataclasses.replace(
+            result,
+            took_s=time.monotonic() - began_s,
+            deduced=deduced,
+            notes=(*remarks, *result.notes),
+            changed=(*changes, *result.changed),
+            revision=revision if twin is None else twin.revision,
+        )
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
         return self._kept(case, key, result)
 
