@@ -195,8 +195,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def check(self) -> None:
         """Raise `ApplicationError` with its exit status and last lines if it has ended by itself; cheap."""
         if (failure := self._process.failure()) is not None:
-            taken = f"{self._taken_port()}: " if self._kind == "port" and _accepts(self._sign) else ""
-            raise ApplicationError(f"{taken}{failure}")
+            is_taken = "ddress already in use" in failure or (self._kind == "port" and _accepts(self._sign))
+            raise ApplicationError(f"{self._taken_port()}: {failure}" if is_taken else failure)
 
     def launch(self) -> None:
         """Start the process and wait until it is ready, without an event on the time line.
@@ -243,7 +243,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return text.replace("{bootstrap_servers}", self.cluster.bootstrap_servers).replace("{side}", self.side)
 
     def _taken_port(self) -> str:
-        return f"another program listens on its port {self._sign}; beside a reference, choose it by KAFKAPERF_SIDE"
+        port = f"port {self._sign}" if self._kind == "port" else "port"
+        return f"another program listens on its {port}; beside a reference, choose it by KAFKAPERF_SIDE"
 
     def _record(self, text: str, at_ns: int | None = None) -> None:
         self.events.append((at_ns or time.monotonic_ns(), f"{self} {text}"))

@@ -143,7 +143,8 @@ def git(folder: Path, *arguments: str, problem: str = "") -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"{problem or 'git failed'}: {error}") from None
     if done.returncode:
-        raise UsageError(f"{problem or f'git {arguments[0]} failed'}: {' '.join((done.stderr or done.stdout).split())}")
+        reason = " ".join((done.stderr or done.stdout).split())
+        raise UsageError(": ".join(filter(None, [problem or f"git {arguments[0]} failed", reason])))
     return done.stdout.strip()
 
 

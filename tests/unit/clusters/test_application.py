@@ -110,6 +110,14 @@ def test_one_that_is_not_ready_in_time_is_ended(run: Launch) -> None:
     assert ended(int(pid))
 
 
+def test_one_that_cannot_listen_is_told_how_both_sides_can(run: Launch) -> None:
+    """Two instances run beside each other; most programs end with these words of the system."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        program = f"import socket; socket.create_server({server.getsockname()})"
+        with pytest.raises(ApplicationError, match="listens on its port; beside a reference, choose it by KAFKAPERF_S"):
+            run(program, ready="line:listening")
+
+
 def test_a_port_makes_it_ready(run: Launch) -> None:
     """And one that is taken by another program before is an error, because that would look ready at once."""
     with socket.create_server(("127.0.0.1", 0)) as server:

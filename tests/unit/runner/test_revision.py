@@ -120,7 +120,7 @@ def test_a_commit_that_is_not_there_is_named_with_the_remedy(
 ) -> None:
     """A clone of CI often lacks the history."""
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
-    with pytest.raises(UsageError, match="no commit nowhere; name a commit, branch or tag"):
+    with pytest.raises(UsageError, match="no commit nowhere; name a commit, branch or tag .* `git fetch`$"):
         open_and_close("git:nowhere", root)
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{root.parent}", "shallow")
     for text in ("git:main~1", "git:merge-base"):
