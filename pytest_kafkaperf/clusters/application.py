@@ -244,7 +244,10 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def _taken_port(self) -> str:
         port = f"port {self._sign}" if self._kind == "port" else "port"
-        return f"another program listens on its {port}; beside a reference, choose it by KAFKAPERF_SIDE"
+        return (
+            f"another program listens on its {port}; with a reference, perhaps the other side: choose it by "
+            "KAFKAPERF_SIDE"
+        )
 
     def _record(self, text: str, at_ns: int | None = None) -> None:
         self.events.append((at_ns or time.monotonic_ns(), f"{self} {text}"))

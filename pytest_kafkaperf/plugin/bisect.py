@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -11,6 +13,7 @@ from pathlib import Path
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
+from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out, git, installed_from, top_folder
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.verdict.outcome import Verdict
@@ -18,6 +21,7 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 _ANSWERS = {Verdict.REGRESSED: "bad", Verdict.VIOLATED: "bad", Verdict.PASSED: "good", Verdict.IMPROVED: "good"}
 """Git's word for a verdict; other verdicts say nothing about the commit, and it is skipped."""
 _FOUND = " is the first bad commit"
+_HASH = re.compile(r"\b[0-9a-f]{40}\b")
 
 
 def find_commit(
@@ -55,15 +59,30 @@ def find_commit(
     with checkout(good) as reference, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
         clone = Path(folder, "clone")
         git(root, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(clone))
-        git(clone, "bisect", "start", "--no-checkout", git(root, "rev-parse", bad or "HEAD"), reference.commit or good)
+        first, last = (git(root, "rev-parse", f"{each or 'HEAD'}^{{commit}}") for each in (good, bad))
+        git(clone, "bisect", "start", "--no-checkout", last, first)
+        count = int(git(clone, "rev-list", "--count", f"{first}..{last}"))
+        say(f"{count} commits, at most {count.bit_length()} comparisons")
         while True:
             commit = git(clone, "rev-parse", "BISECT_HEAD")
             with checkout(commit) as head:
                 answer, why = _compared(head, reference, nodeid, options, Path(folder, "report.json"))
             say(f"{git(clone, 'log', '-1', '--format=%h %s', commit)}: {why}")
-            found = git(clone, "bisect", answer, problem="no commit can be named")
+            found = _answered(clone, answer)
             if _FOUND in found:
                 return git(clone, "log", "-1", "--format=%h %s (%an, %ad)", "--date=short", found.split()[0])
+
+
+def _answered(clone: Path, answer: str) -> str:
+    """Give git the answer about a commit, and return what it says."""
+    try:
+        return git(clone, "bisect", answer)
+    except UsageError as error:  # it lists the commits that were skipped, and the slower one
+        left = [git(clone, "log", "-1", "--format=%h %s", each) for each in _HASH.findall(str(error))]
+        raise UsageError(
+            "no commit can be named, because commits were skipped for the reasons above; it is one of "
+            + (", ".join(left) or str(error))
+        ) from None
 
 
 def _compared(
@@ -76,6 +95,7 @@ def _compared(
     ran = subprocess.run(  # noqa: S603 - pytest, as the user would call it
         [*command, f"--kafka-report=json:{report}", *options],
         cwd=head.root,
+        env={**os.environ, "COLUMNS": "1000"},  # pytest cuts reasons to the width
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -86,7 +106,12 @@ def _compared(
     tests = json.loads(report.read_text(encoding="utf-8"))["tests"] if report.exists() else []
     if not tests:
         errors = [line for line in ran.stdout.splitlines() if line.startswith(("E ", "ERROR"))]
-        return "skip", f"skipped: {errors[-1] if errors else 'the test did not run'}"
+        reason = re.sub(r"^(ERROR \S+ - |E +)", "", errors[-1]) if errors else "the test did not run"
+        return "skip", f"skipped: {reason}"
     verdict = Verdict(tests[0]["verdict"])
     reasons = (*tests[0]["problems"], *tests[0]["notes"], "")
-    return _ANSWERS.get(verdict, "skip"), str(verdict) if verdict in _ANSWERS else f"{verdict}: {reasons[0]}"
+    if verdict not in _ANSWERS:
+        return "skip", f"{verdict}: {reasons[0]}"
+    failed = [check for check in tests[0]["checks"] if Verdict(check["outcome"]).fails]
+    changes = [f"{check['metric']} {format_ratio(check['change'])}" for check in failed if check["change"] is not None]
+    return _ANSWERS[verdict], ": ".join(filter(None, [verdict, ", ".join(changes)]))

@@ -40,7 +40,11 @@ def remedy_of(result: Result) -> tuple[str, str]:
     """Return what resolves an INCONCLUSIVE test, and the option of pytest that does it."""
     before = result.baseline.fingerprint
     if _is_new(result):
-        return "run it there, too", f"--kafka-reference={str(result.revision).partition(',')[0]},tests=head"
+        ref, _, tests = str(result.revision).partition(",")
+        return (
+            "repair that, then" if tests == "tests=head" else "run it there, too",
+            f"--kafka-reference={ref},tests=head",
+        )
     if result.partial or not result.rounds:
         return "give it more time", "--kafka-time-budget=1h"
     if not is_compared(result):

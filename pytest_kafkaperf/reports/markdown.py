@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
@@ -62,6 +62,7 @@ def markdown(results: Sequence[Result], endings: Mapping[str, Ending], *, limit_
             "tests' reasons": [
                 *(_section("❌ not measured", each.nodeid, [text(each.reason or each.outcome)]) for each in failed),
                 *(_reasons(result, endings.get(result.nodeid)) for result in ranked if _has_reasons(result, endings)),
+                *_compared(result for result in ranked if not _has_reasons(result, endings)),
             ],
             "tests' figures": [_figures(result) for result in ranked],
         },
@@ -178,6 +179,12 @@ def _has_reasons(result: Result, endings: Mapping[str, Ending]) -> bool:
         or result.verdict.fails
         or result.verdict is Verdict.INCONCLUSIVE
     )
+
+
+def _compared(results: Iterable[Result]) -> Iterator[str]:
+    """Yield what differed between the two sides of the comparisons that passed, each set of changes once."""
+    changes = dict.fromkeys(tuple(changes_of(each)) for each in results if each.reference is not None)
+    yield from (f"\nchanged, and passed: {', '.join(map(code, each))}\n" for each in changes if each)
 
 
 def _reasons(result: Result, ending: Ending | None) -> str:

@@ -194,7 +194,10 @@ def describe_changes(result: Result) -> str:
 
 def changes_of(result: Result) -> list[str]:
     """Return what differs from the baseline or the reference, as shown: `kafka 4.0.0 → 4.1.1`."""
-    return [each.replace(": ", " ", 1).replace(" -> ", " → ") for each in result.changed]
+    return [
+        each if each.startswith("commit ") else each.replace(": ", " ", 1).replace(" -> ", " → ")
+        for each in result.changed
+    ]
 
 
 def _whys(result: Result, *, verbose: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,8 @@ _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TA
 """Variables with the name of a pull request's base branch: of GitHub, GitLab and Jenkins."""
 _BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _PATHS = "kafkaperf_reference.pth"
+_PAYLOAD = re.compile(r"""["']file(?::|["']\s*:\s*["'])([^"'\n]+)["']""")
+"""`"file:NAME"`, or a mapping with `file`."""
 _OWN_NAME = "pytest-kafkaperf"
 
 
@@ -61,7 +64,8 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
     Args:
         revision: what to provide.
         root: pytest's root folder on this side.
-        files: the files of the perf tests, relative to `root`; they replace those of the commit.
+        files: the files of the perf tests, relative to `root`; they and the payloads that they name replace those of
+            the commit.
         setup: a shell command that installs the commit's packages into an environment of its own, which is kept for
             the next run; None: the reference uses this environment.
 
@@ -70,10 +74,10 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
 
     """
     if revision.folder is not None:
-        if not revision.folder.is_dir() or not shutil.which(python := revision.python or sys.executable):
-            raise UsageError(
-                f"{_OPTION}={revision}: there is no folder {revision.folder}, or no such Python interpreter"
-            )
+        if not revision.folder.is_dir():
+            raise UsageError(f"{_OPTION}={revision}: there is no folder {revision.folder}")
+        if not shutil.which(python := revision.python or sys.executable):
+            raise UsageError(f"{_OPTION}={revision}: there is no program {python}; name a Python interpreter")
         yield Checkout(root=revision.folder.resolve(), python=python, commit=current_commit(revision.folder))
         return
     top = Path(git(root, "rev-parse", "--show-toplevel", problem=f"{_OPTION}={revision}: {root} is in no git checkout"))
@@ -93,11 +97,19 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
         python = sys.executable if setup is None else _environment(folder / "venv", inside, setup)
         for file in () if revision.tests == "ref" else files:
             if (inside / file).is_file() or revision.tests == "head":
-                (inside / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(root / file, inside / file)
+                for name in (file, *_payloads(file, root)):
+                    (inside / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(root / name, inside / name)
         since = git(top, "log", "--format=commit %h %s", f"{commit}..HEAD").splitlines()
         more = [f"{len(since) - _MOST_SUBJECTS} more commits"] if len(since) > _MOST_SUBJECTS else []
         yield Checkout(root=inside, python=python, commit=commit, subjects=(*since[:_MOST_SUBJECTS], *more))
+
+
+def _payloads(file: str, root: Path) -> list[str]:
+    """Return the files of samples that a file of tests names: the load is the same on both sides."""
+    found = _PAYLOAD.findall((root / file).read_text(encoding="utf-8", errors="replace"))
+    names = [os.path.normpath(Path(file).parent / name) for name in found]
+    return [name for name in names if not name.startswith(("/", "..")) and (root / name).is_file()]
 
 
 def installed_from(folder: Path, *, besides: Path | None = None) -> dict[str, Path]:

@@ -200,8 +200,8 @@ class Peer:
         """
         if self._running is None or self._running[0] != nodeid:
             said = self.hello()["problems"]
-            why = f" ({said})" if said else ""
-            raise NewTestError(f"the test is new: {self._name}, lacks it{why}")
+            why = f"{self._name}, could not collect the test: {said}"
+            raise NewTestError(why if said else f"the test is new: {self._name}, lacks it")
         if self._test is None:
             reply = self._result(self._running[1], _READY_TIMEOUT_S, "was not ready for the load")
             if "ended" in reply:

@@ -74,6 +74,7 @@ def test_the_first_slower_commit_is_named(project: Project) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     *steps, last = ran.stdout.splitlines()
     assert last.startswith(f"the first slower commit is {slower} (Test, 20")
+    assert steps[0] == "3 commits, at most 2 comparisons"
     assert f"{slower}: VIOLATED" in steps
     assert git(project.folder, "status", "--porcelain").split() == ["M", "number.txt", "??", "test_perf.py"]
     assert not git(project.folder, "for-each-ref", "refs/bisect")
@@ -85,7 +86,8 @@ def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
     ran = bisect(project, "main~2..", NODEID, "--kafka-cluster=local")
     assert ran.returncode == 2, ran.stdout + ran.stderr
     assert "Wait often ms" in ran.stdout
-    assert "no commit can be named: There are only 'skip'ped commits left to test" in ran.stderr
+    assert "no commit can be named, because commits were skipped for the reasons above; it is one of " in ran.stderr
+    assert git(project.folder, "log", "-1", "--format=%h %s") in ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_one_that_cannot_listen_is_told_how_both_sides_can(run: Launch) -> None:
     """Two instances run beside each other; most programs end with these words of the system."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = f"import socket; socket.create_server({server.getsockname()})"
-        with pytest.raises(ApplicationError, match="listens on its port; beside a reference, choose it by KAFKAPERF_S"):
+        with pytest.raises(ApplicationError, match="listens on its port; with a reference, perhaps the other side"):
             run(program, ready="line:listening")
 
 

@@ -23,7 +23,17 @@ from tests.unit.docs.pages import OPTION_NAMES, PAGES, ROOT, Block, blocks
 INI_KEYS = {key_of(name) for name, option in OPTIONS.items() if option.place != "command line"}
 LANGUAGES = (None, "console", "ini", "json", "python", "sh", "text", "toml", "yaml")
 OTHERS = (
-    *("gh", "git", "mkdocs", "trend/bin/pip", "pip", "pytest-benchmark", "python", "python3"),
+    *(
+        "gh",
+        "git",
+        "mkdocs",
+        "trend/bin/pip",
+        "../before/.venv/bin/pip",
+        "pip",
+        "pytest-benchmark",
+        "python",
+        "python3",
+    ),
     *("cat", "cd", "cp", "dask", "mkdir", "sed"),
 )
 """Programs that are not ours: that their words are right, nobody checks."""

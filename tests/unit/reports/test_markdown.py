@@ -158,6 +158,10 @@ def test_a_failure_that_is_expected_is_no_failure() -> None:
 
 def test_a_comparison_with_a_revision_names_it() -> None:
     """The column has the reference's figures, not those of a baseline."""
-    text = markdown([dataclasses.replace(side_by_side(), revision="git:main (cf541ca)")], {})
+    changed = ("commit: e46af78 -> cf541ca", "commit cf541ca Prices: round a -> b")
+    one = dataclasses.replace(side_by_side(), revision="git:main (cf541ca)", changed=changed)
+    text = markdown([one, dataclasses.replace(one, nodeid="test_other.py::test_other")], {})
     assert text.startswith("### ✅ Kafka performance compared with git:main (cf541ca): ")
     assert "| threshold | measured | rounds | reference |" in text
+    told = "changed, and passed: <code>commit e46af78 → cf541ca</code>, <code>commit cf541ca Prices: round a -&#62; b</code>"
+    assert text.count(told) == 1

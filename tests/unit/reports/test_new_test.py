@@ -8,6 +8,15 @@ from pytest_kafkaperf.reports.again import undecided
 from tests.support.results import result, rounds
 
 
+def test_one_that_could_not_be_collected_is_repaired_first() -> None:
+    """The file is there by now, so to give it to the other side again would change nothing."""
+    found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())
+    found = dataclasses.replace(found, revision="git:v1.0,tests=head", notes=("could not collect the test: no prices",))
+    text = undecided(found, {"reference": "git:v1.0,tests=head"})
+    assert "could not collect the test: no prices; repair that, then: pytest " in text
+    assert text.endswith(" --kafka-reference=git:v1.0,tests=head")
+
+
 def test_the_advice_runs_it_there_too() -> None:
     """The command is one that the plugin accepts: it replaces the value of the option."""
     found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())

@@ -91,6 +91,20 @@ def test_a_test_that_is_new_is_given_to_the_commit_only_on_demand(root: Path) ->
             assert (checkout.root / "perf/test_new.py").exists() == is_given
 
 
+def test_the_payload_of_a_test_goes_with_it(root: Path) -> None:
+    """The load is the same on both sides, also if the commit is older than its data."""
+    (root / TEST).write_text(
+        "kafka_scenario(payload='file:data/a.jsonl')\npayload={'file': 'b.jsonl'}", encoding="utf-8"
+    )
+    folder = (root / TEST).parent
+    (folder / "data").mkdir()
+    for name in ("data/a.jsonl", "b.jsonl"):
+        (folder / name).write_text("{}\n", encoding="utf-8")
+    with checked_out(revision("git:main", root), root, files=[TEST], setup=None) as checkout:
+        there = (checkout.root / TEST).parent
+        assert [(there / name).read_text(encoding="utf-8") for name in ("data/a.jsonl", "b.jsonl")] == ["{}\n"] * 2
+
+
 def test_a_setup_runs_once_in_an_environment_of_its_own(root: Path) -> None:
     """It is kept for the next run of the same commit; what it does not install is this environment's."""
     setup = "echo x >> ran.txt && python -c 'import sys, pytest; print(sys.prefix)' > prefix.txt"
@@ -175,7 +189,7 @@ def test_a_value_that_is_no_revision_is_an_error(text: str, problem: str, tmp_pa
 @pytest.mark.parametrize("text", ["path:nowhere", "path:service,python=nowhere", "path:service,python=./nowhere"])
 def test_a_checkout_that_is_not_there_is_an_error(text: str, root: Path) -> None:
     """The folder or the interpreter."""
-    with pytest.raises(UsageError, match=r"there is no folder .*, or no such Python interpreter"):
+    with pytest.raises(UsageError, match=r"there is no (folder|program) .*nowhere"):
         open_and_close(text, root.parent)
 
 
