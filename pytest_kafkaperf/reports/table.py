@@ -177,8 +177,9 @@ def without_repeats(texts: Iterable[str]) -> list[str]:
     for text in dict.fromkeys(texts):
         first = text.partition("\n")[0]
         alike.setdefault(re.sub(r"\d[\d.,]*( \d+,?)*", "#", first), []).append(first)
-    others = " (and {} more with other figures)"
-    return [f"{one[0]}{others.format(len(one) - 1) * (len(one) > 1)}" for one in alike.values()]
+    return [
+        one[0] if len(one) == 1 else f"{one[0]} (and {len(one) - 1} more with other figures)" for one in alike.values()
+    ]
 
 
 def describe_advice(advice: Advice) -> str:
