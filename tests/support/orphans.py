@@ -10,12 +10,12 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TIMEOUT_S = 10
-"""From the end of a session to the end of all that it has started: a fifth of it, unless others have the processor."""
+TIMEOUT_S = 2
+"""From the end of a session to the end of all that it has started."""
 
 
 def becomes(condition: Callable[[], bool]) -> bool:
-    """Wait for it, ten seconds at most."""
+    """Wait for it, two seconds at most."""
     deadline = time.monotonic() + TIMEOUT_S
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)
