@@ -239,11 +239,11 @@ class Side:
         return measured if unended is None else dataclasses.replace(measured, warnings=(*measured.warnings, unended))
 
     def _reason(self, error: ClusterError) -> ClusterError:
-        """Return the reason why a broker has ended instead of an error, if one has: it explains more."""
+        """Return the reason why a broker has ended instead of an error that does not give it: it explains more."""
         try:
             self.cluster.check()
         except ClusterError as lost:
-            return lost
+            return error if str(lost) in str(error) else lost
         return error
 
     def _write_backlog(self, workers: Workers, context: RoundContext, progress: Callable[[Progress], None]) -> None:
