@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
-from pytest_kafkaperf.clusters.child_process import ChildProcess
+from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError
 from pytest_kafkaperf.clusters.client.groups import group_members
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
@@ -216,12 +216,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         own = {name: self._filled(text) for name, text in self._recipe.env.items()}
         inherited: Mapping[str, str] = {}
         if self._recipe.image is None:
-            own_programs = os.path.dirname(sys.executable)  # noqa: PTH120 - a link stays one, as in a virtual environment
-            path = os.pathsep.join((own_programs, os.environ.get("PATH", os.defpath)))
-            inherited, command[0] = (
-                {**os.environ, "PATH": path},
-                sys.executable if command[0] == "python" else command[0],
-            )
+            inherited = {**os.environ, "PATH": path_from(sys.executable)}
+            command[0] = sys.executable if command[0] == "python" else command[0]
         try:
             environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
             self._process.launch(command, folder=self._recipe.cwd, env=environment)

@@ -22,6 +22,12 @@ _TAIL_BYTES = 16 * 1024
 """Size of the part at the end of the log from which its last lines are read."""
 
 
+def path_from(python: str) -> str:
+    """Return `PATH` with the programs of this interpreter's environment first."""
+    own = os.path.dirname(python)  # noqa: PTH120 - a link stays one, as in a virtual environment
+    return os.pathsep.join((own, os.environ.get("PATH", os.defpath)))
+
+
 class ChildProcess:
     """A child process in its own process group.
 

@@ -33,7 +33,7 @@ from typing import Any
 
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet, log_excerpt
-from pytest_kafkaperf.clusters.child_process import ChildProcess
+from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import errors, supervisor
@@ -156,7 +156,7 @@ class Peer:
             **without_origin(os.environ, origin, checkout.root),
             SOCKET: str(theirs.fileno()),
             ORIGIN: str(origin),
-            "PATH": os.pathsep.join((os.path.dirname(checkout.python), os.environ.get("PATH", os.defpath))),  # noqa: PTH120
+            "PATH": path_from(checkout.python),
             "KAFKAPERF_SIDE": "reference",
             "COMPOSE_PROJECT_NAME": f"kafkaperf-reference-{secrets.token_hex(4)}",
         }
