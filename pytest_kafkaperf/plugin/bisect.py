@@ -67,10 +67,14 @@ def find_commit(
             commit = git(clone, "rev-parse", "BISECT_HEAD")
             with checkout(commit) as head:
                 answer, why = _compared(head, reference, nodeid, options, Path(folder, "report.json"))
-            say(f"{git(clone, 'log', '-1', '--format=%h %s', commit)}: {why}")
+            say(f"{_described(clone, commit)}: {why}")
             found = _answered(clone, answer)
             if _FOUND in found:
-                return git(clone, "log", "-1", "--format=%h %s (%an, %ad)", "--date=short", found.split()[0])
+                return _described(clone, found.split()[0], "%h %s (%an, %ad)")
+
+
+def _described(clone: Path, commit: str, fields: str = "%h %s") -> str:
+    return git(clone, "log", "-1", f"--format={fields}", "--date=short", commit)
 
 
 def _answered(clone: Path, answer: str) -> str:
@@ -78,7 +82,7 @@ def _answered(clone: Path, answer: str) -> str:
     try:
         return git(clone, "bisect", answer)
     except UsageError as error:  # it lists the commits that were skipped, and the slower one
-        left = [git(clone, "log", "-1", "--format=%h %s", each) for each in _HASH.findall(str(error))]
+        left = [_described(clone, each) for each in _HASH.findall(str(error))]
         raise UsageError(
             "no commit can be named, because commits were skipped for the reasons above; it is one of "
             + (", ".join(left) or str(error))
