@@ -14,9 +14,9 @@ TIMEOUT_S = 2
 """From the end of a session to the end of all that it has started."""
 
 
-def becomes(condition: Callable[[], bool]) -> bool:
-    """Wait for it, two seconds at most."""
-    deadline = time.monotonic() + TIMEOUT_S
+def becomes(condition: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> bool:
+    """Wait for it, two seconds at most by default."""
+    deadline = time.monotonic() + timeout_s
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return met

@@ -7,7 +7,6 @@ import itertools
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from pytest_kafkaperf.clusters import local
 from pytest_kafkaperf.clusters.local.distribution import cache_folder
 from tests.support import service
-from tests.support.orphans import ended
+from tests.support.orphans import becomes, ended
 from tests.support.project import Project
 from tests.support.repository import git
 
@@ -152,6 +151,9 @@ def test_code_is_never_compared_with_itself(how: str, repository: Project) -> No
     assert "give the reference an environment of its own: --kafka-reference-setup='pip install -e .'" in run.out
 
 
+PEER = "pytest_kafkaperf.plugin.peer_side"
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_behind(end: signal.Signals, repository: Project) -> None:
     """Neither by Ctrl-C nor by SIGKILL: no process, and no folder of the checkout."""
@@ -160,8 +162,7 @@ def test_nothing_is_left_behind(end: signal.Signals, repository: Project) -> Non
         pytests = psutil.Process(process.pid)
         wait_for((repository.folder / "starts").exists)
         children = pytests.children(recursive=True)
-        peers = [one for one in children if "pytest_kafkaperf.plugin.peer_side" in command(one)]
-        folders = {one.cwd() for one in peers}
+        folders = {one.cwd() for one in with_word(children, PEER)}
         assert folders
         os.killpg(process.pid, end)
         process.communicate(timeout=100)
@@ -172,7 +173,7 @@ def test_nothing_is_left_behind(end: signal.Signals, repository: Project) -> Non
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        ("pytest_kafkaperf.plugin.peer_side", "the reference, --kafka-reference=git:HEAD has ended"),
+        (PEER, "the reference, --kafka-reference=git:HEAD has ended"),
         ("kafka.Kafka", "broker 1"),
         ("service.py", "application mover"),
     ],
@@ -182,10 +183,10 @@ def test_a_reference_that_dies_under_load_is_one_clear_error(word: str, problem:
     commit(repository.test(TEST.replace('"1 s"', '"60 s"')), "Take long")
     with repository.running("--kafka-reference=git:HEAD", "-v", reports=False) as process:
         pytests = psutil.Process(process.pid)
-        wait_for(lambda: any("spawn_main" in command(one) for one in pytests.children()))
+        wait_for(lambda: bool(with_word(pytests.children(), "spawn_main")))
         children = pytests.children(recursive=True)
-        (peer,) = [one for one in children if "pytest_kafkaperf.plugin.peer_side" in command(one)]
-        (victim,) = [one for one in (peer, *peer.children(recursive=True)) if word in command(one)]
+        (peer,) = with_word(children, PEER)
+        (victim,) = with_word([peer, *peer.children(recursive=True)], word)
         victim.kill()
         out, _ = process.communicate(timeout=100)
     assert process.returncode == pytest.ExitCode.TESTS_FAILED, out
@@ -194,18 +195,15 @@ def test_a_reference_that_dies_under_load_is_one_clear_error(word: str, problem:
     wait_for(lambda: not any(map(psutil.Process.is_running, children)))
 
 
-def command(process: psutil.Process) -> str:
-    """Return the command line of a process; empty if it has just ended."""
-    found = process.as_dict(["cmdline"])["cmdline"] if process.is_running() else None
-    return " ".join(found or [])
+def with_word(processes: list[psutil.Process], word: str) -> list[psutil.Process]:
+    """Return those of the processes whose command line has this word; one that has just ended has none."""
+    running = [one for one in processes if one.is_running()]
+    return [one for one in running if word in " ".join(one.as_dict(["cmdline"])["cmdline"] or [])]
 
 
 def wait_for(happens: Callable[[], bool]) -> None:
     """Wait until something happens, for at most a minute."""
-    deadline_s = time.monotonic() + 60
-    while not happens():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+    assert becomes(happens, timeout_s=60)
 
 
 def test_another_checkout_with_another_interpreter_is_a_reference(repository: Project, tmp_path: Path) -> None:

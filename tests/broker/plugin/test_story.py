@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
@@ -271,14 +273,13 @@ def test_a_broker_that_dies_gives_invalid_soon(project: Project) -> None:
     with provision(ClusterSpec(), target="local") as cluster:
         project.test(PACED.format(limits="'errors == 0'").replace("500 ms", "60 s").replace("200 ms", "100 ms"))
         with project.running(f"--kafka-cluster={cluster.bootstrap_servers}") as process:
-            _wait_for_load(process.pid)
+            assert becomes(lambda: asyncio.run(_records(cluster.bootstrap_servers)) > 0, timeout_s=60)
             os.kill(cluster.pids[0], signal.SIGKILL)
             out, _ = process.communicate(timeout=60)
     assert process.returncode == pytest.ExitCode.TESTS_FAILED
     report = json.loads((project.folder / "report.json").read_text(encoding="utf-8"))
     assert report["tests"][0]["verdict"] == "INVALID"
-    # Connections of the workers do not tell whether all of them were ready.
-    assert re.search(r"no record was (acknowledged|received) for|could not connect to", out), out
+    assert "no record was acknowledged for" in out
     assert "Traceback" not in out
 
 
@@ -294,6 +295,13 @@ def test_an_interrupted_run_leaves_nothing(project: Project, ending: signal.Sign
     assert process.returncode == (pytest.ExitCode.INTERRUPTED if ending is signal.SIGINT else -ending)
     assert becomes(lambda: all(ended(each.pid) for each in family))
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("kafkaperf")] == []
+
+
+async def _records(servers: str) -> int:
+    """Count the records in the first partitions: connections of workers do not tell whether all of them are ready."""
+    async with AIOKafkaConsumer(bootstrap_servers=servers) as consumer:
+        first = [TopicPartition(topic, 0) for topic in await consumer.topics()]
+        return sum((await consumer.end_offsets(first)).values())
 
 
 def _wait_for_load(pid: int) -> None:
