@@ -1,4 +1,4 @@
-"""Tables from the sessions of `starts.py`: noise, bias and verdicts of the rule, by replay: `python replay.py`.
+"""Tables from the sessions of `starts.py` and of the runs of `runs.py` against a reference: `python replay.py`.
 
 - Noise: standard deviations of the log: of single pairs of rounds, of the differences of sessions by which the rule
   decides, and of what the start of the brokers adds to the mean of the pairs; the mean difference with its 95 %
@@ -17,6 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runs import RUNS
 from starts import METRICS, STARTS
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
@@ -38,12 +39,9 @@ def main() -> None:
     """Print both tables as Markdown."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--starts", type=Path, default=STARTS, help="file of the sessions")
+    options.add_argument("--runs", type=Path, default=RUNS, help="file of the runs")
     given = options.parse_args()
-    arms: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for line in given.starts.read_text(encoding="utf-8").splitlines():
-        session = json.loads(line)
-        if not session["problems"]:
-            arms[session["arm"]].append(session)
+    arms = _arms(given.starts, given.runs)
     print("| sessions of | metric | sessions | pair | session | start | mean | candidate first | reference first |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for arm, sessions in sorted(arms.items()):
@@ -58,6 +56,26 @@ def main() -> None:
         for metric in METRICS:
             if metric in sessions[0]["rounds"][0] and len(sessions) >= MOST_SESSIONS // 2:
                 print(f"| {arm} | {metric} | {' | '.join(_verdicts(metric, sessions))} |")
+
+
+def _arms(starts: Path, runs: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the sessions of each arm, and of each test of runs against a reference."""
+    arms: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for session in _lines(starts):
+        if not session["problems"]:
+            arms[session["arm"]].append(session)
+    for run in _lines(runs):
+        count = sum(test["sessions"] for test in run["tests"])
+        for test in run["tests"]:
+            for number, session in enumerate(test["measured"]):
+                if session["reference"]:
+                    place = {"first": number % 2, "seconds": run["seconds"] / count}
+                    arms[f"{run['phase']}, {test['name']}"].append({**session, **place})
+    return arms
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
 def _differences(metric: str, sessions: Sequence[dict[str, Any]]) -> list[float]:

@@ -6,8 +6,9 @@ Each run has the two tests of `project/`, a closed loop and a load at a rate. Th
 - `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one: three sessions, each
   time that it is named. A run takes one of them in turns; their boots of the machine differ.
 
-In `slower` and `worse`, each produce request takes CPU time (`Burn.java`): about 10 and 25 % of the throughput. With
-`+neighbour` behind a phase, another program burns one core meanwhile.
+In `slower` and `worse`, each produce request of the closed loop takes CPU time, and each one of the other load waits
+(`Burn.java`): about 10 and 25 % of the throughput and of the median latency. With `+neighbour` behind a phase, another
+program burns one core: against a reference half of each minute, and against stored baselines all the time.
 
 Each run is appended to `runs.jsonl` at once. Without a phase, only the table is printed.
 """
@@ -28,7 +29,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from starts import boot, burn_jar, neighbour
+from starts import boot, burn_jar, figures, neighbour
 
 from pytest_kafkaperf.core.units import format_ratio
 
@@ -37,8 +38,12 @@ PROJECT, BASELINES, RUNS = HERE / "project", HERE / "baselines", HERE / "runs.js
 _BUILD = Path(tempfile.gettempdir(), "kafkaperf-burn")
 """Always the same: the options of Java are part of the fingerprint."""
 _TIMEOUT_S = 1800
-_REFERENCE = ["--kafka-reference=local", "--kafka-reference-config=burn.us=0", "--kafka-low-noise"]
-_BURN_US = {"slower": "50", "worse": "130"}
+_EQUAL = ["--kafka-reference-config=burn.us=0", "--kafka-reference-config=wait.us=0"]
+_REFERENCE = ["--kafka-reference=local", *_EQUAL, "--kafka-low-noise"]
+_SLOWER = {
+    "slower": {"KAFKAPERF_BURN_US": "50", "KAFKAPERF_WAIT_US": "100"},
+    "worse": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "250"},
+}
 PHASES = ("equal", "slower", "unchanged", "worse", "baseline")
 
 
@@ -58,20 +63,20 @@ def _run(phase: str, number: int) -> None:
     name, _, beside = phase.partition("+")
     if name not in PHASES:
         raise SystemExit(f"{phase!r} is not one of {', '.join(PHASES)}, perhaps with +neighbour")
-    environment = {"KAFKAPERF_BURN_US": _BURN_US.get(name, "0")}
+    environment, half_minutes = dict(_SLOWER.get(name, {})), name in ("equal", "slower")
     if name == "baseline":
         folder = BASELINES / f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M}-{boot()}"
         arguments = [f"--kafka-baselines={folder}", "--kafka-calibrate=3", "--kafka-update-baselines"]
-    elif name in ("equal", "slower"):
+    elif half_minutes:
         arguments, environment["KAFKAPERF_TOLERANCE"] = _REFERENCE, "3%"
     else:
         known = sorted(BASELINES.iterdir())
         arguments = [f"--kafka-baselines={known[number % len(known)]}"]
     began_s = time.monotonic()
-    with neighbour() if beside else contextlib.nullcontext():
+    with neighbour(half_minutes=half_minutes) if beside else contextlib.nullcontext():
         report = _pytest(*arguments, **environment)
-    tests = [_kept(test) for test in report["tests"]]
-    line = {"phase": phase, "boot": boot(), "seconds": round(time.monotonic() - began_s), "tests": tests}
+    seconds, tests = round(time.monotonic() - began_s), [_kept(test) for test in report["tests"]]
+    line = {"phase": phase, "boot": boot(), "at": report["created"], "seconds": seconds, "tests": tests}
     if name in ("unchanged", "worse"):
         line["baseline"] = known[number % len(known)].name
     with RUNS.open("a", encoding="utf-8") as file:
@@ -111,6 +116,16 @@ def _kept(test: dict[str, Any]) -> dict[str, Any]:
             {name: check[name] for name in ("metric", "outcome", "change", "detectable", "reason")}
             for check in test["checks"]
         ],
+        "measured": [_figures(test["rounds"], (test["reference"] or {}).get("rounds", []))]
+        + [_figures(session["rounds"], session["reference_rounds"]) for session in test["further_sessions"]],
+    }
+
+
+def _figures(rounds: list[dict[str, Any]], reference: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a session, in the form of `starts.jsonl`."""
+    return {
+        "rounds": [figures(one["metrics"]) for one in rounds],
+        "reference": [figures(one["metrics"]) for one in reference],
     }
 
 

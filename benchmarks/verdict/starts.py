@@ -57,6 +57,12 @@ _LOADS: dict[str, dict[str, Any]] = {
     "closed": {"record_size": 100, "partitions": 6, "acks": 1},
     "paced": {"record_size": 100, "partitions": 6, "acks": 1, "rate": 50_000, "consumers": 1},
 }
+_NEIGHBOUR = """
+import sys, time
+while True:
+    if time.time() % 60 >= float(sys.argv[1]):
+        time.sleep(0.1)
+"""
 _PAIRS, _ROUND_S, _WARMUP_S = 4, 1.0, 0.3
 _MOST_WARM_UP_S = 6.0
 _NOISES: dict[str, dict[str, Any]] = {
@@ -125,8 +131,8 @@ def _keep(arm: str, number: int, runner: SessionRunner) -> None:
         "load": round(os.getloadavg()[0], 1),
         "steal": round(after.steal - before.steal, 2),
         "problems": [str(problem) for problem in session.problems],
-        "rounds": [_figures(one.metrics) for one in session.rounds],
-        "reference": [_figures(one.metrics) for one in session.reference or ()],
+        "rounds": [figures(one.metrics) for one in session.rounds],
+        "reference": [figures(one.metrics) for one in session.reference or ()],
     }
     with STARTS.open("a", encoding="utf-8") as file:
         file.write(f"{json.dumps(line)}\n")
@@ -141,7 +147,8 @@ def boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
 
 
-def _figures(metrics: Any) -> dict[str, float]:
+def figures(metrics: Any) -> dict[str, float]:
+    """Return the figures of a round that are kept."""
     return {name: float(f"{metrics[name]:.5g}") for name in METRICS if name in metrics}
 
 
@@ -153,9 +160,10 @@ def _changes(effect: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def neighbour() -> Iterator[None]:
-    """Burn one core."""
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+def neighbour(*, half_minutes: bool = False) -> Iterator[None]:
+    """Burn one core, all the time or half a minute in each minute."""
+    busy_s = "30" if half_minutes else "60"
+    with subprocess.Popen([sys.executable, "-c", _NEIGHBOUR, busy_s]) as process:  # noqa: S603 - the program above
         try:
             yield
         finally:
