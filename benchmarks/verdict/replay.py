@@ -5,6 +5,7 @@
   interval, also by the side that came first.
 - Verdicts: the rule of `verdict.sequential` on the sessions in their order, from each session on, until it decides;
   blocks overlap, so the interval is that of as many independent blocks as fit into the sessions.
+- Power: the same with equal sides, if each session were worse by a constant.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import json
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,20 +24,21 @@ from starts import METRICS, STARTS
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent, format_ratio
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, difference, logs
-from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS, look, student_quantile
+from pytest_kafkaperf.verdict.sequential import MOST_SESSIONS, Look, look, student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TOLERANCE = -math.log(1 - 0.03)
 ALPHA = 0.01
+_CHANGES = (0.0, 0.05, 0.1, 0.15, 0.25)
 _FEWEST = 3
 """Values below which their deviation says nothing."""
 _Z = statistics.NormalDist().inv_cdf(0.975)
 
 
 def main() -> None:
-    """Print both tables as Markdown."""
+    """Print the tables as Markdown."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--starts", type=Path, default=STARTS, help="file of the sessions")
     options.add_argument("--runs", type=Path, default=RUNS, help="file of the runs")
@@ -56,6 +58,13 @@ def main() -> None:
         for metric in METRICS:
             if metric in sessions[0]["rounds"][0] and len(sessions) >= MOST_SESSIONS // 2:
                 print(f"| {arm} | {metric} | {' | '.join(_verdicts(metric, sessions))} |")
+    print(f"\n| sessions of | metric | sessions | {' | '.join(f'{ratio:+.0%}' for ratio in _CHANGES)} |")
+    print(f"|---|---|--:|{'--:|' * len(_CHANGES)}")
+    for arm, sessions in sorted(arms.items()):
+        equal = "none" in arm or arm.startswith("equal")
+        for metric in METRICS:
+            if equal and metric in sessions[0]["rounds"][0] and len(sessions) >= MOST_SESSIONS // 2:
+                print(f"| {arm} | {metric} | {len(sessions)} | {' | '.join(_power(metric, sessions))} |")
 
 
 def _arms(starts: Path, runs: Path) -> dict[str, list[dict[str, Any]]]:
@@ -120,25 +129,48 @@ def _mean(metric: str, values: Sequence[float]) -> str:
 
 def _verdicts(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
     values = _differences(metric, sessions)
-    decisions: dict[str, int] = defaultdict(int)
-    lengths, seconds = [], []
-    for begin in range(len(values)):
-        block = [(begin + place) % len(values) for place in range(MOST_SESSIONS)]
-        for length in range(1, MOST_SESSIONS + 1):
-            found = look([values[place] for place in block[:length]], tolerance=TOLERANCE, alpha=ALPHA)
-            if found.settled:
-                break
-        decisions[found.decision] += 1
-        lengths.append(found.sessions)
-        seconds.append(math.fsum(sessions[place]["seconds"] for place in block[: found.sessions]))
-    independent = max(1, round(len(values) / statistics.fmean(lengths)))
-    shares = [decisions[name] / len(values) for name in ("regressed", "equal", "open", "improved")]
+    looks = _replayed(values)
+    decisions = Counter(found.decision for found in looks)
+    independent = _independent(looks)
     return [
         _mean(metric, values),
         str(independent),
-        *(_share(ratio, independent) for ratio in shares),
-        f"{statistics.median(lengths):.0f}",
-        f"{statistics.median(seconds):.0f}",
+        *(_share(decisions[name] / len(looks), independent) for name in ("regressed", "equal", "open", "improved")),
+        f"{statistics.median(found.sessions for found in looks):.0f}",
+        f"{statistics.median(_seconds(looks, sessions)):.0f}",
+    ]
+
+
+def _power(metric: str, sessions: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the share of regressions if the metric of equal sides were worse by a constant, for each change."""
+    values = _differences(metric, sessions)
+    cells = []
+    for ratio in _CHANGES:
+        change = -math.log(1 - ratio) if CATALOGUE[metric].better == "higher" else math.log(1 + ratio)
+        looks = _replayed([value + change for value in values])
+        found = sum(one.decision == "regressed" for one in looks) / len(looks)
+        cells.append(f"{_share(found, _independent(looks))}, {statistics.median(_seconds(looks, sessions)):.0f} s")
+    return cells
+
+
+def _replayed(values: Sequence[float]) -> list[Look]:
+    """Return the last look from each session on; after the last session comes the first."""
+    found = []
+    for begin in range(len(values)):
+        block = [values[(begin + place) % len(values)] for place in range(MOST_SESSIONS)]
+        looks = (look(block[:length], tolerance=TOLERANCE, alpha=ALPHA) for length in range(1, MOST_SESSIONS + 1))
+        found.append(next(one for one in looks if one.settled))
+    return found
+
+
+def _independent(looks: Sequence[Look]) -> int:
+    return max(1, round(len(looks) / statistics.fmean(one.sessions for one in looks)))
+
+
+def _seconds(looks: Sequence[Look], sessions: Sequence[dict[str, Any]]) -> list[float]:
+    return [
+        math.fsum(sessions[(begin + place) % len(sessions)]["seconds"] for place in range(found.sessions))
+        for begin, found in enumerate(looks)
     ]
 
 
