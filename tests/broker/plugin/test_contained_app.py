@@ -21,7 +21,7 @@ IMAGE = "localhost/kafkaperf-tests/archive:1.2"
 
 PERF_TEST = """
 @pytest.mark.kafka_scenario(
-    topic="orders", group="archive", rate="500 records/s", duration="8 s", warmup="500 ms", rounds=1
+    topic="orders", group="archive", rate="500 records/s", duration="12 s", warmup="500 ms", rounds=1
 )
 @pytest.mark.kafka_threshold(
     "app.delay.p99 <= 20 s", "app.drain <= 5 s", "app.recovery <= 1 min", "app.cpu <= 4 cores", "app.memory <= 1 GiB"
