@@ -43,6 +43,7 @@ _REFERENCE = ["--kafka-reference=local", *_EQUAL, "--kafka-low-noise"]
 _SLOWER = {
     "slower": {"KAFKAPERF_BURN_US": "50", "KAFKAPERF_WAIT_US": "100"},
     "worse": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "250"},
+    "worse+neighbour": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "550"},  # a longer latency needs a longer wait
 }
 PHASES = ("equal", "slower", "unchanged", "worse", "baseline")
 
@@ -63,7 +64,7 @@ def _run(phase: str, number: int) -> None:
     name, _, beside = phase.partition("+")
     if name not in PHASES:
         raise SystemExit(f"{phase!r} is not one of {', '.join(PHASES)}, perhaps with +neighbour")
-    environment, half_minutes = dict(_SLOWER.get(name, {})), name in ("equal", "slower")
+    environment, half_minutes = dict(_SLOWER.get(phase, _SLOWER.get(name, {}))), name in ("equal", "slower")
     if name == "baseline":
         folder = BASELINES / f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M}-{boot()}"
         arguments = [f"--kafka-baselines={folder}", "--kafka-calibrate=3", "--kafka-update-baselines"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
-from pytest_kafkaperf.runner.checkout import Checkout, checked_out, git, installed_from, top_folder
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out, commit_of, git, installed_from, top_folder
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -47,6 +47,10 @@ def find_commit(
     top = top_folder(root)
     if not (root / file).is_file():
         raise UsageError(f"kafkaperf bisect: there is no file {file} in {root}; run it in pytest's root folder")
+    first, last = (commit_of(each or "HEAD", root, f"kafkaperf bisect {revisions}") for each in (good, bad))
+    count = int(git(root, "rev-list", "--count", f"{first}..{last}"))
+    if not count:
+        raise UsageError(f"kafkaperf bisect {revisions}: no commit follows the good one; name the older commit first")
     if setup is None and (installed := installed_from(top)):
         raise UsageError(
             f"this environment has {', '.join(installed)} from {top}, so each commit would be measured with the same "
@@ -59,9 +63,7 @@ def find_commit(
     with checkout(good) as reference, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
         clone = Path(folder, "clone")
         git(root, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(clone))
-        first, last = (git(root, "rev-parse", f"{each or 'HEAD'}^{{commit}}") for each in (good, bad))
         git(clone, "bisect", "start", "--no-checkout", last, first)
-        count = int(git(clone, "rev-list", "--count", f"{first}..{last}"))
         say(f"{count} commits, at most {count.bit_length()} comparisons")
         while True:
             commit = git(clone, "rev-parse", "BISECT_HEAD")

@@ -21,7 +21,7 @@ from pytest_kafkaperf.reports.table import (
     remark_of,
     rows_of,
     short,
-    without_repeats,
+    warning_lines,
 )
 from pytest_kafkaperf.runner.result import Ending, Result, judged
 from pytest_kafkaperf.scenarios.fields import format_field
@@ -220,7 +220,7 @@ def _figures(result: Result) -> str:
         f"{version}; {counted(len(result.rounds), 'round')}, {counted(sessions, 'session')}{first}",
         f"scenario: {scenario or 'defaults'}",
         *(_noise(name, found, result) for name, found in result.calibration.items()),
-        *(f"warning: {each}" for each in without_repeats(result.warnings)),
+        *warning_lines(result),
     ]
     figures = "".join(
         _figures_line(name, values, result)

@@ -182,6 +182,15 @@ def without_repeats(texts: Iterable[str]) -> list[str]:
     ]
 
 
+def warning_lines(result: Result) -> list[str]:
+    """Return a line for each warning. What happened at an instant may be planned, so it stands without that word."""
+    happened = {text for session in result.sessions for one in session.all_rounds for _, text in one.events}
+    return [
+        text if text.removeprefix("the reference: ").partition(" (and ")[0] in happened else f"warning: {text}"
+        for text in without_repeats(result.warnings)
+    ]
+
+
 def describe_advice(advice: Advice) -> str:
     """Return a text such as `e2e.latency.p50 +32 % (2.1 ms → 2.8 ms)`."""
     before, after = (format_quantity(value, metric(advice.metric).unit) for value in (advice.baseline, advice.observed))
@@ -338,7 +347,7 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
     if result.verdict is Verdict.REGRESSED and result.reference is None:
         calibrate = f"--kafka-calibrate={max(2, result.baseline_sessions or 2)}"  # to make no weaker baseline
         yield f"accept it, if it is intended: {brief_command(result, calibrate, '--kafka-update-baselines')}"
-    yield from (f"warning: {text}" for text in without_repeats(result.warnings))
+    yield from warning_lines(result)
     yield from result.notes
     yield from (f"advice (no threshold): {describe_advice(one)}" for one in result.advice)
     if verbose:

@@ -160,20 +160,33 @@ def git(folder: Path, *arguments: str, problem: str = "") -> str:
     return done.stdout.strip()
 
 
+def commit_of(ref: str, root: Path, asked: str) -> str:
+    """Return the hash of a commit, branch or tag; `asked` tells in an error where it was named.
+
+    Raises:
+        UsageError: there is no such commit.
+
+    """
+    problem = f"{asked}: there is no commit {ref}; {_hint(root)}"
+    return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", problem=problem)
+
+
 def _commit(revision: Revision, root: Path) -> str:
     """Return the hash of the commit."""
-    ref = revision.ref or ""
-    hint = "name a commit, branch or tag of this repository, after `git fetch`"
-    if git(root, "rev-parse", "--is-shallow-repository") == "true":
-        hint = "this clone is shallow: fetch all of the history (in GitHub's checkout action, `fetch-depth: 0`)"
-    if ref != "merge-base":
-        problem = f"{_OPTION}={revision}: there is no commit {ref}; {hint}"
-        return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", problem=problem)
+    asked = f"{_OPTION}={revision}"
+    if revision.ref != "merge-base":
+        return commit_of(revision.ref or "", root, asked)
     bases = [f"origin/{os.environ[name]}" for name in _TARGETS if os.environ.get(name)] or _BRANCHES
     for base in bases:
         with contextlib.suppress(UsageError):
             return git(root, "merge-base", "HEAD", base)
-    raise UsageError(f"{_OPTION}={revision}: no commit is common to this branch and {' or '.join(bases)}; {hint}")
+    raise UsageError(f"{asked}: no commit is common to this branch and {' or '.join(bases)}; {_hint(root)}")
+
+
+def _hint(root: Path) -> str:
+    if git(root, "rev-parse", "--is-shallow-repository") == "true":
+        return "this clone is shallow: fetch all of the history (in GitHub's checkout action, `fetch-depth: 0`)"
+    return "name a commit, branch or tag of this repository, after `git fetch`"
 
 
 @contextlib.contextmanager

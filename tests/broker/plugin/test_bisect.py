@@ -95,7 +95,8 @@ def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
     [
         (["main", NODEID], "GOOD..BAD TEST is needed"),
         (["main..main", "test_perf.py"], "GOOD..BAD TEST is needed"),
-        (["nowhere..main", NODEID], "there is no commit nowhere"),
+        (["nowhere..main", NODEID], "bisect nowhere..main: there is no commit nowhere; name a commit, branch"),
+        (["main..main", NODEID], "bisect main..main: no commit follows the good one; name the older commit first"),
         (["main..main", "tests/test_perf.py::test_moved"], "there is no file tests/test_perf.py in"),
     ],
 )

@@ -196,6 +196,22 @@ def test_a_warning_stands_there_once_whatever_its_numbers_are() -> None:
     ]
 
 
+def test_what_was_done_on_purpose_is_no_warning() -> None:
+    """A restart at an instant stands there in its words, once for all rounds of both sides."""
+    texts = [f"at {at_s} s: sink {done}" for at_s, done in ((1.5, "stopped"), (1.6, "stopped"), (2.5, "started"))]
+    quiet = result("test_x", "errors == 0")
+    (first,) = quiet.sessions
+    rounds = tuple(dataclasses.replace(one, events=tuple((1.5, text) for text in texts)) for one in first.rounds)
+    told = (*texts, f"the reference: {texts[0]}", "broker 2 left")
+    restarted = dataclasses.replace(quiet, sessions=(dataclasses.replace(first, rounds=rounds),), warnings=told)
+    assert table([restarted], {}).splitlines()[-4:] == [
+        "  at 1.5 s: sink stopped (and 1 more with other figures)",
+        "  at 2.5 s: sink started",
+        "  the reference: at 1.5 s: sink stopped",
+        "  warning: broker 2 left",
+    ]
+
+
 def test_a_failure_names_what_disturbed_it_once() -> None:
     """Each round has its own number of cores here, too."""
     slow = regression()
