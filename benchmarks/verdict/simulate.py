@@ -5,7 +5,7 @@ are the same in every run.
 
 - Against a stored baseline: log-normal noise of dates, sessions and rounds, of which the sessions of a date share the
   first; 5 rounds a session and one threshold.
-- Against a reference: the noise is that of the sessions' differences, normal or heavy-tailed.
+- Against a reference: the noise is that of the sessions' differences, normal, heavy-tailed, or with disturbed sessions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -27,7 +27,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.simulated_rounds import Setting, achieved_power, drawn, first_sessions, judged_by_rule
-from tests.support.simulated_sessions import differences, judged
+from tests.support.simulated_sessions import Noise, differences, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,7 +171,7 @@ def _references(runs: int) -> Iterator[Row]:
         f"at {100 * CHANGES[0]:g} %",
     )
     for tolerance in REFERENCE_TOLERANCES:
-        for noise in ("normal", "heavy-tailed"):
+        for noise in get_args(Noise):
             for deviation in DEVIATIONS:
                 unchanged = differences(runs=runs, deviation=deviation, noise=noise)
                 found = [

@@ -72,7 +72,7 @@ class Check:
     change: float | None
     """Estimate of the change against the baseline: +0.3 if the value rose by 30 %.
 
-    Against a baseline it is that of `observed` from `baseline`, against a reference the mean of the sessions.
+    Against a baseline it is that of `observed` from `baseline`, against a reference the trimmed mean of the sessions.
     """
     detectable: float | None
     """Minimum detectable change (see `power`): -0.12 if a throughput drop of 12 % is found in 4 of 5 cases.

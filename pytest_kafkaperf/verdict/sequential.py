@@ -2,11 +2,12 @@
 
 A session gives one difference for each metric, on the log scale of `comparison`, where larger is worse: the
 pseudomedian of its pairs of rounds. Sessions are independent, for both sides are started again for each. From the
-fourth session on, two one-sided t tests look at all sessions so far, and the first that succeeds decides:
+fourth session on, two one-sided t tests look at all sessions so far, and the first that succeeds decides. They use the
+trimmed mean of the differences, because other programs of the machine disturb some sessions much more than others.
 
-- Regressed: the mean difference exceeds the tolerance. The probability that this happens at any of the looks, although
+- Regressed: the trimmed mean exceeds the tolerance. The probability that this happens at any of the looks, although
   the true difference is within the tolerance, is at most the significance level.
-- Equal: the mean difference is below the target, which lies `MARGIN` beyond the tolerance. If the true difference is
+- Equal: the trimmed mean is below the target, which lies `MARGIN` beyond the tolerance. If the true difference is
   the target, this happens with a probability of at most `BETA`.
 
 Later looks need weaker evidence: the bounds on the scale of the normal distribution are proportional to
@@ -19,7 +20,8 @@ number of sessions does not depend on their differences then (error spending: K.
 
 Source: C. Jennison, B. W. Turnbull, "Group Sequential Methods with Applications to Clinical Trials" (2000): section 2.7
 for the shape (S. K. Wang, A. A. Tsiatis, Biometrics 43, 1987), 11.4 for unknown variances, 9 for repeated confidence
-intervals, and 19.2 for the recursion.
+intervals, and 19.2 for the recursion. K. K. Yuen, "The two-sample trimmed t for unequal population variances",
+Biometrika 61, 1974, for the error of a trimmed mean and its degrees of freedom.
 """
 
 from __future__ import annotations
@@ -32,11 +34,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.verdict.comparison import Measured, difference
 
-MOST_SESSIONS = 24
+MOST_SESSIONS = 28
 """Maximum number of sessions. It bounds the time, and the noise with which a small change is found."""
 FEWEST_SESSIONS = 4
 """Sessions before the first look."""
@@ -46,6 +49,12 @@ BETA = 0.05
 """Probability that a change of the tolerance and `MARGIN` counts as equal, and that an end of the repeated confidence
 interval is beyond the true difference at some look."""
 
+_TRIMMED = 8
+"""One of so many differences is left out at each end.
+
+In a simulation with a noise of 6 %, where one session in seven is five times as noisy, it found a fall by 10 % in 93 of
+100 runs, and the mean of all in 69. Under normal noise, it took 0.2 to 1 sessions more.
+"""
 _SHAPE = -0.25
 _STEPS_BY_SD = 16
 """Grid points of the recursion in one standard deviation of a session's difference."""
@@ -53,6 +62,7 @@ _MOST_BOUND = 8.0
 """Largest bound at the last look that is considered; the grid covers as many standard deviations."""
 _BISECTIONS = 20
 
+Floats = npt.NDArray[np.float64]
 Decision = Literal["regressed", "improved", "equal", "open"]
 
 
@@ -65,7 +75,7 @@ class Look:
     last: float
     """Difference of the last session."""
     mean: float
-    """Mean difference of all sessions so far."""
+    """Trimmed mean of the differences of all sessions so far."""
     interval: tuple[float, float] | None
     """Repeated confidence interval of the true difference; None before the first look.
 
@@ -73,7 +83,7 @@ class Look:
     """
     decision: Decision
     deviation: float | None
-    """Standard deviation of the differences; None before the first look."""
+    """Standard deviation of the differences, as estimated for the trimmed mean; None before the first look."""
 
     @property
     def settled(self) -> bool:
@@ -87,12 +97,13 @@ def look(differences: Sequence[float], *, tolerance: float, alpha: float, final:
     `alpha` is the significance level of this metric. Looks after `MOST_SESSIONS` are like the last one. `final` if
     there is no time for another look.
     """
-    sessions, mean = len(differences), statistics.fmean(differences)
+    sessions = len(differences)
+    mean, error = map(float, _trimmed_mean(np.array(differences)))
     decision: Decision = "open"
     interval = deviation = None
     if sessions >= FEWEST_SESSIONS:
-        deviation = statistics.stdev(differences)
-        error = max(deviation / math.sqrt(sessions), math.ulp(1.0))
+        deviation = error * math.sqrt(sessions)
+        error = max(error, math.ulp(1.0))
         needed, enough = (_quantile(level, sessions, final=final) * error for level in (alpha, BETA))
         interval = mean - enough, mean + enough
         if mean - tolerance >= needed:
@@ -125,13 +136,9 @@ def detectable(deviation: float, *, tolerance: float, alpha: float, power: float
     `deviation` is the standard deviation of the sessions' differences. The random numbers are the same in every call.
     """
     draws = np.random.default_rng(_SEED).standard_normal((_RUNS, MOST_SESSIONS))
-    counts = np.arange(1, MOST_SESSIONS + 1)
-    means = draws.cumsum(axis=1) / counts
-    squares = (draws**2).cumsum(axis=1) - counts * means**2
-    looks = counts[FEWEST_SESSIONS - 1 :]
-    means = means[:, FEWEST_SESSIONS - 1 :]
-    errors = np.sqrt(squares[:, FEWEST_SESSIONS - 1 :] / (looks - 1) / looks)
-    needed, enough = (errors * [_quantile(level, int(sessions)) for sessions in looks] for level in (alpha, BETA))
+    looks = range(FEWEST_SESSIONS, MOST_SESSIONS + 1)
+    means, errors = np.array([_trimmed_mean(draws[:, :sessions]) for sessions in looks]).transpose(1, 2, 0)
+    needed, enough = (errors * [_quantile(level, sessions) for sessions in looks] for level in (alpha, BETA))
     # In units of the deviation: the test fails at the first look at which `needed` is reached, unless it passed before.
     low, high = 0.0, _MOST_CHANGE
     for _ in range(_BISECTIONS):
@@ -149,6 +156,16 @@ _RUNS = 1000
 _SEED = 20_261_123
 
 
+def _trimmed_mean(differences: Floats) -> tuple[Floats, Floats]:
+    """Return the trimmed mean of the last axis, and its standard error; 0 for a single one."""
+    ordered, cut = np.sort(differences), differences.shape[-1] // _TRIMMED
+    kept = ordered[..., cut : ordered.shape[-1] - cut]
+    number, mean = kept.shape[-1], kept.mean(axis=-1)
+    winsorized = ordered.clip(kept[..., :1], kept[..., -1:])
+    squares = ((winsorized - winsorized.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
+    return mean, np.sqrt(squares / number / max(number - 1, 1))
+
+
 def _quantile(level: float, sessions: int, *, final: bool = False) -> float:
     """Return the t that is needed at this look so that the looks together have at most this level."""
     nominal, number = level / _STUDENT_EXCESS, min(sessions, MOST_SESSIONS) - FEWEST_SESSIONS
@@ -156,13 +173,13 @@ def _quantile(level: float, sessions: int, *, final: bool = False) -> float:
     p = statistics.NormalDist().cdf(-bounds[number])
     if final:
         p = max(p, nominal - _crossing(bounds[:number]))  # the looks add up to no more, whatever their correlation
-    return student_quantile(p, sessions - 1)
+    return student_quantile(p, sessions - 2 * (sessions // _TRIMMED) - 1)
 
 
-_STUDENT_EXCESS = 1.2
+_STUDENT_EXCESS = 1.35
 """Factor by which all looks together exceed a level that would be exact if the variance were known.
 
-In a simulation of 400,000 runs, the excess was 1.11 at 5 %, 1.13 at 2.5 %, 1.15 at 1 % and 1.17 at 0.5 %.
+In a simulation of 400,000 runs, the excess was 1.16 at 5 %, 1.20 at 2.5 %, 1.28 at 1 % and 1.33 at 0.5 %.
 """
 
 

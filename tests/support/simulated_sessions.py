@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from pytest_kafkaperf.verdict.sequential import FEWEST_SESSIONS, MARGIN, MOST_SESSIONS, Decision, Look, look
 
 Floats = npt.NDArray[np.float64]
-Noise = Literal["normal", "heavy-tailed"]
+Noise = Literal["normal", "heavy-tailed", "disturbed"]
 
 LOOKS = range(FEWEST_SESSIONS, MOST_SESSIONS + 1)
 _MOST_T, _FAR = 1e4, 1e5
@@ -41,11 +40,13 @@ class Outcomes:
 def differences(*, runs: int, deviation: float, noise: Noise = "normal", seed: int = 20_261_123) -> Floats:
     """Differences of unchanged sessions, shape (runs, sessions), with this standard deviation.
 
-    Heavy-tailed ones have Student's distribution with 5 degrees of freedom: one in 80 is beyond 3 deviations.
+    Heavy-tailed ones have Student's distribution with 5 degrees of freedom: one in 80 is beyond 3 deviations. Of
+    disturbed ones, one in eight has five times this deviation.
     """
     source, shape = np.random.default_rng(seed), (runs, MOST_SESSIONS)
-    if noise == "normal":
-        return deviation * source.standard_normal(shape)
+    if noise != "heavy-tailed":
+        disturbed = np.where(source.random(shape) < 1 / 8, 5.0, 1.0) if noise == "disturbed" else 1.0
+        return deviation * disturbed * source.standard_normal(shape)
     return deviation / math.sqrt(5 / 3) * source.standard_t(5, shape)
 
 
@@ -54,8 +55,7 @@ def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
     found = np.full(len(drawn), "open", dtype="<U9")
     sessions = np.full(len(drawn), MOST_SESSIONS)
     for number in LOOKS:
-        mean = drawn[:, :number].mean(axis=1)
-        error = drawn[:, :number].std(axis=1, ddof=1) / math.sqrt(number)
+        mean, error = trimmed_mean(drawn[:, :number])
         needed, enough = critical(number, "regressed", alpha), critical(number, "equal", alpha)
         decided = np.select(
             [
@@ -69,6 +69,17 @@ def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
         first = (found == "open") & (decided != "open")
         found[first], sessions[first] = decided[first], number
     return Outcomes(decisions=found, sessions=sessions)
+
+
+def trimmed_mean(drawn: Floats) -> tuple[Floats, Floats]:
+    """The mean without an eighth at each end, and its standard error by Yuen, of each row."""
+    number = drawn.shape[1]
+    cut = number // 8
+    kept = number - 2 * cut
+    ordered = np.sort(drawn, axis=1)
+    ordered[:, :cut], ordered[:, number - cut :] = ordered[:, [cut]], ordered[:, [number - cut - 1]]
+    error = ordered.std(axis=1) * math.sqrt(number / kept / (kept - 1))
+    return ordered[:, cut : number - cut].mean(axis=1), error
 
 
 @functools.cache
@@ -92,10 +103,11 @@ def half_width(sessions: int) -> float:
 
 
 def with_mean(mean: float, sessions: int) -> list[float]:
-    """As many differences with this mean and the standard deviation 1."""
-    spread = [float(2 * place - sessions + 1) for place in range(sessions)]
-    deviation = statistics.stdev(spread)
-    return [mean + each / deviation for each in spread]
+    """As many differences with this mean and the estimated standard deviation 1."""
+    spread: Floats = np.arange(sessions, dtype=np.float64) - (sessions - 1) / 2
+    _, (error,) = trimmed_mean(spread[np.newaxis])
+    found: list[float] = (mean + spread / error / math.sqrt(sessions)).tolist()
+    return found
 
 
 def looks(drawn: list[float], *, tolerance: float, alpha: float) -> Iterator[Look]:
