@@ -182,7 +182,10 @@ def _first_core(cpuinfo: Path) -> dict[str, str]:
 
 def _apple_model() -> str | None:
     """Return the CPU model on macOS, where `platform.processor()` is `arm` for all of Apple's."""
-    return _output(["sysctl", "-n", "machdep.cpu.brand_string"]).strip() if platform.system() == "Darwin" else None
+    if platform.system() != "Darwin":
+        return None
+    command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S).stdout.strip()  # noqa: S603 - macOS
 
 
 def usable_cores(cpu_max: Path) -> int:
@@ -207,7 +210,7 @@ def read_governor(cpus: Path) -> str | None:
 
 _TIMEOUT_S = 5
 
-GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+_GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 """Variables that git sets for its hooks; they would select another repository than the folder's."""
 
 DIRTY = "-dirty"
@@ -231,7 +234,10 @@ def current_commit(folder: Path, *, besides: Path | None = None) -> str | None:
             without a change of the code under test.
 
     """
-    status = _output(["git", "-C", str(folder), *_STATUS, *_pathspecs(folder, besides)])
+    try:
+        status = git(folder, *_STATUS, *_pathspecs(folder, besides), timeout_s=_TIMEOUT_S)
+    except UsageError:
+        return None
     found = re.search(_HEAD, status)
     if found is None:
         return None
@@ -259,20 +265,28 @@ def _pathspecs(folder: Path, besides: Path | None) -> list[str]:
     return ["--", ":/", f":(exclude,literal){besides.relative_to(folder).as_posix()}"]
 
 
-def _output(command: list[str]) -> str:
-    """Return the output of a command, or an empty text if it fails."""
-    environment = {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
+def git(folder: Path, *arguments: str, problem: str = "", timeout_s: float = 120) -> str:
+    """Return what git prints.
+
+    Raises:
+        UsageError: it failed; `problem` starts the text.
+
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in _GIT_VARIABLES}
     try:
-        done = subprocess.run(  # noqa: S603 - the user's git, or the system's sysctl
-            command,
+        done = subprocess.run(  # noqa: S603 - the user's git
+            ["git", "-C", str(folder), *arguments],  # noqa: S607 - as the user would call it
             env={**environment, "GIT_OPTIONAL_LOCKS": "0"},  # another git process may be writing the index
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=_TIMEOUT_S,
-            check=True,
+            timeout=timeout_s,
+            check=False,
         )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"{problem or 'git failed'}: {error}") from None
+    if done.returncode:
+        reason = " ".join((done.stderr or done.stdout).split())
+        raise UsageError(": ".join(filter(None, [problem or f"git {arguments[0]} failed", reason])))
+    return done.stdout.strip()

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from pytest_kafkaperf.core.environment import git
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
-from pytest_kafkaperf.runner.checkout import Checkout, checked_out, commit_of, git, installed_from, top_folder
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out, commit_of, installed_from, top_folder
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.verdict.outcome import Verdict
 

@@ -116,11 +116,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--baseline", required=True, metavar="TEST", help=f"test of the baseline, such as {_EXAMPLE}")
     folder = OPTIONS["baselines"].default
     command.add_argument("--baselines", type=Path, default=Path(folder), metavar="DIR", help=f"default: {folder}")
-    command.add_argument(
-        "--environment",
-        metavar="NAME",
-        help="as --kafka-environment; default: this machine's",
-    )
+    command.add_argument("--environment", metavar="NAME", help="as --kafka-environment; default: this machine's")
     command.add_argument(
         "--cluster",
         default="auto",

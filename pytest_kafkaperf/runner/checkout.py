@@ -24,12 +24,11 @@ from filelock import FileLock, Timeout
 
 import pytest_kafkaperf
 from pytest_kafkaperf.core import supervisor
-from pytest_kafkaperf.core.environment import GIT_VARIABLES, current_commit
+from pytest_kafkaperf.core.environment import current_commit, git
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.runner.revision import Revision
 
 _OPTION, _SETUP = "--kafka-reference", "--kafka-reference-setup"
-_GIT_TIMEOUT_S = 120
 _SETUP_TIMEOUT_S = 1200
 _MOST_SUBJECTS = 5
 """Commits between the two sides that a report names; only their number is given beyond that."""
@@ -131,33 +130,6 @@ def top_folder(root: Path) -> Path:
     with contextlib.suppress(UsageError):
         return Path(git(root, "rev-parse", "--show-toplevel"))
     return root
-
-
-def git(folder: Path, *arguments: str, problem: str = "") -> str:
-    """Return what git prints.
-
-    Raises:
-        UsageError: it failed; `problem` starts the text.
-
-    """
-    environment = {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
-    try:
-        done = subprocess.run(  # noqa: S603 - the user's git
-            ["git", "-C", str(folder), *arguments],  # noqa: S607 - as the user would call it
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_GIT_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{problem or 'git failed'}: {error}") from None
-    if done.returncode:
-        reason = " ".join((done.stderr or done.stdout).split())
-        raise UsageError(": ".join(filter(None, [problem or f"git {arguments[0]} failed", reason])))
-    return done.stdout.strip()
 
 
 def commit_of(ref: str, root: Path, asked: str) -> str:

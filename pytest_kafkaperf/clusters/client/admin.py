@@ -19,12 +19,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.client.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.client.connection import ask_for_topics, call, close, connected
-from pytest_kafkaperf.clusters.client.requests import (
-    TRANSIENT,
-    CreateTopic,
-    ask_coordinator,
-    remove_members,
-)
+from pytest_kafkaperf.clusters.client.requests import TRANSIENT, CreateTopic, ask_coordinator, remove_members
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, prefix_of, retention, stale_groups, stale_topics
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario

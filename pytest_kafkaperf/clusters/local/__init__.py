@@ -17,14 +17,7 @@ from types import MappingProxyType
 import javaproperties
 import psutil
 
-from pytest_kafkaperf.clusters.brokers.config import (
-    CLIENT,
-    LISTENERS,
-    Node,
-    Security,
-    broker_properties,
-    new_uuid,
-)
+from pytest_kafkaperf.clusters.brokers.config import CLIENT, LISTENERS, Node, Security, broker_properties, new_uuid
 from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Fleet, launched
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.child_process import ChildProcess
