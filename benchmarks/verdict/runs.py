@@ -6,6 +6,8 @@ Each run has the two tests of `project/`, a closed loop and a load at a rate. Th
 - `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one: three sessions, each
   time that it is named. A run takes one of them in turns; their boots of the machine differ.
 
+- `many`: the 30 tests of `many/` against baselines that `many-baseline` makes, a session each.
+
 In `slower` and `worse`, each produce request of the closed loop takes CPU time, and each one of the other load waits
 (`Burn.java`): about 10 and 25 % of the throughput and of the median latency. With `+neighbour` behind a phase, another
 program burns one core: against a reference half of each minute, and against stored baselines all the time.
@@ -35,9 +37,10 @@ from pytest_kafkaperf.core.units import format_ratio
 
 HERE = Path(__file__).resolve().parent
 PROJECT, BASELINES, RUNS = HERE / "project", HERE / "baselines", HERE / "runs.jsonl"
+MANY = HERE / "many"
 _BUILD = Path(tempfile.gettempdir(), "kafkaperf-burn")
 """Always the same: the options of Java are part of the fingerprint."""
-_TIMEOUT_S = 1800
+_TIMEOUT_S = 3600
 _EQUAL = ["--kafka-reference-config=burn.us=0", "--kafka-reference-config=wait.us=0"]
 _REFERENCE = ["--kafka-reference=local", *_EQUAL, "--kafka-low-noise"]
 _SLOWER = {
@@ -45,7 +48,7 @@ _SLOWER = {
     "worse": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "250"},
     "worse+neighbour": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "550"},  # a longer latency needs a longer wait
 }
-PHASES = ("equal", "slower", "unchanged", "worse", "baseline")
+PHASES = ("equal", "slower", "unchanged", "worse", "baseline", "many", "many-baseline")
 
 
 def main() -> None:
@@ -65,7 +68,10 @@ def _run(phase: str, number: int) -> None:
     if name not in PHASES:
         raise SystemExit(f"{phase!r} is not one of {', '.join(PHASES)}, perhaps with +neighbour")
     environment, half_minutes = dict(_SLOWER.get(phase, _SLOWER.get(name, {}))), name in ("equal", "slower")
-    if name == "baseline":
+    project = MANY if name.startswith("many") else PROJECT
+    if project is MANY:
+        arguments = ["--kafka-update-baselines"] if name == "many-baseline" else []
+    elif name == "baseline":
         folder = BASELINES / f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M}-{boot()}"
         arguments = [f"--kafka-baselines={folder}", "--kafka-calibrate=3", "--kafka-update-baselines"]
     elif half_minutes:
@@ -75,7 +81,7 @@ def _run(phase: str, number: int) -> None:
         arguments = [f"--kafka-baselines={known[number % len(known)]}"]
     began_s = time.monotonic()
     with neighbour(half_minutes=half_minutes) if beside else contextlib.nullcontext():
-        report = _pytest(*arguments, **environment)
+        report = _pytest(project, *arguments, **environment)
     seconds, tests = round(time.monotonic() - began_s), [_kept(test) for test in report["tests"]]
     line = {"phase": phase, "boot": boot(), "at": report["created"], "seconds": seconds, "tests": tests}
     if name in ("unchanged", "worse"):
@@ -85,7 +91,7 @@ def _run(phase: str, number: int) -> None:
     print(phase, line["seconds"], "s", *(f"{test['name']}: {test['verdict']}" for test in tests), flush=True)
 
 
-def _pytest(*arguments: str, **environment: str) -> dict[str, Any]:
+def _pytest(project: Path, *arguments: str, **environment: str) -> dict[str, Any]:
     """Run pytest and return its JSON report."""
     _BUILD.mkdir(exist_ok=True)
     agent = f"-javaagent:{burn_jar(_BUILD)}"
@@ -93,8 +99,8 @@ def _pytest(*arguments: str, **environment: str) -> dict[str, Any]:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kafka-cluster=local"]
         done = subprocess.run(  # noqa: S603 - pytest, on this project's own tests
-            [*command, f"--rootdir={PROJECT}", f"--kafka-report=json:{report}", *arguments],
-            cwd=PROJECT,
+            [*command, f"--rootdir={project}", f"--kafka-report=json:{report}", *arguments],
+            cwd=project,
             env={**os.environ, "JDK_JAVA_OPTIONS": agent, **environment},
             timeout=_TIMEOUT_S,
             capture_output=True,
