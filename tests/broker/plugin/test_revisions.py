@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import itertools
 import os
@@ -197,8 +198,11 @@ def test_a_reference_that_dies_under_load_is_one_clear_error(word: str, problem:
 
 def with_word(processes: list[psutil.Process], word: str) -> list[psutil.Process]:
     """Return those of the processes whose command line has this word; one that has just ended has none."""
-    running = [one for one in processes if one.is_running()]
-    return [one for one in running if word in " ".join(one.as_dict(["cmdline"])["cmdline"] or [])]
+    found = []
+    for one in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [one] if word in " ".join(one.cmdline()) else []
+    return found
 
 
 def wait_for(happens: Callable[[], bool]) -> None:
