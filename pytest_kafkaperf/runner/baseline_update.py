@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.units import format_ratio
 from pytest_kafkaperf.runner.capacity import described
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.scenarios.threshold import Threshold
+from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated
 from pytest_kafkaperf.verdict.baselines.record import BaselineRecord, BaselineRounds, grown, scenario_changes
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.comparison import Measured, change_of, exceeds, flaw_of
@@ -55,7 +55,7 @@ def update_baseline(
             )
             record = grown(record, one)
         if mode == "improved" and result.reference is None:
-            record, remarks = _ratcheted(old, record, result.verdict)
+            record, remarks = _ratcheted(old, record, result)
             notes += remarks
         if record is None:
             return None, notes
@@ -65,7 +65,7 @@ def update_baseline(
 
 
 def _ratcheted(
-    old: BaselineRecord | None, new: BaselineRecord | None, verdict: Verdict
+    old: BaselineRecord | None, new: BaselineRecord | None, result: Result
 ) -> tuple[BaselineRecord | None, list[str]]:
     """Return the record to write after a run that may have improved, if any, and remarks.
 
@@ -74,7 +74,8 @@ def _ratcheted(
     """
     waiting = () if old is None else old.improved
     if new is None:
-        if old is None or not waiting or verdict not in (Verdict.PASSED, Verdict.REGRESSED):
+        refuted = result.verdict is Verdict.IMPROVED and len(judged(result.sessions)) > SESSIONS
+        if old is None or not waiting or not (refuted or result.verdict in (Verdict.PASSED, Verdict.REGRESSED)):
             return None, []
         note = f"the improvement of {waiting[0].date} was not seen again, so the baseline stays as it is"
         return old.model_copy(update={"improved": ()}), [note]
@@ -136,7 +137,7 @@ def ratchet_obstacle(
     """
     if len(fresh) < SESSIONS:
         return f"{SESSIONS} fresh sessions must confirm an improvement, and {len(fresh)} ran"
-    improved = False
+    improved, alpha = False, ALPHA / max(1, count_gated(thresholds))
     for threshold in thresholds:
         comparison = compare(threshold.metric, fresh, baseline)
         if threshold.relative is None or isinstance(comparison, str):
@@ -145,7 +146,7 @@ def ratchet_obstacle(
         if exceeds(shift, tolerance / 2):
             change = change_of(threshold.metric, shift)
             return f"{threshold.metric.name} got worse: {format_ratio(change)} against the baseline"
-        improved = improved or (exceeds(-shift, tolerance) and -shift > comparison.most_by_noise(ALPHA))
+        improved = improved or (exceeds(-shift, tolerance) and -shift > comparison.most_by_noise(alpha))
     return None if improved else "fresh sessions confirm no improvement beyond tolerance and noise"
 
 

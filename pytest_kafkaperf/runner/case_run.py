@@ -101,6 +101,7 @@ def run_case(
                 refusal = found
                 break
             runner = found or runner
+            budget.confirm(beside=found is not None)
         declared = min(runner.rounds, len(sessions[0].rounds))
         refusal = budget.refuses_session(declared)
         if refusal is not None:

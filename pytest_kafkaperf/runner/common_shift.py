@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.runner.result import Result
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.comparison import sign_of
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 _FEWEST = 6
 """Tests compared with a baseline before which nothing is said."""
 _SHARE = 1 / 3
-"""Share of suspects among them beyond which they have a common cause. Of independent false suspicions, at most a tenth
-each, more than a third of six or more tests are suspect by chance in at most 4 of 100 runs."""
+"""Share of suspects among them beyond which they have a common cause, the machine or Kafka, as a comparison will show.
+Of independent false suspicions of a tenth each, 6 tests exceed it by chance in 2 of 100 runs."""
 
 
 class CommonShift:
@@ -27,7 +29,7 @@ class CommonShift:
         if result.baseline_sessions is None or not checks or result.verdict is Verdict.INVALID:
             return
         self._tests += 1
-        suspect = [check for check in checks if check.rerun or check.outcome is Verdict.REGRESSED]
+        suspect = [check for check in checks if check.rerun or check.outcome is Verdict.REGRESSED or _open(check)]
         if not suspect:
             return
         self._suspects += 1
@@ -54,3 +56,9 @@ class CommonShift:
             return found
         name = self._machine.removeprefix(f"{file_of(self._machine)}::")
         return f"{found}; side by side, {name} has shown that it is the machine"
+
+
+def _open(check: Check) -> bool:
+    """Return True if the check was worse than the baseline and could not be confirmed."""
+    worse = sign_of(CATALOGUE[check.metric]) * (check.change or 0.0) > 0
+    return check.outcome is Verdict.INCONCLUSIVE and worse

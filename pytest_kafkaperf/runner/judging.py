@@ -111,13 +111,16 @@ class CaseJudge:
     def judge_clear(self, sessions: Sequence[MeasuredSession]) -> Judgement:
         """Judge suspects for whose confirmation there is no time: one that is clear fails (see `is_clear`).
 
-        Other programs on this machine are an explanation that only further sessions can exclude. Beside other brokers,
-        they are none, and the last look is final (see `verdict.sequential`).
+        Other programs on this machine, and a machine known to be slower today, are explanations that only further
+        sessions can exclude. Beside other brokers, they are none, and the last look is final (see
+        `verdict.sequential`).
         """
         judgement, counted = self.judge(sessions, final=True), judged(sessions)
         busy = any(one.busy_warning for session in sessions for one in session.all_rounds)
         beside = any(session.reference is not None for session in sessions)
-        if not judgement.unsettled or busy or beside or self.baseline.imported or self.baseline.obstacle:
+        slower = self.rebuilt is not None and self.rebuilt.slower_machine is not None
+        doubtful = busy or beside or slower or self.baseline.imported or self.baseline.obstacle
+        if doubtful or not judgement.unsettled:
             return judgement
         thresholds, measured = self._case.thresholds, [session.measured for session in counted]
         alpha = ALPHA / max(1, count_gated(thresholds))

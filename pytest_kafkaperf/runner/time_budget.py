@@ -54,6 +54,7 @@ class CaseBudget:
         self._rounds = case.scenario.rounds
         self._fewest = min(_FEWEST_ROUNDS, self._rounds)
         self._round_s = _declared_round_s(case)
+        self._beside_s = 2 * _declared_round_s(case.in_short_rounds())
         self._restart_s, self._setup_s, self._least_s = _restart_s(case), _setup_s(case), _least_s(case)
         own_s, later_s = estimated_s(case), math.fsum(map(estimated_s, later))
         self._deadline_s = max(left_s * own_s / (own_s + later_s), left_s - later_s)
@@ -91,7 +92,7 @@ class CaseBudget:
         """Return the reason if there is no time for a fresh session of so many rounds."""
         now_s, before_s = self._clock(), self._asked_s
         took_s = 0.0 if before_s is None else now_s - before_s
-        needed_s = max(self._restart_s + self._setup_s + rounds * self._longest_s, took_s)
+        needed_s = max(self._restart_s + self._setup_s + rounds * (self._longest_s or self._round_s), took_s)
         left_s = self._latest_s - self._spent_s
         if needed_s <= left_s:
             self._asked_s = now_s
@@ -100,6 +101,11 @@ class CaseBudget:
             f"another fresh session needs {_seconds(needed_s)}, and {_seconds(max(left_s, 0))} of the time budget are "
             "left for it; raise --kafka-time-budget"
         )
+
+    def confirm(self, *, beside: bool) -> None:
+        """Expect the sessions that confirm a suspect: fresh ones like the first, or `beside` the baseline's brokers."""
+        if beside:  # short rounds and a warm-up, on both sides
+            self._round_s, self._longest_s, self._setup_s = self._beside_s, 0.0, 2 * self._setup_s
 
     def cut(self, first: MeasuredSession) -> str | None:
         """Return a note if the first session has fewer rounds than declared; such figures make no baseline."""

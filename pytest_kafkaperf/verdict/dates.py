@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 
 FEWEST_DATES = 3
-"""Number of dates from which on the noise between dates rests on the baseline more than on the prior."""
+"""Number of dates below which a baseline is weak: the prior weighs 3 of n + 2 degrees of freedom."""
 
 _MEASURED = 0.08
 """Prior of the standard deviation between dates: 6 to 8 % were measured for closed-loop throughput on 2 cores."""

@@ -30,9 +30,9 @@ class Rebuilt:
     None if no test has."""
 
 
-def cleared_early(look: Look | None, rebuilt: Rebuilt) -> bool:
-    """Return True if the last session clears a suspect of which the reason is known to be the machine."""
-    return rebuilt.slower_machine is not None and look is not None and not exceeds(look.last, look.tolerance)
+def cleared_early(look: Look, rebuilt: Rebuilt) -> bool:
+    """Return True if the last session of a look clears a suspect of which the reason is known to be the machine."""
+    return rebuilt.slower_machine is not None and not exceeds(look.last, look.tolerance)
 
 
 def judge_suspect(
@@ -53,7 +53,7 @@ def judge_suspect(
     if early:
         reason = f"one equal session is enough, because {rebuilt.slower_machine} has shown a slower machine"
         finding = Finding(outcome=Verdict.PASSED, reason=reason)
-    cleared = not finding.unsettled and finding.outcome not in (Verdict.REGRESSED, Verdict.INCONCLUSIVE)
+    cleared = not finding.unsettled and finding.outcome in (Verdict.PASSED, Verdict.IMPROVED)
     way = "not confirmed: " if cleared else "confirmed by " if finding.outcome is Verdict.REGRESSED else ""
     reason = "; ".join(filter(None, (stored_change, f"{way}{finding.reason}")))
     if not cleared:

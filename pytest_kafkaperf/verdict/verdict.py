@@ -17,6 +17,7 @@ from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import counted, format_quantity
 from pytest_kafkaperf.scenarios.threshold import (
     Absolute,
+    Extreme,
     Operator,
     Relative,
     Threshold,
@@ -69,27 +70,28 @@ def judge(
         final: True if there is no time for another session beside other brokers.
 
     """
-    number = count_gated(thresholds)
-    if sessions[0].reference is not None:
+    number, paired = count_gated(thresholds), sessions[0].reference is not None
+    stage: Stage = "first" if confirm else "alone"
+    shown = sessions if paired or ungated is Verdict.NOT_JUDGED else sessions[:1]
+
+    def evaluate(threshold: Threshold, part: Sequence[Measured]) -> _Result:
+        if paired:
+            return _evaluate_pairs(threshold, part, ungated=ungated, gated=number, final=final)
+        return _evaluate(threshold, part, baseline, ungated=ungated, stage=stage, gated=number, beside=beside)
+
+    found = [
+        _worst([evaluate(threshold, part) for part in ([[one] for one in sessions] if _is_sum(threshold) else [shown])])
+        for threshold in thresholds
+    ]
+    if not paired and confirm and len(sessions) > 1 and not problems:
         found = [
-            _evaluate_pairs(threshold, sessions, ungated=ungated, gated=number, final=final) for threshold in thresholds
+            one
+            if not one.unsettled
+            else _evaluate(one.threshold, sessions[1:], baseline, ungated=None, stage="fresh", gated=number)
+            if rebuilt is None
+            else _beside(one, sessions[1:], baseline, rebuilt, gated=number, final=final)
+            for one in found
         ]
-    else:
-        stage: Stage = "first" if confirm else "alone"
-        shown = sessions if ungated is Verdict.NOT_JUDGED else sessions[:1]
-        found = [
-            _evaluate(threshold, shown, baseline, ungated=ungated, stage=stage, gated=number, beside=beside)
-            for threshold in thresholds
-        ]
-        if confirm and len(sessions) > 1 and not problems:
-            found = [
-                one
-                if not one.unsettled
-                else _evaluate(one.threshold, sessions[1:], baseline, ungated=None, stage="fresh", gated=number)
-                if rebuilt is None
-                else _beside(one, sessions[1:], baseline, rebuilt, gated=number, final=final)
-                for one in found
-            ]
     violated = [one for one in found if one.check.outcome is Verdict.VIOLATED]
     over = {one.check.metric for one in violated if one.threshold.operator in _UPPER}
     facts = {problem.metric: problem.text.partition(";")[0] for problem in problems if problem.metric in over}
@@ -102,13 +104,15 @@ def judge(
     problems = (*(problem for problem in problems if problem.metric not in over), *bounded)
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
-    # Sessions with a reference go on after a violated absolute threshold: more rounds may show that it is met.
-    failing = [check.outcome.fails for check in checks if sessions[0].reference is None or check.is_relative]
+    # Sessions with a reference go on after a violated absolute threshold: more rounds may show that a median meets it.
+    last = [one for one in found if not paired or one.check.is_relative or _is_sum(one.threshold)]
     return Judgement(
         verdict=verdict,
         checks=checks,
         problems=problems,
-        unsettled=not problems and not any(failing) and any(one.unsettled for one in found),
+        unsettled=not problems
+        and not any(one.check.outcome.fails for one in last)
+        and any(one.unsettled for one in found),
         warnings=tuple(dict.fromkeys(one.warning for one in found if one.warning is not None)),
     )
 
@@ -133,6 +137,15 @@ class _Result:
     warning: str | None = None
 
 
+def _is_sum(threshold: Threshold) -> bool:
+    """Return True if the threshold is judged in each session alone: a sum over more sessions would be larger."""
+    return threshold.relative is None and threshold.metric.over_rounds == "sum"
+
+
+def _worst(results: Sequence[_Result]) -> _Result:
+    return max(results, key=lambda one: list(Verdict).index(one.check.outcome))
+
+
 def worst(outcomes: Sequence[Verdict]) -> Verdict:
     """Return the outcome that takes precedence; PASSED if there is none."""
     ranks = list(Verdict)
@@ -152,9 +165,12 @@ def _beside(
     threshold = suspect.threshold
     if threshold.relative is None:
         return suspect
-    result = _evaluate_pairs(threshold, pairs, ungated=None, gated=gated, final=final)
-    before, check = suspect.check, result.check
-    early = result.unsettled and cleared_early(check.sessions[-1] if check.sessions else None, rebuilt)
+    judged = threshold
+    if isinstance(threshold.limit, Extreme) and not threshold.limit.takes_one(threshold.operator):
+        judged = dataclasses.replace(threshold, limit=threshold.relative)  # the first session has met the other part
+    result = _evaluate_pairs(judged, pairs, ungated=None, gated=gated, final=final)
+    before, check = suspect.check, dataclasses.replace(result.check, limit=suspect.check.limit)
+    early = result.unsettled and any(cleared_early(each, rebuilt) for each in check.sessions)
     references = [session.reference or () for session in pairs]
     finding, warning = judge_suspect(
         Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled),
@@ -165,7 +181,7 @@ def _beside(
         machine=machine_change(threshold.metric, references, baseline, threshold.relative.log_tolerance),
     )
     check = dataclasses.replace(check, outcome=finding.outcome, reason=finding.reason, rerun=True)
-    return dataclasses.replace(result, check=check, unsettled=finding.unsettled, warning=warning)
+    return _Result(threshold=threshold, check=check, unsettled=finding.unsettled, warning=warning)
 
 
 def _evaluate(
@@ -245,7 +261,7 @@ def _evaluate_pairs(
     result = _result(
         threshold,
         rounds,
-        _combined(threshold, rounds, finding, open_until_settled=True),
+        _combined(threshold, rounds, finding, open_until_settled=not final),
         known=None if centre is None else value_of(subject, centre),
         detectable=detectable_change(threshold, rounds, level, least),
     )

@@ -12,7 +12,9 @@ from tests.support.results import bare_result
 BESIDE = (look([0.0, 0.01, 0.0, -0.01], tolerance=0.1, alpha=0.01),)
 
 
-def add(shift: CommonShift, name: str, outcome: Verdict, *, suspect: bool, beside: bool = False) -> None:
+def add(
+    shift: CommonShift, name: str, outcome: Verdict, *, suspect: bool, beside: bool = False, rerun: bool = True
+) -> None:
     check = Check(
         expression="produce.throughput >= baseline - 10%",
         metric="produce.throughput",
@@ -24,7 +26,7 @@ def add(shift: CommonShift, name: str, outcome: Verdict, *, suspect: bool, besid
         detectable=None,
         outcome=outcome,
         reason="",
-        rerun=suspect,
+        rerun=suspect and rerun,
         sessions=BESIDE if beside else (),
     )
     fields: dict[str, Any] = {"nodeid": f"test_a.py::{name}", "baseline_sessions": 3}
@@ -57,6 +59,16 @@ def test_one_comparison_side_by_side_names_the_machine() -> None:
         "3 of 6 tests are suspect: the machine or all of Kafka is slower; side by side, test_2 has shown that it is "
         "the machine"
     )
+
+
+def test_suspects_that_nothing_could_confirm_count_too() -> None:
+    """Otherwise, each of them would make it less likely that the machine is known to be slower."""
+    shift = CommonShift()
+    for number in range(6):
+        add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 3, beside=number == 2)
+    for number in range(6, 12):
+        add(shift, f"test_{number}", Verdict.INCONCLUSIVE, suspect=True, rerun=False)
+    assert shift.slower_machine == "test_a.py::test_2"
 
 
 def test_a_regression_side_by_side_takes_that_back() -> None:

@@ -60,6 +60,25 @@ def test_a_declared_threshold_replaces_the_implied_one() -> None:
     assert judged(case("lost <= 5"), 2, 4).verdict is Verdict.VIOLATED
 
 
+@pytest.mark.parametrize("with_reference", [True, False])
+def test_counts_hold_in_each_session(with_reference: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """A later session can break a threshold on a count, and many sessions do not add up to more."""
+    tested = case("duplicated <= 5", "lost == 0")
+    judge = CaseJudge(tested, BaselineRounds(), tested.settings)
+
+    def verdict(*sessions: tuple[float, float]) -> Verdict:
+        measured = []
+        for duplicated, lost in sessions:
+            rounds = (Round(metrics={"duplicated": duplicated, "lost": lost}),) * 2
+            reference = rounds if with_reference else None
+            measured.append(MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=rounds, reference=reference))
+        return judge.judge(measured).verdict
+
+    assert verdict((2, 0), (2, 0), (2, 0)) is Verdict.PASSED
+    assert verdict((0, 0), (3, 0), (0, 0)) is Verdict.VIOLATED
+    assert verdict((0, 0), (0, 1), (0, 0)) is Verdict.VIOLATED
+
+
 def test_an_application_may_drop_records() -> None:
     """A filter drops records on purpose; its test says how many with a threshold on `lost`."""
     fields = {"output_topic": "out", "topic": "in", "consumers": 1, "rate": "100/s"}

@@ -15,26 +15,40 @@ from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 RATE = "produce.throughput"
 SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 
 
 def judged(*levels: float, busy: str | None = None, reference: bool = False, imported: str | None = None) -> Judgement:
-    """Judge sessions of these levels, without time for another one; the baseline's is 1."""
+    """Judge sessions of these levels, without time for another one."""
+    return judge_of(imported).judge_clear(
+        [session(level, busy, with_reference=reference and number > 0) for number, level in enumerate(levels)]
+    )
+
+
+def judge_of(imported: str | None = None) -> CaseJudge:
+    """Return the judge of a test whose baseline has the level 1."""
     marks = [pytest.mark.kafka_threshold(*(f"{RATE} >= baseline - 10%",)).mark]
     settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(sessions=(tuple({RATE: one} for one in SPREAD),) * 3, imported=imported)
-    return CaseJudge(case, baseline, settings).judge_clear(
-        [session(level, busy, with_reference=reference and number > 0) for number, level in enumerate(levels)]
-    )
+    return CaseJudge(case, baseline, settings)
 
 
 def session(level: float, busy: str | None, *, with_reference: bool) -> MeasuredSession:
     rounds: Sequence[Round] = [Round(metrics={RATE: level * factor}, busy_warning=busy) for factor in SPREAD]
     other = tuple(rounds) if with_reference else None
     return MeasuredSession(created="2026-01-01T00:00:00+00:00", rounds=tuple(rounds), reference=other)
+
+
+def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspect() -> None:
+    """Then only a session beside the baseline's brokers tells Kafka from the machine."""
+    judge = judge_of()
+    judge.rebuilt = Rebuilt(slower_machine="test_b")
+    judgement = judge.judge_clear([session(0.5, None, with_reference=False)])
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
 def test_a_clear_suspect_fails_and_says_why_nothing_confirmed_it() -> None:

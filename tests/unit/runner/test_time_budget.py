@@ -242,3 +242,17 @@ def test_a_watched_group_needs_time_for_its_last_commit() -> None:
     """Half of Kafka's default interval in each of five rounds."""
     plain, watched = case_of(topic="orders"), case_of(topic="orders", group="billing")
     assert estimated_s(watched) - estimated_s(plain) == pytest.approx(5 * 2.5)
+
+
+def test_short_sessions_beside_other_brokers_are_not_refused_for_the_length_of_the_first_one() -> None:
+    """They have four rounds of a second on each side, whatever the first session's rounds were."""
+    clock = Clock()
+    case = case_of(rounds=5, duration="60 s")
+    budget = CaseBudget(case, [], left_s=600, clock=clock)
+    assert first_session(budget, clock, case, round_s=62) == 5
+    refused = budget.refuses_session(4)
+    assert refused is None  # 290 s are left, and 4 rounds of 62 s fit
+    clock.now_s += 100
+    assert budget.refuses_session(4) is not None
+    budget.confirm(beside=True)
+    assert budget.refuses_session(4) is None

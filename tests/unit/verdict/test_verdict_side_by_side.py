@@ -30,12 +30,16 @@ BASELINE = BaselineRounds(sessions=(rounds(0.99), rounds(1.0), rounds(1.01)))
 
 
 def judged(
-    first: float, *pairs: tuple[float, float], changes: Sequence[str] = (), slower_machine: str | None = None
+    first: float,
+    *pairs: tuple[float, float],
+    changes: Sequence[str] = (),
+    slower_machine: str | None = None,
+    threshold: str = LIMIT,
 ) -> Judgement:
     """Judge a first session and sessions beside the rebuilt brokers, each of (own, reference) times the baseline."""
     beside = [Measured(rounds=rounds(own), reference=rounds(other)) for own, other in pairs]
     return judge(
-        thresholds=[parse_threshold(LIMIT)],
+        thresholds=[parse_threshold(threshold)],
         sessions=[Measured(rounds=rounds(first)), *beside],
         baseline=BASELINE,
         confirm=True,
@@ -81,6 +85,23 @@ def test_a_disturbance_that_is_over_leaves_no_warning() -> None:
     """Both sides are as fast as the baseline now, so what differs from it explains nothing."""
     judgement = judged(0.7, *equal(1.0), changes=["aiokafka: 0.12 -> 0.13"])
     assert (judgement.verdict, judgement.warnings) == (Verdict.PASSED, ())
+
+
+def test_a_limit_of_two_parts_is_confirmed_by_the_part_that_made_the_suspect() -> None:
+    """Shorter rounds may be below the other part, which the first session has met; that is no reason to pass."""
+    both = f"{RATE} >= max(baseline - 10%, 650k records/s)"
+    worse = judged(0.7, *((0.6 * own, 1.0) for own in LEVELS), threshold=both)
+    assert (worse.verdict, worse.checks[0].change) == (Verdict.REGRESSED, approx(-0.4, abs=0.01))
+    assert worse.checks[0].limit == "max(baseline - 10 %, 650k records/s)"
+    assert judged(0.7, *equal(0.6), threshold=both).verdict is Verdict.PASSED
+
+
+def test_a_suspect_that_one_session_has_cleared_stays_cleared() -> None:
+    """While other suspects of the test go on, a later session may be worse by chance."""
+    pairs = [(0.69, 0.7), (0.55, 0.7)]
+    assert judged(0.7, *pairs, slower_machine="test_b").verdict is Verdict.PASSED
+    assert judged(0.7, *reversed(pairs), slower_machine="test_b").verdict is Verdict.PASSED
+    assert judged(0.7, pairs[1], slower_machine="test_b").unsettled
 
 
 def test_too_few_sessions_leave_it_open() -> None:
