@@ -7,15 +7,24 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.environment import git
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.core.units import format_ratio
-from pytest_kafkaperf.runner.checkout import Checkout, checked_out, commit_of, installed_from, top_folder
+from pytest_kafkaperf.core.units import counted, format_ratio
+from pytest_kafkaperf.runner.checkout import (
+    Checkout,
+    checked_out,
+    commit_of,
+    installed_from,
+    top_folder,
+    without_origin,
+    worktrees,
+)
 from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.verdict.outcome import Verdict
 
@@ -41,39 +50,66 @@ def find_commit(
         UsageError: a commit is not there, the code cannot be exchanged, or the commits could not be told apart.
 
     """
-    good, dots, bad = revisions.partition("..")
-    if not dots or not good or "::" not in nodeid:
-        raise UsageError(f"kafkaperf bisect {revisions} {nodeid}: GOOD..BAD TEST is needed, TEST as pytest prints it")
     root, file = Path.cwd(), file_of(nodeid)
-    top = top_folder(root)
-    if not (root / file).is_file():
-        raise UsageError(f"kafkaperf bisect: there is no file {file} in {root}; run it in pytest's root folder")
-    first, last = (commit_of(each or "HEAD", root, f"kafkaperf bisect {revisions}") for each in (good, bad))
-    count = int(git(root, "rev-list", "--count", f"{first}..{last}"))
-    if not count:
-        raise UsageError(f"kafkaperf bisect {revisions}: no commit follows the good one; name the older commit first")
-    if setup is None and (installed := installed_from(top)):
+    if "::" not in nodeid or not (root / file).is_file():
         raise UsageError(
-            f"this environment has {', '.join(installed)} from {top}, so each commit would be measured with the same "
-            "code; give each an environment of its own: --setup='pip install -e .'"
+            f"kafkaperf bisect: there is no test {nodeid} in {root}; name it as pytest does, in its root folder"
+        )
+    first, last = _ends(revisions, root)
+    top, shared = top_folder(root), [name for each in worktrees(root) for name in installed_from(each)]
+    if setup is None and shared:
+        raise UsageError(
+            f"this environment has {', '.join(shared)} from {top} or a worktree of it, so each commit would be "
+            "measured with the same code; give each an environment of its own: --setup='pip install -e .'"
         )
 
     def checkout(commit: str) -> AbstractContextManager[Checkout]:
         return checked_out(Revision(f"git:{commit}", ref=commit, tests="head"), root, files=[file], setup=setup)
 
-    with checkout(good) as reference, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
-        clone = Path(folder, "clone")
+    with checkout(first) as reference, tempfile.TemporaryDirectory(prefix="kafkaperf-bisect-") as folder:
+        supervisor.remove_later(Path(folder))
+        clone, report = Path(folder, "clone"), Path(folder, "report.json")
         git(root, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(clone))
-        git(clone, "bisect", "start", "--no-checkout", last, first)
-        say(f"{count} commits, at most {count.bit_length()} comparisons")
-        while True:
-            commit = git(clone, "rev-parse", "BISECT_HEAD")
-            with checkout(commit) as head:
-                answer, why = _compared(head, reference, nodeid, options, Path(folder, "report.json"))
+
+        def measured(commit: str) -> tuple[str, str]:
+            try:
+                with checkout(commit) as head:
+                    environment = without_origin(os.environ, top, top_folder(head.root))
+                    arguments = [nodeid, f"--kafka-report=json:{report}", *options]
+                    answer, why = _compared(head, reference, arguments, report, environment)
+            except UsageError as error:  # of its checkout or its setup
+                answer, why = "skip", f"skipped: {error}"
             say(f"{_described(clone, commit)}: {why}")
-            found = _answered(clone, answer)
-            if _FOUND in found:
-                return _described(clone, found.split()[0], "%h %s (%an, %ad)")
+            return answer, why
+
+        count = int(git(root, "rev-list", "--count", f"{first}..{last}"))
+        say(f"{counted(count, 'commit')}, at most {counted(1 + (count - 1).bit_length(), 'comparison')}")
+        answer, why = measured(last)
+        if answer != "bad":
+            raise UsageError(
+                f"kafkaperf bisect {revisions}: the last commit is not slower than the good one here: {why}"
+            )
+        found = git(clone, "bisect", "start", "--no-checkout", last, first)
+        while _FOUND not in found:
+            found = _answered(clone, measured(git(clone, "rev-parse", "BISECT_HEAD"))[0])
+        return _described(clone, _HASH.findall(found)[0], "%h %s (%an, %ad)")
+
+
+def _ends(revisions: str, root: Path) -> tuple[str, str]:
+    """Return the hashes of the good and the bad commit."""
+    asked = f"kafkaperf bisect {revisions}"
+    good, dots, bad = revisions.partition("..")
+    if not dots or not good:
+        raise UsageError(f"{asked}: two commits are needed, GOOD..BAD")
+    first, last = (commit_of(each or "HEAD", root, asked) for each in (good, bad))
+    base = git(root, "merge-base", first, last, problem=f"{asked}: the two have no common history")
+    if base == last:
+        raise UsageError(f"{asked}: no commit follows the good one; name the older commit first")
+    if base != first:
+        raise UsageError(
+            f"{asked}: {good} is not part of the history of the bad commit; name the commit {base} instead"
+        )
+    return first, last
 
 
 def _described(clone: Path, commit: str, fields: str = "%h %s") -> str:
@@ -93,16 +129,15 @@ def _answered(clone: Path, answer: str) -> str:
 
 
 def _compared(
-    head: Checkout, reference: Checkout, nodeid: str, options: Sequence[str], report: Path
+    head: Checkout, reference: Checkout, arguments: Sequence[str], report: Path, environment: Mapping[str, str]
 ) -> tuple[str, str]:
     """Return git's word for a commit, and the reason."""
     report.unlink(missing_ok=True)
     other = f"--kafka-reference=path:{reference.root},python={reference.python}"
-    command = [head.python, "-m", "pytest", nodeid, f"--rootdir={head.root}", "-p", "no:cacheprovider", other]
     ran = subprocess.run(  # noqa: S603 - pytest, as the user would call it
-        [*command, f"--kafka-report=json:{report}", *options],
+        [head.python, "-m", "pytest", f"--rootdir={head.root}", "-p", "no:cacheprovider", other, *arguments],
         cwd=head.root,
-        env={**os.environ, "COLUMNS": "1000"},  # pytest cuts reasons to the width
+        env={**environment, "COLUMNS": "1000"},  # pytest cuts reasons to the width
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -115,6 +150,8 @@ def _compared(
         errors = [line for line in ran.stdout.splitlines() if line.startswith(("E ", "ERROR"))]
         reason = re.sub(r"^(ERROR \S+ - |E +)", "", errors[-1]) if errors else "the test did not run"
         return "skip", f"skipped: {reason}"
+    if len(tests) > 1:
+        return "skip", f"skipped: {len(tests)} tests ran; name one, with its parameters: {tests[0]['nodeid']}"
     verdict = Verdict(tests[0]["verdict"])
     reasons = (*tests[0]["problems"], *tests[0]["notes"], "")
     if verdict not in _ANSWERS:

@@ -6,8 +6,9 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Real
 from pathlib import Path
 from typing import Any, Never
 
@@ -20,8 +21,9 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.plugin import PEER
 from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.checkout import installed_from
+from pytest_kafkaperf.runner.checkout import installed_from, top_folder
 from pytest_kafkaperf.runner.peer_messages import (
+    INTERPRETER,
     ORIGIN,
     PROTOCOL,
     SOCKET,
@@ -48,10 +50,20 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
     ]
     if config.option.inifilename:
         options += ["-c", os.path.relpath(config.option.inifilename, config.rootpath)]
-    if config.pluginmanager.has_plugin("xdist"):
-        options.append("-n0")
+    # Files that the environment variable PYTEST_ADDOPTS may name are those of this side.
+    if config.pluginmanager.has_plugin("junitxml"):
+        options.append("--junitxml=")
+    if config.option.basetemp:
+        options.append(f"--basetemp={config.option.basetemp}-reference")
     # The user's `addopts` may select other tests.
     return ["-p", __name__, "-p", "no:cacheprovider", "-m", "", "-k", "", *options]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Run in this process, if pytest-xdist is installed here."""
+    config.option.numprocesses = 0
+    return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -65,7 +77,8 @@ class PeerSide:
 
     def __init__(self) -> None:
         self._channel = Channel(socket.socket(fileno=int(os.environ.pop(SOCKET))))
-        self._origin = Path(os.environ.pop(ORIGIN))
+        self._origins = [Path(each) for each in os.environ.pop(ORIGIN).split(os.pathsep)]
+        self._interpreter = os.environ.pop(INTERPRETER)
         self._problems: list[str] = []
         """Errors of the collection."""
         self._texts: list[str] = []
@@ -96,14 +109,19 @@ class PeerSide:
         self._channel.send(
             protocol=PROTOCOL, packages=packages(), collected=[*items], problems="\n".join(self._problems)
         )
+        following = None
         while (message := self._channel.receive()) is not None:
-            if message["do"] != "run":  # `stop`, after the test has ended by itself
-                self._channel.send(id=message["id"], ended="")
+            if message["do"] != "run":  # after the test has ended by itself
+                ended = "\n".join(self._texts) if message["do"] != "stop" else ""
+                error = f"the test has ended there: {ended}"
+                self._channel.send(id=message["id"], ended=ended, state=None, error=error, kind="ClusterLostError")
                 continue
-            nodeid, following = message["arguments"]
+            (nodeid, following), promised = message["arguments"], following
             self._running, self._stop = message["id"], 0
             self._texts.clear()
             item = items[nodeid]
+            if promised not in (None, nodeid):  # the other side has skipped the test for which fixtures were kept
+                session._setupstate.teardown_exact(item)  # noqa: SLF001
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=items.get(following))
             ended = "\n".join(self._texts)
             if self._running:
@@ -137,36 +155,47 @@ class PeerSide:
         pytest.skip("the other side has measured this test")
 
     def _answer(self, side: _Side, message: dict[str, Any]) -> None:
-        reply: dict[str, Any] = {"value": None}
+        reply: dict[str, Any] = {"value": None, "state": None}
         try:
-            reply["value"] = side.do(message["do"], *message["arguments"])
+            reply = {"value": side.do(message["do"], *message["arguments"]), "state": side.state}
         except Exception as error:  # noqa: BLE001 - the other side shows it
             kind = type(error).__name__
             text = str(error) if isinstance(error, KafkaPerfError) else f"{kind}: {error}"
             reply |= {"error": text, "kind": kind}
-        self._channel.send(id=message["id"], state=side.state, **reply)
+        self._channel.send(id=message["id"], **reply)
 
     def _refuse_overlap(self, applications: Sequence[Application]) -> None:
         """Refuse code of the other side's folder: it would be compared with itself."""
-        own = Path.cwd()
+        own = top_folder(Path.cwd())
 
         def is_theirs(path: Path) -> bool:
-            inside = path.is_relative_to(self._origin) and not path.is_relative_to(own)
-            return inside and "site-packages" not in path.parts
+            if "site-packages" in path.parts or path.is_relative_to(sys.base_prefix):
+                return False
+            holders = [folder for folder in (own, *self._origins) if path.is_relative_to(folder)]
+            return bool(holders) and max(holders, key=lambda folder: len(folder.parts)) != own
+
+        def runs_theirs(path: Path) -> bool:
+            """Return True for an interpreter of the other side's environment, of which the PATH has all programs."""
+            elsewhere = Path(self._interpreter).parent != Path(sys.executable).parent
+            return elsewhere and path.parent == Path(self._interpreter).parent and path.name.startswith("python")
 
         files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
         theirs = {name: file for name, file in files.items() if file and is_theirs(Path(file).resolve())}
-        theirs |= {name: str(path) for name, path in installed_from(self._origin, besides=own).items()}
+        for origin in self._origins:
+            theirs |= {name: str(path) for name, path in installed_from(origin).items() if is_theirs(path)}
         for each in applications:
             with contextlib.suppress(psutil.Error):  # it has ended, or is in a container
                 words = psutil.Process(each.pid).cmdline() if each.pid else []
                 paths = [Path(word) for word in words if Path(word).is_absolute() and not word.startswith(sys.prefix)]
-                theirs |= {f"the program of {each}": str(path) for path in paths if is_theirs(path)}
+                theirs |= {
+                    f"the program of {each}": str(path) for path in paths if is_theirs(path) or runs_theirs(path)
+                }
         found = next((f"{name} from {path}" for name, path in sorted(theirs.items()) if not _is_ours(name)), None)
         if found is not None:
             raise UsageError(
                 f"it uses {found}, so the code would be compared with itself; give the reference an environment of its "
-                "own: --kafka-reference-setup='pip install -e .', or path:DIR,python=PATH"
+                "own: --kafka-reference-setup='pip install -e .', or path:DIR,python=PATH (a package that this "
+                "environment has, too, needs pip's --ignore-installed there)"
             )
 
 
@@ -200,7 +229,8 @@ class _Side:
             case "renew", []:
                 self._cluster.renew()
             case "act", [number]:
-                value = self._actions[number].do()
+                value: object = self._actions[number].do()
+                value = float(value) if isinstance(value, Real) else value if value is None else str(value)
                 return value if self._actions[number].metric is not None else None
             case "application", [name, method] if method in _METHODS:
                 getattr(self._applications[name], method)()

@@ -26,6 +26,8 @@ import pytest_kafkaperf
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.environment import current_commit, git
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.text import discreet
+from pytest_kafkaperf.runner.peer_messages import packages
 from pytest_kafkaperf.runner.revision import Revision
 
 _OPTION, _SETUP = "--kafka-reference", "--kafka-reference-setup"
@@ -86,13 +88,20 @@ def checked_out(revision: Revision, root: Path, *, files: Iterable[str], setup: 
             f"{_OPTION}={revision}: this commit has submodules, which its checkout would lack; check it out yourself, "
             f"with its submodules, and use {_OPTION}=path:DIR"
         )
-    with _folder(commit, setup) as folder:
+    with _folder(commit, top, setup) as folder:
         tree = folder / "tree"
-        if not tree.exists():
-            git(folder, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(tree))
-        git(tree, "checkout", "--quiet", "--force", "--detach", commit)
-        git(tree, "clean", "--quiet", "--force", "-d")
+        try:
+            if not (tree / ".git").exists():  # git would take a folder above this one instead
+                shutil.rmtree(tree, ignore_errors=True)
+                git(folder, "clone", "--quiet", "--shared", "--no-checkout", str(top), str(tree))
+            problem = f"{_OPTION}={revision}: commit {commit} cannot be checked out; {_hint(root)}"
+            git(tree, "checkout", "--quiet", "--force", "--detach", commit, problem=problem)
+            git(tree, "clean", "--quiet", "--force", "-d")
+        except UsageError:
+            shutil.rmtree(tree, ignore_errors=True)  # the next run clones it again
+            raise
         inside = tree / root.resolve().relative_to(top)
+        inside.mkdir(parents=True, exist_ok=True)  # it is new
         python = sys.executable if setup is None else _environment(folder / "venv", inside, setup)
         for file in () if revision.tests == "ref" else files:
             if (inside / file).is_file() or revision.tests == "head":
@@ -129,7 +138,15 @@ def top_folder(root: Path) -> Path:
     """Return the top folder of the checkout that pytest's root folder is in; the root folder itself without git."""
     with contextlib.suppress(UsageError):
         return Path(git(root, "rev-parse", "--show-toplevel"))
-    return root
+    return root.resolve()
+
+
+def worktrees(root: Path) -> list[Path]:
+    """Return the folders of all worktrees of the repository that `root` is in; `root` itself without git."""
+    with contextlib.suppress(UsageError):
+        lines = git(root, "worktree", "list", "--porcelain").splitlines()
+        return [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")]
+    return [root.resolve()]
 
 
 def commit_of(ref: str, root: Path, asked: str) -> str:
@@ -162,13 +179,14 @@ def _hint(root: Path) -> str:
 
 
 @contextlib.contextmanager
-def _folder(commit: str, setup: str | None) -> Iterator[Path]:
+def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
     """Provide a folder: of this commit and its setup, which stays in the cache, or of this run alone."""
     lock = None
     if setup is not None:
         cache = platformdirs.user_cache_path("pytest-kafkaperf") / "references"
         cache.mkdir(parents=True, exist_ok=True)
-        made_of = f"{commit}\n{setup}\n{sys.executable}\n{sys.version}"
+        # The setup installs only what this environment lacks, so that another package here needs another one there.
+        made_of = f"{commit}\n{top}\n{setup}\n{sys.executable}\n{sys.version}\n{sorted(packages().items())}"
         key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         lock = FileLock(cache / f"{key}.lock", timeout=0)
         with contextlib.suppress(Timeout):  # another run uses it
@@ -216,7 +234,7 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     packages = Path(sysconfig.get_path("purelib", vars=variables))
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
     (packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
-    path = os.pathsep.join((str(programs), os.environ.get("PATH", "")))
+    path, shown = os.pathsep.join((str(programs), os.environ.get("PATH", ""))), discreet(setup, login="LOGIN@")
     try:
         subprocess.run(  # noqa: S602 - the user's own command
             setup,
@@ -232,16 +250,16 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
             check=True,
         )
     except subprocess.CalledProcessError as error:
-        end = error.stdout[-_TAIL_CHARACTERS:].strip()
-        raise UsageError(f"{_SETUP}={setup!r} exited with status {error.returncode} in {root}:\n{end}") from None
+        end = discreet(error.stdout[-_TAIL_CHARACTERS:].strip(), login="LOGIN@")
+        raise UsageError(f"{_SETUP}={shown!r} exited with status {error.returncode} in {root}:\n{end}") from None
     except subprocess.TimeoutExpired:
-        raise UsageError(f"{_SETUP}={setup!r} has not ended within {_SETUP_TIMEOUT_S} s in {root}") from None
+        raise UsageError(f"{_SETUP}={shown!r} has not ended within {_SETUP_TIMEOUT_S} s in {root}") from None
     done.touch()
     return str(python)
 
 
-def without_origin(environment: Mapping[str, str], origin: Path, root: Path) -> dict[str, str]:
-    """Return the environment with the entries of PYTHONPATH in `origin` moved to `root`."""
-    paths = [Path(path) for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-    moved = [root / path.relative_to(origin) if path.is_relative_to(origin) else path for path in paths]
+def without_origin(environment: Mapping[str, str], origin: Path, other: Path) -> dict[str, str]:
+    """Return the environment with the entries of PYTHONPATH in the checkout `origin` moved to the one at `other`."""
+    paths = [Path(path).resolve() for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    moved = [other / path.relative_to(origin) if path.is_relative_to(origin) else path for path in paths]
     return {**environment, **({"PYTHONPATH": os.pathsep.join(map(str, moved))} if moved else {})}

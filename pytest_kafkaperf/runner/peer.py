@@ -21,6 +21,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -37,11 +38,12 @@ from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core import errors, supervisor
-from pytest_kafkaperf.core.environment import SHORT_HASH
+from pytest_kafkaperf.core.environment import SHORT_HASH, current_commit
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
 from pytest_kafkaperf.runner.actions import Action
-from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin
+from pytest_kafkaperf.runner.checkout import Checkout, checked_out, top_folder, without_origin, worktrees
 from pytest_kafkaperf.runner.peer_messages import (
+    INTERPRETER,
     ORIGIN,
     PROTOCOL,
     SOCKET,
@@ -136,8 +138,10 @@ class PeerTest:
 class Peer:
     """A second pytest, as this process sees it."""
 
-    def __init__(self, revision: Revision, checkout: Checkout, arguments: Sequence[str], *, origin: Path) -> None:
-        """Start it, with these arguments of pytest; `origin` is the folder of this side's code."""
+    def __init__(
+        self, revision: Revision, checkout: Checkout, options: Sequence[str], *, files: Sequence[str], root: Path
+    ) -> None:
+        """Start it, with these options and files of tests; `root` is pytest's root folder on this side."""
         self.checkout = checkout
         self._revision = revision
         self._name = f"the reference, --kafka-reference={revision}"
@@ -152,15 +156,18 @@ class Peer:
         self._running: tuple[str, Future[dict[str, Any]]] | None = None
         self._stopping: Future[dict[str, Any]] | None = None
         self._test: PeerTest | None = None
+        self._is_same = checkout.commit is not None and checkout.commit == current_commit(root)
         environment = {
-            **without_origin(os.environ, origin, checkout.root),
+            **without_origin(os.environ, top_folder(root), top_folder(checkout.root)),
             SOCKET: str(theirs.fileno()),
-            ORIGIN: str(origin),
+            ORIGIN: os.pathsep.join(map(str, worktrees(root))),
+            INTERPRETER: sys.executable,
             "PATH": path_from(checkout.python),
             "KAFKAPERF_SIDE": "reference",
             "COMPOSE_PROJECT_NAME": f"kafkaperf-reference-{secrets.token_hex(4)}",
         }
-        command = [checkout.python, "-m", "pytest", f"--rootdir={checkout.root}", *arguments]
+        command = [checkout.python, "-m", "pytest", f"--rootdir={checkout.root}", *options]
+        command += files or [str(self._folder)]  # no test at all instead of all tests there
         with theirs:
             self._process.launch(command, folder=checkout.root, env=environment, pass_fds=[theirs.fileno()])
         self._reader = threading.Thread(target=self._read, name="kafkaperf-peer", daemon=True)
@@ -189,13 +196,13 @@ class Peer:
             following = next((each for each in later if each in collected), None)
             self._running = nodeid, self._send("run", nodeid, following)
 
-    def test(self, nodeid: str, actions: Sequence[Action]) -> PeerTest:
-        """Return the other side of a test, once it is ready.
+    def test(self, nodeid: str, actions: Sequence[Action], cluster: Cluster) -> PeerTest:
+        """Return the other side of a test, once it is ready; `cluster` and `actions` are those of this side.
 
         Raises:
             ClusterError: it failed before its `kafka_perf()`.
             NewTestError: the other revision lacks it.
-            UsageError: it is not the same test.
+            UsageError: it is not the same test, or has this side's cluster.
 
         """
         if self._running is None or self._running[0] != nodeid:
@@ -206,7 +213,7 @@ class Peer:
             reply = self._result(self._running[1], _READY_TIMEOUT_S, "was not ready for the load")
             if "ended" in reply:
                 raise ClusterError(f"{self._name}: the test ended before kafka_perf() there: {reply['ended']}")
-            self._test = self._made(reply, actions)
+            self._test = self._made(reply, actions, cluster)
             self._update(reply["state"])
         return self._test
 
@@ -257,6 +264,8 @@ class Peer:
 
     def _note(self) -> str | None:
         there, here = self.hello()["packages"].get("aiokafka"), packages()["aiokafka"]
+        if self._is_same and not self._changes():
+            return "nothing differs: this side has the reference's commit and packages"
         if there in (None, here):
             return None
         return (
@@ -264,11 +273,16 @@ class Peer:
             "compared only as far as its application uses it"
         )
 
-    def _made(self, reply: Mapping[str, Any], actions: Sequence[Action]) -> PeerTest:
+    def _made(self, reply: Mapping[str, Any], actions: Sequence[Action], own: Cluster) -> PeerTest:
         if reply["actions"] != list(map(str, actions)):
             there, here = (", ".join(each) or "none" for each in (reply["actions"], map(str, actions)))
             raise UsageError(f"{self._name}: the test's actions there ({there}) are not those of this side ({here})")
         cluster = cluster_from_json(reply["cluster"])
+        if set(cluster.bootstrap_servers.split(",")) & set(own.bootstrap_servers.split(",")):
+            raise UsageError(
+                f"{self._name}: both sides use the cluster at {own.bootstrap_servers}, so neither could be measured "
+                "alone; start one for each side, as --kafka-cluster=local does"
+            )
         if reply["owned"]:
             cluster = dataclasses.replace(cluster, fleet=PeerFleet(self, cluster))
         moved = [
@@ -351,7 +365,7 @@ def opened_peer(
         if checkout.root == root.resolve():
             raise UsageError(f"--kafka-reference={revision}: this is the folder of the tests themselves")
         there = [file for file in files if (checkout.root / file).is_file()]
-        peer = Peer(revision, checkout, [*options, *there], origin=top_folder(root))
+        peer = Peer(revision, checkout, options, files=there, root=root)
         try:
             yield peer
         finally:

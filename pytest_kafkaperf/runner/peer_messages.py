@@ -22,7 +22,9 @@ PROTOCOL = 1
 SOCKET = "KAFKAPERF_PEER_SOCKET"
 """Variable with the number of the peer's socket."""
 ORIGIN = "KAFKAPERF_PEER_ORIGIN"
-"""Variable with the folder of the measuring side's code, which the peer must not import."""
+"""Variable with the folders of the measuring side's code, which the peer must not import."""
+INTERPRETER = "KAFKAPERF_PEER_INTERPRETER"
+"""Variable with the Python interpreter of the measuring side."""
 
 
 class Channel:

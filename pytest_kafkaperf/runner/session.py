@@ -58,6 +58,8 @@ class Session:
         self.settings = settings
         self.peer: Peer | None = None
         """The other side of comparisons with another revision of the code, once it has started."""
+        self._unopened: UsageError | None = None
+        """The reason why the other side could not be started."""
         self._files = files
         self._peer_options = peer_options
         self._open = contextlib.ExitStack()
@@ -98,9 +100,15 @@ class Session:
         revision = self.settings.reference
         if not isinstance(revision, Revision):
             return
+        if self._unopened is not None:
+            raise self._unopened  # a setup may take minutes before it fails
         if self.peer is None:
             starting = opened_peer(revision, self.settings, files=self._files, options=self._peer_options)
-            self.peer = self._open.enter_context(starting)
+            try:
+                self.peer = self._open.enter_context(starting)
+            except UsageError as error:
+                self._unopened = error
+                raise
         self.peer.begin(case.nodeid, [each.nodeid for each in later])
 
     def run(
@@ -137,7 +145,7 @@ class Session:
         revision: str | None = None
         if self.peer is not None:
             try:
-                twin = self.peer.test(case.nodeid, actions)
+                twin = self.peer.test(case.nodeid, actions, cluster)
             except NewTestError as error:
                 case, notes = dataclasses.replace(case, reference=None), [str(error)]
                 revision = str(self.settings.reference)
@@ -162,10 +170,7 @@ class Session:
                 on_session=on_session,
             )
             ran = run_case(
-                runner,
-                budget,
-                policy,
-                lambda: self._confirming(case, cluster, judge, runner, on_progress=on_progress),
+                runner, budget, policy, lambda: self._confirming(case, cluster, judge, runner, on_progress=on_progress)
             )
         else:
             sessions = (not_run(unfit),)
@@ -225,13 +230,7 @@ class Session:
         return self.settings.environment or default_environment_key(provider)
 
     def _confirming(
-        self,
-        case: Case,
-        cluster: Cluster,
-        judge: CaseJudge,
-        runner: SessionRunner,
-        *,
-        on_progress: OnProgress,
+        self, case: Case, cluster: Cluster, judge: CaseJudge, runner: SessionRunner, *, on_progress: OnProgress
     ) -> SessionRunner | str | None:
         """Return what runs a suspect's further sessions: both the test's own and the baseline's brokers, if possible.
 

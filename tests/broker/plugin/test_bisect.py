@@ -57,7 +57,7 @@ def bisect(project: Project, *arguments: str, attempts: int = 3) -> subprocess.C
         env=inherited(),
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
         check=False,
     )
     if "generator too slow" in ran.stdout and attempts > 1:
@@ -74,10 +74,38 @@ def test_the_first_slower_commit_is_named(project: Project) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     *steps, last = ran.stdout.splitlines()
     assert last.startswith(f"the first slower commit is {slower} (Test, 20")
-    assert steps[0] == "3 commits, at most 2 comparisons"
+    assert steps[0] == "3 commits, at most 3 comparisons"
     assert any(step.startswith(f"{slower}: VIOLATED: e2e.latency.p50 ×") for step in steps)  # noqa: RUF001 - as shown
     assert git(project.folder, "status", "--porcelain").split() == ["M", "number.txt", "??", "test_perf.py"]
     assert not git(project.folder, "for-each-ref", "refs/bisect")
+
+
+def test_a_last_commit_that_is_not_slower_here_names_no_commit(project: Project) -> None:
+    """Git would take it for slower without a measurement, and name it with its author."""
+    history(project, "1", "1", "1")
+    ran = bisect(project, "main~2..", NODEID, "--kafka-cluster=local")
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    assert "the last commit is not slower than the good one here: PASSED" in ran.stderr
+
+
+def test_the_only_commit_is_measured(project: Project) -> None:
+    """There is nothing to search, but it may not be slower."""
+    history(project, "1", "200")
+    ran = bisect(project, "main~1..", NODEID, "--kafka-cluster=local")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines()[0] == "1 commit, at most 1 comparison"
+    assert "the first slower commit is " in ran.stdout
+
+
+def test_commits_of_two_branches_have_no_order(project: Project) -> None:
+    """Git would say that the fault was mended in between."""
+    history(project, "1", "1")
+    git(project.folder, "checkout", "--quiet", "-b", "old", "main~1")
+    project.write("number.txt", "other")
+    git(project.folder, "commit", "--quiet", "--all", "--message=Go another way")
+    base = git(project.folder, "rev-parse", "main~1")
+    ran = bisect(project, "old..main", NODEID)
+    assert f"old is not part of the history of the bad commit; name the commit {base} instead" in ran.stderr
 
 
 def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
@@ -93,11 +121,11 @@ def test_commits_that_cannot_be_judged_are_skipped(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["main", NODEID], "GOOD..BAD TEST is needed"),
-        (["main..main", "test_perf.py"], "GOOD..BAD TEST is needed"),
+        (["main", NODEID], "bisect main: two commits are needed, GOOD..BAD"),
+        (["main..main", "test_perf.py"], "there is no test test_perf.py in"),
         (["nowhere..main", NODEID], "bisect nowhere..main: there is no commit nowhere; name a commit, branch"),
         (["main..main", NODEID], "bisect main..main: no commit follows the good one; name the older commit first"),
-        (["main..main", "tests/test_perf.py::test_moved"], "there is no file tests/test_perf.py in"),
+        (["main..main", "tests/test_perf.py::test_moved"], "there is no test tests/test_perf.py::test_moved in"),
     ],
 )
 def test_bad_input_is_an_error(arguments: list[str], problem: str, project: Project) -> None:

@@ -304,6 +304,35 @@ def service(kafka_app):
 """
 
 
+def test_a_setup_that_fails_runs_once(repository: Project) -> None:
+    """Each of many tests would wait for it again."""
+    commit(
+        repository.test(TEST + TEST[TEST.index("\n\n@pytest.mark") :].replace("test_moved", "test_again")), "Test twice"
+    )
+    ran = repository.folder.parent / "ran"
+    setup = f"--kafka-reference-setup=echo x >> {ran}; exit 3"
+    run = repository.run("--kafka-reference=git:HEAD", setup, reports=False)
+    assert run.out.count("exited with status 3") >= 2, run.out
+    assert ran.read_text(encoding="utf-8") == "x\n"
+
+
+def test_both_sides_need_a_cluster_of_their_own(repository: Project, on_broker: str) -> None:
+    """A fixture could give both the same one, on which each application would get a part of the other's records."""
+    broker = on_broker.partition("=")[2]
+    own = f"@pytest.fixture\ndef kafka_cluster():\n    return {broker!r}\n\n"
+    commit(repository.test(own + TEST), "Use a cluster that runs")
+    run = repository.run("--kafka-reference=git:HEAD", reports=False)
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert f"both sides use the cluster at {broker}" in " ".join(run.out.split()), run.out
+
+
+def test_equal_code_is_told(repository: Project) -> None:
+    """On an unchanged main branch, the commit where the branch began is this one."""
+    run = repository.run("--kafka-reference=git:HEAD", "--kafka-rounds=1")
+    (test,) = run.report["tests"]
+    assert "nothing differs: this side has the reference's commit and packages" in test["notes"], run.out
+
+
 def test_a_port_that_both_sides_need_is_an_error(repository: Project) -> None:
     """It says how each side gets its own."""
     (port,) = local.free_ports(1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.runner import checkout
 from pytest_kafkaperf.runner.checkout import Checkout, checked_out
 from pytest_kafkaperf.runner.revision import Revision, parse_revision
 from tests.support.repository import git
@@ -119,6 +122,61 @@ def test_a_setup_runs_once_in_an_environment_of_its_own(root: Path) -> None:
             assert prefix != Path(sys.prefix)
 
 
+def test_another_package_here_makes_another_environment_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pip installs only what this environment lacks, so an old one would lend the reference the new package."""
+    found = []
+    for version in ("1", "2", "1"):
+        monkeypatch.setattr(checkout, "packages", lambda version=version: {"orders-client": version})
+        with checked_out(revision("git:main", root), root, files=[TEST], setup="true") as there:
+            found.append(there.python)
+    assert found[0] == found[2] != found[1]
+
+
+def test_a_kept_checkout_without_its_repository_is_made_again(root: Path) -> None:
+    """Git would check the commit out in a folder above it, over the user's files."""
+    with checked_out(revision("git:main", root), root, files=[TEST], setup="true") as there:
+        shutil.rmtree(there.root.parent / ".git")
+    with checked_out(revision("git:main", root), root, files=[TEST], setup="true") as there:
+        assert texts(there) == ["second", "third"]
+
+
+def test_a_shallow_clone_of_a_commit_names_the_remedy(root: Path, tmp_path: Path) -> None:
+    """Git cannot clone from it, although it has the commit."""
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "--quiet", "--depth=1", "--branch=topic", f"file://{root.parent}", str(shallow))
+    git(shallow, "fetch", "--quiet", "--depth=1", "origin", "main")
+    with (
+        pytest.raises(UsageError, match=r"cannot be checked out; this clone is shallow: fetch all of the history"),
+        checked_out(revision("git:FETCH_HEAD", shallow / "service"), shallow / "service", files=[TEST], setup=None),
+    ):
+        pass
+
+
+def test_a_root_folder_that_is_new_is_empty_there(root: Path) -> None:
+    """A new service of a repository with several: its tests are new, too."""
+    new = root.parent / "billing"
+    new.mkdir()
+    (new / "test_new.py").write_text("", encoding="utf-8")
+    with checked_out(revision("git:main", new), new, files=["test_new.py"], setup=None) as there:
+        assert [*there.root.iterdir()] == []
+
+
+def test_paths_of_modules_lead_to_the_other_checkout(root: Path, tmp_path: Path) -> None:
+    """Also those beside pytest's root folder, and those through a symbolic link."""
+    top, link = root.parent, tmp_path / "link"
+    link.symlink_to(top)
+    environment = {"PYTHONPATH": os.pathsep.join([str(top / "libs"), str(link / "service"), "/opt/lib"]), "HOME": "/x"}
+    moved = checkout.without_origin(environment, top, Path("/there"))
+    assert moved == {"PYTHONPATH": os.pathsep.join(["/there/libs", "/there/service", "/opt/lib"]), "HOME": "/x"}
+
+
+def test_all_worktrees_are_of_this_side(root: Path, tmp_path: Path) -> None:
+    """A package may be installed from another one of the same repository."""
+    git(root, "worktree", "add", "--quiet", str(tmp_path / "other"), "main")
+    assert checkout.worktrees(root) == [root.parent, tmp_path / "other"]
+    assert checkout.worktrees(tmp_path) == [tmp_path]
+
+
 def test_a_setup_that_fails_says_why(root: Path) -> None:
     """With the end of its output, and it is tried again in the next run."""
     for _ in range(2):
@@ -127,6 +185,18 @@ def test_a_setup_that_fails_says_why(root: Path) -> None:
             checked_out(revision("git:main", root), root, files=[], setup="echo no such package; exit 3"),
         ):
             pass
+
+
+def test_a_setup_that_fails_shows_no_login(root: Path) -> None:
+    """The error is in reports and in the comment on a pull request."""
+    setup = "echo https://user:hidden@host/simple; exit 3"
+    with (
+        pytest.raises(UsageError) as caught,
+        checked_out(revision("git:main", root), root, files=[], setup=setup),
+    ):
+        pass
+    assert "hidden" not in str(caught.value)
+    assert str(caught.value).endswith("\nhttps://LOGIN@host/simple")
 
 
 def test_a_commit_that_is_not_there_is_named_with_the_remedy(
