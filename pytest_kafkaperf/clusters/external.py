@@ -34,12 +34,7 @@ def reach(
     access = Access() if client_properties is None else read_client_properties(client_properties)
     try:
         brokers = wait_ready(
-            bootstrap_servers,
-            brokers=spec.brokers,
-            timeout_s=timeout_s,
-            pause_s=_PAUSE_S,
-            access=access,
-            external=True,
+            bootstrap_servers, brokers=spec.brokers, timeout_s=timeout_s, pause_s=_PAUSE_S, access=access, external=True
         )
     except NotReadyError as error:
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None

@@ -78,10 +78,7 @@ def provision(
 def not_started(spec: ClusterSpec, target: Target) -> Cluster:
     """Return a cluster that is not started, with what is known before: no servers, no facts."""
     return Cluster(
-        bootstrap_servers="",
-        brokers=spec.brokers,
-        provider=resolve(target).name,
-        version=spec.version or "unknown",
+        bootstrap_servers="", brokers=spec.brokers, provider=resolve(target).name, version=spec.version or "unknown"
     )
 
 

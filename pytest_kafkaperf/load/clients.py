@@ -23,12 +23,7 @@ _HEARTBEAT_MS = 300
 
 
 def make_producer(
-    scenario: Scenario,
-    bootstrap_servers: str,
-    client_config: dict[str, Any],
-    *,
-    transactional_id: str,
-    largest: int,
+    scenario: Scenario, bootstrap_servers: str, client_config: dict[str, Any], *, transactional_id: str, largest: int
 ) -> aiokafka.AIOKafkaProducer:
     """Create a producer for values of up to `largest` bytes, without starting it.
 

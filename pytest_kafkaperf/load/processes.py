@@ -49,9 +49,7 @@ class Processes:
         # Python's resource tracker, which removes semaphores, inherits the mask.
         with interrupt_blocked(and_endings=True):
             self._executor = concurrent.futures.ProcessPoolExecutor(
-                self._workers,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=begin,
+                self._workers, mp_context=multiprocessing.get_context("spawn"), initializer=begin
             )
         return self
 

@@ -59,13 +59,7 @@ class KafkaPerf:
     """The value of the `kafka_perf` fixture; call it to run the scenario."""
 
     def __init__(
-        self,
-        request: pytest.FixtureRequest,
-        session: Session,
-        cluster: object,
-        *,
-        case: Case,
-        later: Sequence[Case],
+        self, request: pytest.FixtureRequest, session: Session, cluster: object, *, case: Case, later: Sequence[Case]
     ) -> None:
         """`later` are the cases of the tests after this one."""
         self._node: pytest.Item = request.node

@@ -43,11 +43,7 @@ _EXCLUSIVE = (
 
 
 def read_settings(
-    command_line: Mapping[str, object],
-    ini: Mapping[str, object],
-    *,
-    invocation_folder: Path,
-    root: Path,
+    command_line: Mapping[str, object], ini: Mapping[str, object], *, invocation_folder: Path, root: Path
 ) -> Settings:
     """Parse the options of a run; the command line overrides the ini file.
 

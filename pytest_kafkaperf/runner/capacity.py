@@ -222,10 +222,7 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
     known = [one for one in earlier if "capacity" in one.metrics]
     failed = [step for step in known[-1].steps if step.settled and step.outcome is StepOutcome.BROKEN] if known else []
     search = Search(
-        plan.low,
-        plan.high,
-        near=known[-1].metrics["capacity"] if known else None,
-        settled=len(failed) >= _MISLED,
+        plan.low, plan.high, near=known[-1].metrics["capacity"] if known else None, settled=len(failed) >= _MISLED
     )
     steps: list[Step] = []
     disturbed = 0

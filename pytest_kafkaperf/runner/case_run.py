@@ -211,10 +211,7 @@ class SessionRunner:
         ours, *other = (side.rounds for side in self._sides)
         problems = [*_problems(ours, ""), *(text for theirs in other for text in _reference_problems(theirs))]
         return MeasuredSession(
-            created=created,
-            rounds=tuple(ours),
-            reference=tuple(other[0]) if other else None,
-            problems=tuple(problems),
+            created=created, rounds=tuple(ours), reference=tuple(other[0]) if other else None, problems=tuple(problems)
         )
 
     def measure_fresh(self, budget: CaseBudget | None = None, label: str = "") -> MeasuredSession:

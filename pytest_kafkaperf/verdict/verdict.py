@@ -153,13 +153,7 @@ def worst(outcomes: Sequence[Verdict]) -> Verdict:
 
 
 def _beside(
-    suspect: _Result,
-    pairs: Sequence[Measured],
-    baseline: BaselineRounds,
-    rebuilt: Rebuilt,
-    *,
-    gated: int,
-    final: bool,
+    suspect: _Result, pairs: Sequence[Measured], baseline: BaselineRounds, rebuilt: Rebuilt, *, gated: int, final: bool
 ) -> _Result:
     """Evaluate a suspect again, by the sessions beside the baseline's brokers alone."""
     threshold = suspect.threshold

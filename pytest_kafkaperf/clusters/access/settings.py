@@ -18,12 +18,7 @@ _T = TypeVar("_T")
 
 _MAX_INT = (1 << 31) - 1
 
-_NUMBERS = {
-    "connections.max.idle.ms": 1,
-    "metadata.max.age.ms": 1,
-    "request.timeout.ms": 1,
-    "retry.backoff.ms": 0,
-}
+_NUMBERS = {"connections.max.idle.ms": 1, "metadata.max.age.ms": 1, "request.timeout.ms": 1, "retry.backoff.ms": 0}
 """Numeric settings that all of aiokafka's clients accept, and the minimum of each."""
 
 _OPTIONS = ("client.id", *_NUMBERS)

@@ -71,9 +71,7 @@ def certificates(hosts: Sequence[str]) -> Certificates:
         .sign(authority_key, hashes.SHA256())
     )
     return Certificates(
-        authority=pem_of(authority),
-        certificate=pem_of(server) + pem_of(authority),
-        key=SecretStr(unencrypted(key)),
+        authority=pem_of(authority), certificate=pem_of(server) + pem_of(authority), key=SecretStr(unencrypted(key))
     )
 
 

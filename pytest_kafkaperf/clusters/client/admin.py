@@ -35,11 +35,7 @@ _RETRY_MS = 10
 """Pause of a consumer that has asked for the leaders of a topic, which it does not know at first."""
 _TRANSACTION_TIMEOUT_MS = 60_000
 """Default of aiokafka's producer and of Kafka's own."""
-UNREACHABLE = (
-    kafka_errors.KafkaConnectionError,
-    kafka_errors.NodeNotReadyError,
-    kafka_errors.RequestTimedOutError,
-)
+UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
 """Errors of aiokafka for a broker that is down or does not respond."""
 
 T = TypeVar("T")

@@ -173,12 +173,7 @@ def _format(partial: Path, classpath: list[Path], version: str, java: Java) -> N
     arguments = ["format", "--cluster-id", _FORMAT_CLUSTER_ID, "--config", str(properties)]
     try:
         result = subprocess.run(  # noqa: S603 - Kafka's own tool
-            [*tool, *arguments],
-            cwd=partial,
-            capture_output=True,
-            text=True,
-            timeout=_FORMAT_TIMEOUT_S,
-            check=False,
+            [*tool, *arguments], cwd=partial, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise ClusterError(

@@ -113,10 +113,7 @@ class Producer(ABC):
         if self._scenario.rate is None:
             return None
         return Schedule.of(
-            self._scenario.rate,
-            start_ns=window.start_ns,
-            producer=self._number,
-            producers=self._scenario.producers,
+            self._scenario.rate, start_ns=window.start_ns, producer=self._number, producers=self._scenario.producers
         )
 
     async def _limit_to_transaction(self, count: int) -> int:
