@@ -141,14 +141,17 @@ def test_a_reference_that_fails_is_one_clear_error(file: str, text: str, problem
     assert "Traceback" not in run.out.partition("the end of its log")[0]
 
 
-@pytest.mark.parametrize("how", ["orders", "the program of mover"])
-def test_code_is_never_compared_with_itself(how: str, repository: Project) -> None:
-    """Here, a path leads to this side's module or program on both sides."""
-    imported = f"import sys\nsys.path.insert(0, {str(repository.folder)!r})\nimport orders\n{TEST}"
-    started = TEST.replace('"service.py"', repr(str(repository.folder / "service.py")))
+@pytest.mark.parametrize(("how", "worktree"), [("orders", False), ("orders", True), ("the program of mover", False)])
+def test_code_is_never_compared_with_itself(how: str, worktree: bool, repository: Project, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter of the test
+    """Here, a path leads to a module or a program of this side, or of another worktree, on both sides."""
+    folder = tmp_path / "other" if worktree else repository.folder
+    imported = f"import sys\nsys.path.insert(0, {str(folder)!r})\nimport orders\n{TEST}"
+    started = TEST.replace('"service.py"', repr(str(folder / "service.py")))
     commit(repository.write("orders.py", "").test(imported if how == "orders" else started), "Use this folder")
+    if worktree:
+        git(repository.folder, "worktree", "add", "--quiet", str(folder), "HEAD")
     run = repository.run("--kafka-reference=git:HEAD", "--import-mode=importlib", reports=False)
-    assert f"it uses {how} from {repository.folder}" in " ".join(run.out.split())
+    assert f"it uses {how} from {folder}" in " ".join(run.out.split()), run.out
     assert "give the reference an environment of its own: --kafka-reference-setup='pip install -e .'" in run.out
 
 
