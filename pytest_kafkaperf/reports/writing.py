@@ -63,7 +63,7 @@ def write_reports(
     texts: dict[str, Callable[[], str]] = {
         "markdown": lambda: markdown(results, endings),
         "gitlab": lambda: metrics_text(results),
-        "html": lambda: html_page(results, facts),
+        "html": lambda: html_page(results, facts, endings),
         "perftest": lambda: "".join(f"{line}\n" for each in results for line in perftest_lines(each)),
         "json": document,
     }

@@ -11,7 +11,7 @@ from pytest_kafkaperf.core.errors import UsageError
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.spec import Cluster
-    from pytest_kafkaperf.runner.result import Result
+    from pytest_kafkaperf.runner.result import Ending, Result
 
 _NEEDED = ("jinja2", "plotly")
 
@@ -46,8 +46,8 @@ def check_installed() -> None:
         raise UsageError(f"--kafka-report=html needs {' and '.join(missing)}: pip install 'pytest-kafkaperf[html]'")
 
 
-def html_page(results: Sequence[Result], facts: RunFacts) -> str:
-    """Return the report of all tests, given in the order in which they ran.
+def html_page(results: Sequence[Result], facts: RunFacts, endings: Mapping[str, Ending] | None = None) -> str:
+    """Return the report of all tests, given in the order in which they ran; `endings` are those for pytest, by nodeid.
 
     Raises:
         UsageError: A package is missing; the text says how to install it.
@@ -56,4 +56,4 @@ def html_page(results: Sequence[Result], facts: RunFacts) -> str:
     check_installed()
     from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs packages of an extra
 
-    return render(results, facts)
+    return render(results, facts, endings or {})

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import importlib.resources
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,15 +29,17 @@ from pytest_kafkaperf.reports.table import (
     bounded,
     changes_of,
     describe_advice,
+    failure_beside,
     how_of,
     names_of,
+    remark_of,
     row_of,
     short,
     short_change,
     took,
     without_repeats,
 )
-from pytest_kafkaperf.runner.result import Result, judged, standard_of
+from pytest_kafkaperf.runner.result import Ending, Result, judged, standard_of
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.calibration import Calibrated
@@ -54,13 +56,14 @@ _COMMIT = 12
 _DASH = "–"  # noqa: RUF001 - the usual mark of an empty cell
 
 
-def render(results: Sequence[Result], run: RunFacts) -> str:
+def render(results: Sequence[Result], run: RunFacts, endings: Mapping[str, Ending]) -> str:
     """Return the content of the file."""
     scripts = _scripts()
     return _template().render(
         head=_head(results, run),
         counts=_counts(results),
-        tests=_tests(results, run),
+        unmeasured=_unmeasured(results, endings),
+        tests=_tests(results, run, endings),
         sweeps=_sweeps(results),
         style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - a file of this package
         plotly_js=scripts[0],
@@ -146,33 +149,41 @@ def _counts(results: Sequence[Result]) -> list[tuple[str, int]]:
     return [(str(verdict), tally[verdict]) for verdict in reversed(Verdict) if tally[verdict]]
 
 
-def _tests(results: Sequence[Result], run: RunFacts) -> list[dict[str, Any]]:
+def _unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[Ending]:
+    """Return the endings of tests that have no result; those that fail come first."""
+    measured = {each.nodeid for each in results}
+    return sorted((one for one in endings.values() if one.nodeid not in measured), key=lambda one: not one.fails)
+
+
+def _tests(results: Sequence[Result], run: RunFacts, endings: Mapping[str, Ending]) -> list[dict[str, Any]]:
     """Return the values of all tests: those that fail first, otherwise in the order in which they ran."""
     names = names_of(results)
-    ordered = sorted(results, key=lambda result: not result.verdict.fails)
+    failed = {nodeid for nodeid, ending in endings.items() if ending.fails}
+    failed |= {result.nodeid for result in results if result.verdict.fails}
+    ordered = sorted(results, key=lambda result: result.nodeid not in failed)
     return [
         {
             "id": f"test-{number}",
             "name": names[result.nodeid],
-            "open": len(results) == 1 or (result.verdict.fails and number <= MAX_OPEN),
-            **_test(result, run),
+            "open": len(results) == 1 or (result.nodeid in failed and number <= MAX_OPEN),
+            **_test(result, run, endings.get(result.nodeid)),
         }
         for number, result in enumerate(ordered, 1)
     ]
 
 
-def _test(result: Result, run: RunFacts) -> dict[str, Any]:
+def _test(result: Result, run: RunFacts, ending: Ending | None) -> dict[str, Any]:
     change, direction = _change(result)
     charts, brokers = charts_of(result), broker_charts(result)
     return {
         "verdict": str(result.verdict),
-        "how": how_of(result),
+        "how": ", ".join(filter(None, (remark_of(result, ending), how_of(result)))),
         "took": took(result.took_s) if result.took_s else _DASH,
         "figures": _headlines(result),
         "change": change,
         "direction": direction,
         "checks": [_check(check, result) for check in result.checks],
-        "why": list(_why(result)),
+        "why": [*(("failed", text) for text in failure_beside(result, ending)), *_why(result)],
         "calibration": [_calibrated(name, found, result) for name, found in result.calibration.items()],
         "charts": charts,
         "broker_charts": brokers,

@@ -8,12 +8,14 @@ import hashlib
 import importlib.resources
 import importlib.util
 import re
+from typing import Any
 
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.reports.again import command_for
 from pytest_kafkaperf.reports.html import check_installed, html_page
+from pytest_kafkaperf.runner.result import Ending
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support import results
 
@@ -167,3 +169,27 @@ def test_each_test_has_its_duration_its_way_to_the_verdict_and_the_rate_of_what_
     assert head == ["threshold", "measured", "rounds", "baseline", "change (95 % CI)", "verdict"]
     assert "5.99 ms allowed; confirmed by 3 fresh sessions" in page
     assert page.count('<tr class="reason">') == 2  # of the two thresholds that are not met
+
+
+def test_the_page_of_a_red_run_is_not_green() -> None:
+    """A test can pass its thresholds and fail by its own code, or fail before it measured anything."""
+    passed, other = (
+        dataclasses.replace(results.regression(), nodeid=f"test_a.py::{name}", verdict=Verdict.PASSED)
+        for name in ("test_green", "test_red")
+    )
+
+    def ending(nodeid: str, outcome: Any, reason: str | None) -> Ending:
+        return Ending(nodeid=nodeid, outcome=outcome, reason=reason, file="test_a.py", line=1)
+
+    endings = [
+        ending(passed.nodeid, "passed", None),
+        ending(other.nodeid, "failed", "AssertionError: 3 rows are missing"),
+        ending("test_a.py::test_none", "error", "no broker"),
+    ]
+    given = results.report([passed, other]) | {"endings": {one.nodeid: one for one in endings}}
+    page = html_page(**given).replace("<wbr>", "")
+    assert page.index("test_red") < page.index("test_green")
+    assert '<small class="dim">failed, ' in page
+    assert "AssertionError: 3 rows are missing" in page
+    assert "<b>1</b> not measured" in page
+    assert "test_a.py::test_none: no broker" in page
