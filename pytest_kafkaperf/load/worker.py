@@ -226,7 +226,11 @@ class LoadWorker:
         )
 
     async def _until_all_are_done(self, counters: SharedCounters) -> None:
-        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        """Stay in the groups: the partitions of a member that leaves move, and others would read them from elsewhere.
+
+        The controller stops a round that does not end; the limit is for the case that it is gone.
+        """
+        deadline = time.monotonic() + RECORDS_TIMEOUT_S
         while not (counters.all_reached(WorkerState.DONE) or counters.stopped or time.monotonic() > deadline):
             await asyncio.sleep(_TICK_S)
 

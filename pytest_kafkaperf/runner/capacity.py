@@ -253,13 +253,17 @@ def find_capacity(plan: SearchPlan, scenario: Scenario, measure: Measure, earlie
     )
 
 
+_OF_LOAD = {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED, ProblemKind.NOT_CAUGHT_UP}
+"""Problems that a lower rate may not have."""
+
+
 def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepOutcome | None, str | None]:
     """Return the outcome of a rate and the reason why it did not hold; an outcome of None ends the search."""
     kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
     if ProblemKind.GENERATOR_TOO_SLOW in kinds:
         return StepOutcome.UNREACHED, reasons[0]
     lost = scenario.output_topic is None and one.metrics.get("lost", 0) > 0
-    if lost or kinds - {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED}:
+    if lost or kinds - _OF_LOAD:
         return None, next(iter(reasons), None)
     broken = [*reasons, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
     return (StepOutcome.BROKEN, broken[0]) if broken else (StepOutcome.HELD, None)

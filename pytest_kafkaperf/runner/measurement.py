@@ -13,7 +13,8 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRIC
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram, merged
-from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.timeseries import Curves, merged_series
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, problems_of, warnings_of
@@ -30,7 +31,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     if tried := failed + sum(part.acknowledged for part in produced):
         metrics["error_ratio"] = failed / tried
     if report.start_ns is not None:
-        metrics |= _produce_metrics(produced, report.workers)
+        metrics |= _produce_metrics(report, scenario)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
     groups = watched(report, scenario)
     metrics |= {**groups.metrics, **report.recorded}
@@ -79,14 +80,19 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     )
 
 
-def _produce_metrics(produced: Sequence[Produced], workers: Sequence[WorkerReport]) -> dict[str, float]:
+def _produce_metrics(report: LoadReport, scenario: Scenario) -> dict[str, float]:
+    produced = report.produced
     acknowledged = sum(part.acknowledged for part in produced)
     first_ns = min((part.first_due_ns for part in produced if part.first_due_ns is not None), default=None)
     last_ns = max((part.last_ack_ns for part in produced if part.last_ack_ns is not None), default=None)
     metrics = _latency_metrics("produce.latency", merged([part.latency for part in produced]))
     metrics |= _latency_metrics("produce.delay", merged([part.delay for part in produced]))
     if acknowledged:
-        metrics["client.cost"] = sum(worker.cpu_s for worker in workers) / (acknowledged / 1e6)
+        metrics["client.cost"] = sum(worker.cpu_s for worker in report.workers) / (acknowledged / 1e6)
+    length_s = window_s(scenario)
+    if scenario.rate is not None and length_s is not None and report.start_ns is not None and last_ns is not None:
+        # The last record of a rate is due an interval before the window's end.
+        first_ns, last_ns = report.start_ns, max(last_ns, report.start_ns + round(length_s * NS_PER_S))
     if first_ns is not None and last_ns is not None and last_ns > first_ns:
         elapsed_s = (last_ns - first_ns) / NS_PER_S
         metrics["produce.throughput"] = acknowledged / elapsed_s

@@ -125,7 +125,8 @@ class Side:
     def is_cold(self) -> bool:
         """True if the plugin has started the brokers, and they are not warm for this scenario."""
         fleet = self.cluster.fleet
-        return fleet is not None and workload_key(self.scenario) not in fleet.preheated
+        writes = self.scenario.producers > 0  # a warm-up needs records to read
+        return fleet is not None and writes and workload_key(self.scenario) not in fleet.preheated
 
     def mark_warm(self) -> None:
         """Remember that the brokers are warm for this scenario, until they are started again."""
@@ -193,7 +194,7 @@ class Side:
             scenario=scenario,
             run=self._run,
             number=self._loads,
-            read_partitions=self._read_partitions,
+            read_partitions=self._read_partitions if scenario.topic == self.scenario.topic else scenario.partitions,
         )
         progress = functools.partial(self._on_progress, self._label, len(self.rounds) + 1)
         if scenario.backlog and scenario.topic is not None:

@@ -62,4 +62,5 @@ def probe_load(scenario: Scenario) -> Scenario:
 def backlog_load(scenario: Scenario) -> Scenario:
     """Return the load that writes the scenario's backlog."""
     update = {"records": scenario.backlog, "duration": None, "rate": None, "warmup": 0.0, "backlog": 0}
+    update["abort_ratio"] = 0.0  # all of the backlog is there to be read
     return scenario.model_copy(update=update)

@@ -77,6 +77,17 @@ def report(*parts: Produced | Consumed, cpu_s: float = 0.5, busy_ratio: float = 
     return LoadReport(**healthy | fields)
 
 
+@pytest.mark.parametrize(("records", "rate"), [(1, 1.0), (50, 50.0)])
+def test_a_rate_counts_from_the_start_of_the_window_to_its_end(records: int, rate: float) -> None:
+    """The last of few records is due long before: one record, acknowledged after 4 ms, would be 250 records/s."""
+    scenario = Scenario.of({"rate": f"{rate} records/s", "duration": "1 s"})
+    first, last = START_NS, START_NS + 4_000_000 + round((records - 1) / rate * 1e9)
+    part = produced(acknowledged=records, sent=records, bytes=100 * records, first_due_ns=first, last_ack_ns=last)
+    metrics = fold(report(part), scenario).metrics
+    assert metrics["produce.throughput"] == pytest.approx(rate, rel=0.005)
+    assert metrics["produce.bandwidth"] == pytest.approx(100 * rate, rel=0.005)
+
+
 def test_one_producer_gives_exact_figures() -> None:
     """Every figure by hand, in base units."""
     done = fold(report(produced()), PACED)
