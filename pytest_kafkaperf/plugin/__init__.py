@@ -81,11 +81,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Read the markers of all perf tests; drop files with invalid markers and report all their errors at once."""
     collection = _collection(config)
     collection.nodeids.update(item.nodeid for item in items)
-    if any(takes_perf(item) for item in items):
-        from pytest_kafkaperf.plugin.cases import read_cases  # noqa: PLC0415 - imports pydantic
+    if not any(takes_perf(item) for item in items):
+        yield
+        return
+    from pytest_kafkaperf.plugin.cases import marks_of, read_cases  # noqa: PLC0415 - imports pydantic
 
-        items[:], collection.cases = read_cases(items, _settings(config))
+    items[:], collection.cases = read_cases(items, _settings(config))
+    read = {item: marks_of(item) for item in items if item.nodeid in collection.cases}
     yield
+    # The same hook of a conftest.py may have added markers meanwhile.
+    changed = [item for item in items if item in read and marks_of(item) != read[item]]
+    kept, cases = read_cases(changed, _settings(config))
+    items[:] = [item for item in items if item not in changed or item in kept]
+    collection.cases |= cases
 
 
 @pytest.hookimpl(tryfirst=True)

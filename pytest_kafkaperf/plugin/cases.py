@@ -57,16 +57,29 @@ def read_item(item: pytest.Item, settings: Settings) -> Case:
         UsageError: every problem of the test, one per line, each with the nodeid.
 
     """
-    closest_first = [mark for mark in item.iter_markers() if mark.name in _MARKERS]
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     try:
-        case = read_case(item.nodeid, closest_first[::-1], parameters, settings, folder=item.path.parent)
+        case = read_case(item.nodeid, marks_of(item), parameters, settings, folder=item.path.parent)
         # `auto` is never an external cluster; only a running test looks for Docker, and checks again.
         target = Local() if isinstance(settings.cluster, Auto) else settings.cluster
         provision.check(target, settings.client_config, settings.metrics_urls, settings.log_dirs)
     except UsageError as error:
         raise UsageError("\n".join(f"{item.nodeid}: {problem}" for problem in str(error).splitlines())) from None
     return dataclasses.replace(case, taken_by=_taken_by(item))
+
+
+def marks_of(item: pytest.Item) -> list[pytest.Mark]:
+    """Return this plugin's markers of a test, the closest one last.
+
+    Pytest lists decorators of a function from the lowest one up, and marks of a parameter after them.
+    """
+    found: list[pytest.Mark] = []
+    for node in item.listchain():
+        marks = [mark for mark in node.own_markers if mark.name in _MARKERS]
+        decorators = getattr(getattr(node, "function", None), "pytestmark", [])
+        stacked = sum(mark.name in _MARKERS for mark in decorators)
+        found += [*marks[:stacked][::-1], *marks[stacked:]]
+    return found
 
 
 def _misspelt(item: pytest.Item) -> list[str]:

@@ -86,12 +86,16 @@ class KafkaPerf:
         return self._benchmark is not None
 
     def close(self, ending: Ending | None) -> None:
-        """End a load that is still running, and fail a test that passed but measured nothing."""
+        """End a load that is still running, keep its figures, and fail a test that passed but measured nothing."""
         self._stopping.set()
         if self._in_thread is not None:
             concurrent.futures.wait([self._in_thread], _STOP_TIMEOUT_S)
-        if ending is not None and ending.outcome == "passed" and not self._called:
-            text = "this test measured nothing: call kafka_perf(), or pytest.skip() if there is nothing to measure"
+        if self._finished and (ending is None or ending.by_verdict or not ending.fails):
+            with failing():
+                self._session.keep()
+        if ending is not None and ending.outcome == "passed" and not self._finished:
+            what = "await kafka_perf.run() to its end" if self._in_thread is not None else "call kafka_perf()"
+            text = f"this test measured nothing: {what}, or pytest.skip() if there is nothing to measure"
             pytest.fail(text, pytrace=False)
 
     def at(

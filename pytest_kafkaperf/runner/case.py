@@ -95,8 +95,12 @@ class Case:
         *farther, command_line = self.levels
         levels = (*farther, ("call", overrides), command_line)
         scenario, sources = _scenario(levels, self.folder, where, names)
-        _refuse_unmeasured(self.thresholds, scenario, _measured(scenario, self.settings, self.spec))
-        return replace(self, scenario=_timed(scenario, sources, self.thresholds), sources=sources, levels=levels)
+        measured = _measured(scenario, self.settings, self.spec)
+        own = [limit for limit in self.thresholds if limit not in self.settings.thresholds]
+        _refuse_unmeasured(own, scenario, measured)
+        limits = (*own, *_of_settings(self.settings, measured))
+        scenario = _timed(scenario, sources, limits)
+        return replace(self, scenario=scenario, thresholds=limits, sources=sources, levels=levels)
 
     def without_search(self) -> Case:
         """Return the case of a `kafka_perf()` call, without the ini file's thresholds on the metrics of a search.
@@ -221,7 +225,7 @@ def read_case(
     measured = _measured(scenario, settings, spec)
     attempt(_refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
-    limits = (*thresholds, *(one for one in settings.thresholds if one.metric.is_own or one.metric.name in measured))
+    limits = (*thresholds, *_of_settings(settings, measured))
     return Case(
         nodeid=nodeid,
         scenario=_timed(scenario, sources, limits),
@@ -238,6 +242,11 @@ def read_case(
         folder=folder,
         settings=settings,
     )
+
+
+def _of_settings(settings: Settings, measured: Collection[str]) -> list[Threshold]:
+    """Return the thresholds of the ini file that apply to a test which measures these metrics."""
+    return [one for one in settings.thresholds if one.metric.is_own or one.metric.name in measured]
 
 
 def _refuse_arguments(mark: pytest.Mark) -> None:
@@ -259,9 +268,19 @@ def _scenario(
     names: Mapping[str, str] = OWN_NAMES,
 ) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
+    if fields.get("producers") == 0:  # it reads all that there is, so that the usual duration is not for it
+        levels = [
+            (source, {name: value for name, value in values.items() if name != "duration" or source in _DECLARED})
+            for source, values in levels
+        ]
+        fields = merge(*(values for _, values in levels))
     scenario = _with_samples(Scenario.of(fields, where=where, names=names), folder, where)
     sources = {name: source for source, values in levels for name in values if name in fields}
     return scenario, sources
+
+
+_DECLARED = ("marker", "parameter", "call")
+"""Sources of fields that are of one test, not of all."""
 
 
 def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[Threshold]) -> Scenario:

@@ -65,6 +65,8 @@ class Session:
         self._open = contextlib.ExitStack()
         """The other side's checkout and process."""
         self.results: list[Result] = []
+        self._last: tuple[Case, str]
+        """The last test that was measured, and the key of its environment."""
         self.written: dict[str, int] = {}
         """Number of dates in each baseline that was written, by nodeid."""
         self.orphans: dict[Path, str] = {}
@@ -191,7 +193,9 @@ class Session:
             revision=revision if twin is None else twin.revision,
         )
         self._shift.add(result, both_slower=bool(ran.judgement.warnings))
-        return self._kept(case, key, result)
+        result = self._add(result)
+        self._last = case, key
+        return result
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
@@ -361,17 +365,21 @@ class Session:
         self.results.append(result)
         return result
 
-    def _kept(self, case: Case, key: str, result: Result) -> Result:
-        """Keep a result for the reports, and update its baseline if the settings say so."""
-        result = self._add(result)  # even if the file cannot be written
+    def keep(self) -> None:
+        """Update the baseline of the last test if the settings say so; the test did not fail by its own code.
+
+        Raises:
+            BaselineError: the baseline file is damaged or newer, or cannot be written.
+
+        """
+        (case, key), result = self._last, self.results[-1]
         if case.is_smoke_test:
             notes = [_SMOKE_TEST]
         else:
             notes = [] if result.partial else self._update_baseline(case, key, result)
             if case.reference is None and result.nodeid not in self.written:
                 notes += stale_notes(result)
-        self.results[-1] = result = dataclasses.replace(result, notes=(*result.notes, *notes))
-        return result
+        self.results[-1] = dataclasses.replace(result, notes=(*result.notes, *notes))
 
     def _update_baseline(self, case: Case, key: str, result: Result) -> list[str]:
         if self.settings.update is None:

@@ -132,3 +132,18 @@ def test_ctrl_c_ends_an_async_test(project: Project, broker: Cluster, on_broker:
     assert process.returncode == pytest.ExitCode.INTERRUPTED, out
     assert "never retrieved" not in out
     assert topics_of_runs(broker) == []
+
+
+def test_a_load_that_nobody_awaits_is_an_error(project: Project, on_broker: str) -> None:
+    """The test would pass without having measured anything."""
+    body = """
+import asyncio
+
+@pytest.mark.kafka_scenario(rate="100 records/s", duration="60 s", rounds=1)
+async def test_not_awaited(kafka_perf):
+    task = asyncio.create_task(kafka_perf.run())
+    await asyncio.sleep(0)
+"""
+    run = project.test(body).run(on_broker, *ASYNCIO)
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert "this test measured nothing: await kafka_perf.run() to its end, or pytest.skip()" in run.out

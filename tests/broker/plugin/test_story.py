@@ -226,6 +226,22 @@ def test_what_measures_nothing_does_not_pass(project: Project, on_broker: str) -
     assert "kafka_threshold needs the measurements of kafka_perf(): use the fixture kafka_perf" in run.out
 
 
+OWN_CODE = """
+@pytest.mark.kafka_scenario(rate="100 records/s", duration="200 ms", warmup=0, rounds=1)
+@pytest.mark.kafka_threshold("produce.throughput >= baseline - 50%")
+def test_incomplete(kafka_perf):
+    kafka_perf()
+    assert not "complete"
+"""
+
+
+def test_figures_of_a_test_that_fails_are_no_baseline(project: Project, on_broker: str) -> None:
+    """A sink that drops records is fast; what it measured would hide later regressions."""
+    run = project.test(OWN_CODE).run(on_broker, "--kafka-update-baselines")
+    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    assert not [*(project.folder / "kafka-baselines").rglob("*.json")]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("-p", "no:terminal"), ("--strict-markers", "-W", "error", "-p", "no:benchmark", "-n0", "-s")],

@@ -186,3 +186,48 @@ def test_a_calibration_skips_tests_without_a_threshold_on_the_baseline(run_pytes
         "example kafka_threshold('produce.throughput >= baseline - 20%')\n"
     ) in out
     assert "--kafka-calibrate: no threshold on the baseline, so there is nothing to calibrate" in out
+
+
+def test_markers_that_a_conftest_adds_count(project: Project) -> None:
+    """Adding them in this hook is usual; a threshold that nobody judges would be green for ever."""
+    hook = "for item in items:\n        item.add_marker(pytest.mark.{marker})"
+    conftest = "import pytest\n\ndef pytest_collection_modifyitems(items):\n    {hook}\n"
+    project.test("def test_it(kafka_perf): ...")
+    for marker, problem in (
+        ("kafka_threshold('produce.latency.p9 <= 25 ms')", "unknown metric 'produce.latency.p9'"),
+        ("kafka_scenario(acs=1)", "unknown field 'acs': did you mean 'acks'?"),
+    ):
+        project.write("conftest.py", conftest.format(hook=hook.format(marker=marker)))
+        run = project.run("--collect-only", reports=False)
+        assert run.status == pytest.ExitCode.INTERRUPTED, run.out
+        assert problem in run.out
+    project.write("conftest.py", conftest.format(hook=hook.format(marker="kafka_scenario(acks=1)")))
+    assert "test_perf.py::test_it" in project.run("--collect-only", "-q", reports=False).out
+
+
+CLOSEST = """
+from pytest_kafkaperf.plugin.cases import marks_of
+
+pytestmark = [pytest.mark.kafka_scenario(rate="1/s"), pytest.mark.kafka_scenario(acks=1)]
+
+@pytest.mark.kafka_scenario(rate="2/s")
+class Base:
+    @pytest.mark.kafka_scenario(rate="5/s")
+    @pytest.mark.kafka_scenario(rate="6/s")
+    @pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.kafka_scenario(rate="7/s")), 2])
+    def test_it(self, number):
+        pass
+
+@pytest.mark.kafka_scenario(rate="3/s")
+class TestSub(Base):
+    @pytest.fixture(autouse=True)
+    def shown(self, request):
+        print([value for mark in marks_of(request.node) for value in mark.kwargs.values()])
+"""
+
+
+def test_the_closest_marker_comes_last(run_pytest: RunPytest) -> None:
+    """Module, base class, class, function, parameter; of several on a function, the lowest one."""
+    _, out = run_pytest(CLOSEST, "-s")
+    assert "['1/s', 1, '2/s', '3/s', '5/s', '6/s', '7/s']" in out
+    assert "['1/s', 1, '2/s', '3/s', '5/s', '6/s']" in out

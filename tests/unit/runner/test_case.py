@@ -409,3 +409,32 @@ def test_the_rates_of_a_search_may_have_limits_on_recorded_metrics(tmp_path: Pat
     assert case.with_recorded(["app.rows"]).plan is case.plan
     with pytest.raises(ScenarioError, match="this test does not record app.rows"):
         case.with_recorded([])
+
+
+def test_thresholds_of_the_ini_file_follow_the_fields_of_the_call(tmp_path: Path) -> None:
+    """They are for every test that measures their metrics, with the fields that it runs with."""
+    ini = {"thresholds": ["errors == 0", "e2e.latency.p99 <= 5 ms"]}
+    settings = read_settings({}, ini, invocation_folder=tmp_path, root=tmp_path)
+    marks = [pytest.mark.kafka_scenario(rate="1k records/s").mark]
+    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+
+    def expressions(one: Case) -> list[str]:
+        return [limit.expression for limit in one.thresholds]
+
+    assert expressions(case) == ["errors == 0"]
+    assert expressions(case.with_overrides({"consumers": 1})) == ["errors == 0", "e2e.latency.p99 <= 5 ms"]
+    assert expressions(case.with_overrides({"consumers": 1}).with_overrides({"consumers": 0})) == ["errors == 0"]
+
+
+@pytest.mark.parametrize(("given", "ini"), [({"duration": "1 s"}, {}), ({}, {"duration": "1 s"})])
+def test_a_usual_duration_is_not_for_tests_that_only_read(
+    tmp_path: Path, given: dict[str, str], ini: dict[str, str]
+) -> None:
+    """They read all that there is; an option for all tests must not refuse one of them."""
+    settings = read_settings(given, ini, invocation_folder=tmp_path, root=tmp_path)
+    marks = [pytest.mark.kafka_scenario(topic="orders", producers=0, consumers=1).mark]
+    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    assert "duration" not in case.sources
+    marks = [pytest.mark.kafka_scenario(topic="orders", producers=0, consumers=1, duration="1 s").mark]
+    with pytest.raises(ScenarioError, match="producers=0 writes nothing; remove duration"):
+        read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
