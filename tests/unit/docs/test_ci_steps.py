@@ -87,7 +87,7 @@ def test_nothing_that_a_fork_writes_is_run(api: GitHub, tmp_path: Path, branch: 
     folder = tmp_path / "hostile"
     assert comment(api, folder, report, head=f"fork:{branch}") == 0
     assert [each["body"] for each in api.comments] == [body(report)]
-    assert {each.name for each in folder.iterdir()} == {"comment.md", "body.md"}
+    assert {each.name for each in folder.iterdir()} == {"comment.md"}
 
 
 @needs_gh
