@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import importlib.metadata
-import math
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -32,17 +31,13 @@ from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, resolve_scenario
 from pytest_kafkaperf.runner.session_clusters import SessionClusters
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run
+from pytest_kafkaperf.runner.time_budget import CaseBudget, as_run, time_left_s
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.baselines.store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt
 
 _SMOKE_TEST = "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged"
-_CLOSING_S = 2.0
-"""Part of the time budget that is kept for stopping clusters and writing reports."""
-_CLOSING_RATIO = 0.05
-"""Largest share of the time budget that is kept for this."""
 
 
 class Session:
@@ -161,7 +156,7 @@ class Session:
         sides = self._sides(case, cluster, twin or reference, actions, on_progress)
         runner = self._runner(sides, self.settings.workers, on_progress)
         at_start = provision.with_config(cluster)  # a fixture may have changed the brokers' properties
-        budget = CaseBudget(case, later, left_s=self._left_s())
+        budget = CaseBudget(case, later, left_s=time_left_s(self.settings.time_budget_s, self._began_s))
         if unfit is None and budget.obstacle is None:
             policy = SessionPolicy(
                 judge=judge.judge,
@@ -199,7 +194,9 @@ class Session:
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
-        obstacle = CaseBudget(as_run(case), later, left_s=self._left_s()).obstacle
+        obstacle = CaseBudget(
+            as_run(case), later, left_s=time_left_s(self.settings.time_budget_s, self._began_s)
+        ).obstacle
         if obstacle is None:
             return None
         sessions = (not_run(),)
@@ -348,12 +345,6 @@ class Session:
             allocation=allocation or self.settings.workers,
             partial=ran.partial,
         )
-
-    def _left_s(self) -> float:
-        budget_s = self.settings.time_budget_s
-        if budget_s is None:
-            return math.inf
-        return self._began_s + budget_s - min(_CLOSING_S, _CLOSING_RATIO * budget_s) - time.monotonic()
 
     def _add(self, result: Result) -> Result:
         """Keep a result for the reports; if another plugin repeats a test, the last run counts."""

@@ -16,6 +16,10 @@ from pytest_kafkaperf.runner.result import MeasuredSession
 
 _T = TypeVar("_T")
 
+_CLOSING_S = 2.0
+"""Part of the time budget that is kept for stopping clusters and writing reports."""
+_CLOSING_RATIO = 0.05
+"""Largest share of the time budget that is kept for this."""
 _FEWEST_ROUNDS = 3
 """Rounds below which one outlier would decide a median."""
 _SETUP_S = 1.0
@@ -123,6 +127,13 @@ class CaseBudget:
     @property
     def _spent_s(self) -> float:
         return self._clock() - self._began_s
+
+
+def time_left_s(budget_s: float | None, began_s: float) -> float:
+    """Return the time that is left for the tests of a run; infinite without a budget."""
+    if budget_s is None:
+        return math.inf
+    return began_s + budget_s - min(_CLOSING_S, _CLOSING_RATIO * budget_s) - time.monotonic()
 
 
 def as_run(case: Case) -> Case:
