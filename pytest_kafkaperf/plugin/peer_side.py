@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import sys
+import sysconfig
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Real
@@ -169,7 +170,7 @@ class PeerSide:
         own = top_folder(Path.cwd())
 
         def is_theirs(path: Path) -> bool:
-            if "site-packages" in path.parts or path.is_relative_to(sys.base_prefix):
+            if "site-packages" in path.parts or path.is_relative_to(sysconfig.get_path("stdlib")):
                 return False
             holders = [folder for folder in (own, *self._origins) if path.is_relative_to(folder)]
             return bool(holders) and max(holders, key=lambda folder: len(folder.parts)) != own
