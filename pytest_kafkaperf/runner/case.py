@@ -22,7 +22,7 @@ from pytest_kafkaperf.core.metrics import (
 )
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Settings
-from pytest_kafkaperf.scenarios.fields import OWN_NAMES
+from pytest_kafkaperf.scenarios.fields import OWN_NAMES, refuse_arguments
 from pytest_kafkaperf.scenarios.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenarios.records import Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario, merge
@@ -205,7 +205,7 @@ def read_case(
             raise ScenarioError("\n".join(problems))
 
     for mark in marks:
-        attempt(_refuse_arguments, mark)
+        attempt(refuse_arguments, mark.name, mark.args, mark.kwargs)
     stop_on_problems()
     levels = (
         ("ini", settings.fields(SCENARIO_OPTIONS, "ini")),
@@ -249,18 +249,6 @@ def _of_settings(settings: Settings, measured: Collection[str]) -> list[Threshol
     return [one for one in settings.thresholds if one.metric.is_own or one.metric.name in measured]
 
 
-def _refuse_arguments(mark: pytest.Mark) -> None:
-    if mark.name == "kafka_threshold":
-        if mark.kwargs or not mark.args:
-            raise ScenarioError(
-                "kafka_threshold takes expressions, for example "
-                "kafka_threshold('produce.latency.p99 <= 25 ms', 'errors == 0')"
-            )
-    elif mark.args:
-        example = "rate='5k records/s'" if mark.name == "kafka_scenario" else "version='4.1.0'"
-        raise ScenarioError(f"{mark.name} takes fields by name, for example {mark.name}({example})")
-
-
 def _scenario(
     levels: Sequence[tuple[str, Mapping[str, Any]]],
     folder: Path,
@@ -269,18 +257,15 @@ def _scenario(
 ) -> tuple[Scenario, dict[str, str]]:
     fields = merge(*(values for _, values in levels))
     if fields.get("producers") == 0:  # it reads all that there is, so that the usual duration is not for it
+        options = ("ini", "command line")
         levels = [
-            (source, {name: value for name, value in values.items() if name != "duration" or source in _DECLARED})
+            (source, {name: value for name, value in values.items() if name != "duration" or source not in options})
             for source, values in levels
         ]
         fields = merge(*(values for _, values in levels))
     scenario = _with_samples(Scenario.of(fields, where=where, names=names), folder, where)
     sources = {name: source for source, values in levels for name in values if name in fields}
     return scenario, sources
-
-
-_DECLARED = ("marker", "parameter", "call")
-"""Sources of fields that are of one test, not of all."""
 
 
 def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[Threshold]) -> Scenario:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -288,3 +288,21 @@ def format_field(name: str, value: Any) -> str:
     except (ValueError, OverflowError):
         pass  # users can edit baseline files by hand
     return ", ".join(map(str, value)) if name == "group" and isinstance(value, list | tuple) and value else str(value)
+
+
+def refuse_arguments(marker: str, positional: Sequence[object], named: Mapping[str, object]) -> None:
+    """Check the kind of arguments that one of the plugin's markers has.
+
+    Raises:
+        ScenarioError: fields have no name, or expressions have one.
+
+    """
+    if marker == "kafka_threshold":
+        if named or not positional:
+            raise ScenarioError(
+                "kafka_threshold takes expressions, for example "
+                "kafka_threshold('produce.latency.p99 <= 25 ms', 'errors == 0')"
+            )
+    elif positional:
+        example = "rate='5k records/s'" if marker == "kafka_scenario" else "version='4.1.0'"
+        raise ScenarioError(f"{marker} takes fields by name, for example {marker}({example})")

@@ -221,9 +221,11 @@ def test_another_checkout_with_another_interpreter_is_a_reference(repository: Pr
     run = repository.run(f"--kafka-reference=path:{other},python={sys.executable}", "--kafka-rounds=2")
     (test,) = run.report["tests"]
     assert (test["verdict"], test["problems"], test["changed"]) == ("PASSED", [], []), run.out
-    starts = [(folder / "starts").read_text(encoding="utf-8").split() for folder in (repository.folder, other)]
-    assert [(side, len(rest)) for _, side, *rest in starts] == [("test", 1), ("reference", 1)]
-    assert all(ended(int(pid)) for pid, *_ in starts)
+    again = any("the first session was measured again" in note for note in test["notes"])  # this machine was busy
+    for folder, name in ((repository.folder, "test"), (other, "reference")):
+        starts = [line.split() for line in (folder / "starts").read_text(encoding="utf-8").splitlines()]
+        assert [side for _, side, _ in starts] == [name] * (1 + again)
+        assert all(ended(int(pid)) for pid, *_ in starts)
 
 
 PROGRAM = """
