@@ -120,18 +120,14 @@ def _payloads(file: str, root: Path) -> list[str]:
     return [name for name in names if not name.startswith(("/", "..")) and (root / name).is_file()]
 
 
-def installed_from(folder: Path, *, besides: Path | None = None) -> dict[str, Path]:
-    """Return the packages that were installed from a folder, but not from `besides`, with their own folders."""
+def installed_from(folder: Path) -> dict[str, Path]:
+    """Return the packages that were installed from a folder, with their own folders."""
     found: dict[str, Path] = {}
     for each in importlib.metadata.distributions():
         url = json.loads(each.read_text("direct_url.json") or "{}").get("url", "")
         path = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
         found.setdefault(each.name, path or Path())  # the first one of a name is imported
-    return {
-        name: path
-        for name, path in found.items()
-        if path.is_relative_to(folder) and not (besides and path.is_relative_to(besides)) and name != _OWN_NAME
-    }
+    return {name: path for name, path in found.items() if path.is_relative_to(folder) and name != _OWN_NAME}
 
 
 def top_folder(root: Path) -> Path:
