@@ -101,7 +101,7 @@ _METRICS = (
     ),
     _higher("consume.bandwidth", _BYTES, "key and value bytes of these records, divided by the same time"),
     *_latencies("e2e.latency", "from the due time (closed loop: from the append) to the consumer's receipt"),
-    _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (end offset minus consumer position)"),
+    _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (records acknowledged but not received)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
     _lower_or_zero(
         "catchup",
@@ -129,7 +129,7 @@ _METRICS = (
     ),
     _fault_count("errors", "records that could not be sent, after all retries"),
     replace(
-        _lower_or_zero("error_ratio", Unit.RATIO, "`errors`, divided by the number of all records of the window"),
+        _lower_or_zero("error_ratio", Unit.RATIO, "`errors` of the window, divided by the number of all its records"),
         over_rounds="mean",
     ),
     _fault_count("lost", "acknowledged records that are missing in the log; absent with acks=0"),

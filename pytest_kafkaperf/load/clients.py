@@ -8,7 +8,7 @@ import aiokafka
 
 from pytest_kafkaperf.load.aiokafka_hooks import allow_in_flight
 from pytest_kafkaperf.scenarios.client_config import IN_FLIGHT
-from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
 REQUEST_TIMEOUT_S = 30
 """Kafka's default for `request.timeout.ms`; a batch that is not acknowledged by then has failed."""
@@ -56,6 +56,7 @@ def make_consumer(
         "heartbeat_interval_ms": _HEARTBEAT_MS,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
         "request_timeout_ms": REQUEST_TIMEOUT_S * 1000,
+        "max_poll_interval_ms": RECORDS_TIMEOUT_S * 1000,  # one that has read all its records waits for the others
     }
     return aiokafka.AIOKafkaConsumer(
         topic,

@@ -128,7 +128,9 @@ class Consumer:
             if time.monotonic() > deadline:
                 return
             await self._poll(start_ns)
-        await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
+        before = -1
+        while before != (before := self.report.total) and not self._counters.stopped:
+            await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
 
     def _missing(self) -> int:
         """Return the number of records written by all workers that the group has not received."""

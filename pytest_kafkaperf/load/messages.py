@@ -36,6 +36,7 @@ class Produced:
     """Records of aborted transactions."""
     failed: int = 0
     """Records that failed permanently, including the warm-up."""
+    failed_in_window: int = 0
     unknown: int = 0
     """Failed records that may be in the log nevertheless."""
     unknown_indexes: list[npt.NDArray[np.int64]] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Produced:
     markers_by_partition: dict[int, int] = field(default_factory=dict)
     """Transaction markers, each of which takes an offset in the log."""
     disordered: int = 0
-    """Records acknowledged with an offset that is not greater than all before it; they call for an audit."""
+    """Records acknowledged in another order than they were sent in, or than they are in the log; they call for an audit."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed records by error."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))

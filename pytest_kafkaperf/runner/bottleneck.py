@@ -67,7 +67,9 @@ def bottleneck(result: Result) -> str | None:
         before = [one.metrics for session in sessions for one in session.reference or ()]
         if not before and result.baseline_sessions:
             before = [one for session in result.baseline.sessions for one in session]
-        now = _medians([one.metrics for session in sessions for one in session.rounds])
+        now = dict(_medians([one.metrics for session in sessions for one in session.rounds]))
+        if way is OUTPUT and way.throughput in now:
+            now[way.throughput] /= scenario.consumer_groups  # each group receives everything
         rate = None if isinstance(scenario.rate, tuple) else scenario.rate
         relative = result.verdict is Verdict.REGRESSED
         return deduced(way, parts[0] if parts else "p50", now, _medians(before), rate=rate, relative=relative)

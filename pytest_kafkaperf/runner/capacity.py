@@ -288,7 +288,7 @@ def _backlog(metrics: Mapping[str, float], scenario: Scenario) -> list[str]:
     least = _SUSTAINED_RATIO * due * length_s / (length_s + _TAIL_S)
     sides = {"acknowledged": metrics.get("produce.throughput", 0.0)}
     if scenario.consumers and scenario.consume == "live":
-        sides["received"] = metrics.get("consume.throughput", 0.0)
+        sides["received"] = metrics.get("consume.throughput", 0.0) / scenario.consumer_groups
     return [f"of {_shown(due)} only {_shown(seen)} were {what} in time" for what, seen in sides.items() if seen < least]
 
 

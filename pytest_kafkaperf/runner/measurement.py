@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -26,10 +27,9 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     """Combine the reports of the workers into the measurements of one round."""
     produced, consumed = report.produced, report.consumed
     integrity = _integrity(report)
-    failed = sum(part.failed for part in produced)
-    metrics: dict[str, float] = {"errors": float(failed), **integrity}
-    if tried := failed + sum(part.acknowledged for part in produced):
-        metrics["error_ratio"] = failed / tried
+    metrics: dict[str, float] = {"errors": float(sum(part.failed for part in produced)), **integrity}
+    if due := sum(part.sent + part.missing for part in produced):
+        metrics["error_ratio"] = sum(part.failed_in_window for part in produced) / due
     if report.start_ns is not None:
         metrics |= _produce_metrics(report, scenario)
         metrics |= _consume_metrics(consumed, report, scenario) if scenario.consumers else {}
@@ -60,7 +60,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         warnings += [] if busy is None else [busy]
         problems = problems if busy is None else blamed_on(busy, problems)
     if report.start_ns is not None and series:
-        metrics |= _recovery(found, report.start_ns, series["produce"], warnings)
+        metrics |= _recovery(found, report.start_ns, series["produce"], window_s(scenario), warnings)
     measured = {*scenario.metrics(), *(name for name in CATALOGUE if name not in LOAD_METRICS)}
     return Round(
         metrics={name: metrics[name] for name in CATALOGUE if name in metrics and name in measured},
@@ -73,7 +73,7 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
         events=tuple(((at_ns - start_ns) / NS_PER_S, text) for at_ns, text in all_events),
         limited_by_generator=limited_by_generator(report, scenario),
         shares=tuple(map(_share, report.workers)),
-        at_least=groups.at_least,
+        at_least=tuple(dict.fromkeys(groups.at_least)),
         commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(report.workers),
         window_s=None if report.start_ns is None else (start_ns / NS_PER_S, end_ns / NS_PER_S),
@@ -189,13 +189,16 @@ def _done(actions: Sequence[tuple[int, str]], start_ns: int) -> list[tuple[int, 
 
 
 def _recovery(
-    found: Sequence[tuple[int, str]], start_ns: int, produced: Curves, warnings: list[str]
+    found: Sequence[tuple[int, str]], start_ns: int, produced: Curves, length_s: float | None, warnings: list[str]
 ) -> dict[str, float]:
-    """Return the time until latency recovered from the first event, and add a warning with the lowest throughput."""
-    if not found:
+    """Return the time until latency recovered from the first event, and add a warning with the lowest throughput.
+
+    Only an event in the window counts: no record is due after it.
+    """
+    event_s = (found[0][0] - start_ns) / NS_PER_S if found else math.inf
+    if event_s >= (length_s or math.inf):
         return {}
-    event_s = (found[0][0] - start_ns) / NS_PER_S
-    recovery = recovery_s(produced, event_s)
+    recovery = recovery_s(produced, event_s, length_s)
     if recovery is None:
         return {}
     lowest = dip(produced, event_s)
@@ -243,14 +246,19 @@ _CALM_INTERVALS = 3
 """Number of consecutive calm intervals that end a disturbance; a single one can be chance."""
 
 
-def recovery_s(produced: Curves, event_s: float) -> float | None:
+def recovery_s(produced: Curves, event_s: float, length_s: float | None = None) -> float | None:
     """Return the seconds from an event to the end of the last interval with disturbed latency.
+
+    `length_s` is that of the window: an interval in it without an acknowledged record is disturbed.
 
     The usual p99 is the median over the intervals before the event, including the warm-up. Intervals are those of the
     series, by the due time of records: they last one second, and so does the resolution of the result. It is 0 if no
     interval is disturbed, and None if there is no interval before the event.
     """
-    interval_s, first_s, p99 = produced["interval_s"], produced["first_s"], produced["p99"]
+    interval_s, first_s, p99 = produced["interval_s"], produced["first_s"], list(produced["p99"])
+    if length_s is not None:
+        intervals = math.ceil(round((length_s - first_s) / interval_s, 6))
+        p99 = [*p99[:intervals], *[None] * (intervals - len(p99))]
     ends_s = [first_s + (place + 1) * interval_s for place in range(len(p99))]
     before = [value for value, end_s in zip(p99, ends_s, strict=True) if value is not None and end_s <= event_s]
     if not before:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.clusters.monitoring.groups import INTERVAL_S, GroupOffsets
+from pytest_kafkaperf.clusters.monitoring.groups import INTERVAL_S, GroupOffsets, Int64s
+from pytest_kafkaperf.core.metrics import QUANTILES
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Unit, format_quantity
 from pytest_kafkaperf.load.histogram import Histogram
@@ -23,8 +24,6 @@ _MOST_POINTS = 600
 """Number of readings of which the slope of the lag is estimated, from all pairs that are far apart."""
 _FEWEST = 3
 """Number of readings and of commit intervals in a window from which a slope is estimated."""
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +64,8 @@ def watched(report: LoadReport, scenario: Scenario) -> Watched:
                 f"group {group!r} had not committed {late.sum()} of {late.size} records {waited} after the load: they "
                 "count with the time that they waited"
             )
-            found.at_least = ("app.delay.max", "app.drain")
+            over = [part for part, quantile in QUANTILES.items() if late.mean() > 1 - quantile]
+            found.at_least += ("app.drain", *(f"app.delay.{part}" for part in ("mean", *over, "max")))
         done = np.minimum(done, len(offsets.at_ns) - 1)
         delay = Histogram()
         delay.record(np.maximum(offsets.at_ns[done] - due_ns, 0))

@@ -116,9 +116,13 @@ def tracks_of(samples: Iterable[Sample]) -> dict[str, Track]:
 
 
 def _shows_restart(counters: Mapping[str, float], last: Mapping[str, tuple[float, int]], restarts: int) -> bool:
-    """Return True if a counter decreased since the last known restart; network counters may be the machine's own."""
+    """Return True if a counter fell by more than a tenth since the last known restart.
+
+    It falls a little without one if two readings at almost the same time are told in the wrong order, or if a process
+    has lost a child. Network counters may be the machine's own.
+    """
     reliable = counters.keys() & last.keys() - set(_INDEPENDENT) - set(_SUMS)
-    return any(last[name][1] == restarts and counters[name] < last[name][0] for name in reliable)
+    return any(last[name][1] == restarts and counters[name] < 0.9 * last[name][0] for name in reliable)
 
 
 def _add_watched(readings: dict[str, list[tuple[int, float]]], at_ns: int, *, restarted: bool) -> None:

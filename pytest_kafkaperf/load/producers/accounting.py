@@ -103,7 +103,8 @@ class Ledger:
         """True if a batch of the open transaction has failed."""
         self._in_flight: dict[int, Batch] = {}
         """Batches in flight by identity."""
-        self._last_offsets: dict[int, int] = {}
+        self._last: dict[int, tuple[int, int]] = {}
+        """Offset and first index of the batch that was acknowledged last, by partition."""
         self._unfolded: list[tuple[Batch, int]] = []
         self._closed = False
 
@@ -178,9 +179,11 @@ class Ledger:
     def _locate(self, batch: Batch, partition: int, offset: int) -> None:
         tally = self.report.acknowledged_by_partition
         tally[partition] = tally.get(partition, 0) + batch.records
-        if offset <= self._last_offsets.get(partition, -1):
+        last_offset, last_index = self._last.get(partition, (-1, -1))
+        index = batch.indexes.item(0)
+        if offset <= last_offset or index < last_index:
             self.report.disordered += batch.records
-        self._last_offsets[partition] = offset
+        self._last[partition] = offset, index
         if self._transactional:
             self._marked.add(partition)
 
@@ -202,6 +205,7 @@ class Ledger:
     def _lose(self, batch: Batch, reason: str, *, known: bool) -> None:
         report, count = self.report, batch.records
         report.failed += count
+        report.failed_in_window += batch.measured
         report.failures[reason] = report.failures.get(reason, 0) + count
         if not known:
             report.unknown += count

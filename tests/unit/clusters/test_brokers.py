@@ -169,6 +169,13 @@ def test_a_restarted_broker_begins_its_counters_again() -> None:
     assert found["broker.handlers.idle"] == pytest.approx((3 * 0.8 + 2 * 0.6) / 5)
 
 
+def test_a_counter_that_falls_a_little_is_no_restart() -> None:
+    """Two readings at almost the same time may be told in the wrong order, or a process has lost a child."""
+    samples = _samples((0, {"cpu_s": 60.0}), (2.002, {"cpu_s": 62.002}), (2.01, {"cpu_s": 62.0}), (10, {"cpu_s": 70.0}))
+
+    assert _metrics({1: samples})["broker.cpu"] == pytest.approx(1.0)
+
+
 def test_a_restart_is_seen_by_any_counter_and_counts_once() -> None:
     """Busy again, a broker's requests may soon be more than before; its CPU seconds come from another probe."""
     samples = _samples(

@@ -201,6 +201,28 @@ def test_offsets_that_do_not_ascend_are_a_reason_to_look_at_the_log() -> None:
     assert kept.closed().disordered == 1 + 5 + 2
 
 
+def test_a_batch_that_was_sent_again_and_came_after_its_follower_is_a_reason_to_look_at_the_log() -> None:
+    """Offsets ascend in the order of acknowledgements, but the records do not."""
+    kept = Kept()
+    early, late = unpaced(10), unpaced(10, first=10)
+    for batch in (early, late):
+        kept.ledger.enter(batch)
+    kept.ledger.acknowledge(late, MS, (0, 0))
+    kept.ledger.acknowledge(early, 2 * MS, (0, 10))
+
+    assert kept.closed().disordered == 10
+
+
+def test_failures_of_the_window_are_told_from_those_of_the_warm_up() -> None:
+    """`errors` counts both, and `error_ratio` is of the window."""
+    kept = Kept()
+    kept.fail(unpaced(300, measured=0), kafka_errors.KafkaTimeoutError())
+    kept.fail(unpaced(200, measured=150), kafka_errors.KafkaTimeoutError())
+    report = kept.closed()
+
+    assert (report.failed, report.failed_in_window, report.sent) == (500, 150, 150)
+
+
 def test_acknowledgements_without_an_offset_say_nothing_of_the_log() -> None:
     """With acks=0 there are none."""
     kept = Kept()

@@ -172,6 +172,17 @@ def test_consumers_that_stand_still_are_no_capacity(stalled: Mapping[str, float]
     assert searched(measure, consumers=1).metrics["capacity"] == pytest.approx(40_000, rel=0.065)
 
 
+def test_each_group_has_to_receive_the_rate() -> None:
+    """The throughput of consumers is the sum over groups."""
+
+    def measure(scenario: Scenario, _: str) -> Round:
+        assert isinstance(scenario.rate, float)
+        return given_round(scenario.rate, consume__throughput=2 * min(scenario.rate, 40_000))
+
+    found = searched(measure, consumers=1, consumer_groups=2)
+    assert found.metrics["capacity"] == pytest.approx(40_000, rel=0.065)
+
+
 def test_records_that_nobody_read_in_time_break_a_rate_and_not_the_search() -> None:
     unread = Problem(ProblemKind.RECORDS_UNREAD, "17 records")
 

@@ -39,6 +39,21 @@ def test_the_warm_up_tells_what_is_ordinary_where_the_event_comes_first() -> Non
     assert recovery_s(curves(10, 10, 900, 10, 10, 10, first_s=-2.0), 0.0) == 1
 
 
+@pytest.mark.parametrize(
+    ("p99_ms", "event_s", "recovery"),
+    [
+        pytest.param([10] * 10 + [None], 8.5, 0, id="no record is due after the window"),
+        pytest.param([10] * 5 + [900] * 3 + [10] * 2 + [None], 5.0, 3, id="over before the end"),
+        pytest.param([10] * 5, 4.2, 5.8, id="no answer until the end"),
+    ],
+)
+def test_the_length_of_the_window_tells_which_seconds_count(
+    p99_ms: list[float | None], event_s: float, recovery: float
+) -> None:
+    """The last acknowledgements may come after it, or none at all."""
+    assert recovery_s(curves(*p99_ms), event_s, 10.0) == pytest.approx(recovery)
+
+
 def test_the_dip_is_the_slowest_whole_second_from_the_event_on() -> None:
     """The last second is cut short by the end of the round."""
     produced = curves(1, 1, 1, 1, 1, counts=(50, 1000, 200, 900, 10))
