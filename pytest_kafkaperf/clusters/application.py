@@ -23,6 +23,7 @@ from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicE
 from pytest_kafkaperf.clusters.client.groups import group_members
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.clusters.target import MAX_PORT
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
 from pytest_kafkaperf.core.units import Unit, format_quantity
@@ -44,7 +45,8 @@ def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _ready(ready: Any) -> Any:
-    if not callable(ready) and not re.fullmatch(r"(group|line):.+|port:\d+", str(ready)):
+    is_sign = re.fullmatch(r"(group|line):.+|port:(?P<port>\d+)", str(ready))
+    if not callable(ready) and not (is_sign and 1 <= int(is_sign["port"] or 1) <= MAX_PORT):
         raise ValueError("must be 'group:NAME', 'line:TEXT', 'port:NUMBER', or a function that takes the application")
     return ready
 
@@ -220,7 +222,10 @@ class Application(contextlib.AbstractContextManager["Application"]):
             command[0] = sys.executable if command[0] == "python" else command[0]
         try:
             environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
-            self._process.launch(command, folder=self._recipe.cwd, env=environment)
+            try:
+                self._process.launch(command, folder=self._recipe.cwd, env=environment)
+            except ValueError as error:  # a null byte, or "=" in the name of a variable
+                raise OSError(str(error)) from None
             self._await_ready()
         except OSError as error:
             raise UsageError(f"application {self} cannot be started: {error}") from None

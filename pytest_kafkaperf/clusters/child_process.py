@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+import psutil
 
 from pytest_kafkaperf.clusters.brokers.fleet import TAIL_LINES, log_excerpt
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
@@ -112,7 +115,7 @@ class ChildProcess:
             if not kill:
                 _signal(process.pid, signal.SIGTERM)
                 _signal(process.pid, signal.SIGCONT)  # a paused process handles SIGTERM only after it continues
-                while (process.poll() is None or _signal(process.pid, 0)) and time.monotonic() < deadline:
+                while (process.poll() is None or _lives(process.pid)) and time.monotonic() < deadline:
                     time.sleep(_POLL_S)
         finally:  # also after Ctrl-C during the wait
             _signal(process.pid, signal.SIGKILL)
@@ -162,6 +165,17 @@ def _signal(group: int, number: int) -> bool:
     except (ProcessLookupError, PermissionError):  # macOS refuses zombies
         return False
     return True
+
+
+def _lives(group: int) -> bool:
+    """Return True if a process of the group runs. Zombies do not count: nothing may collect them, as in a container."""
+    if not _signal(group, 0):
+        return False
+    for one in psutil.process_iter(["status"]):
+        with contextlib.suppress(ProcessLookupError):
+            if one.info["status"] != psutil.STATUS_ZOMBIE and os.getpgid(one.pid) == group:
+                return True
+    return False
 
 
 def _cause(status: int) -> str:

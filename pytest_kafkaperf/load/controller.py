@@ -122,10 +122,18 @@ class WorkerPool:
         self._stack.close()
 
     def counters(self, *, groups: int) -> SharedCounters:
-        """Create the shared counters of one round."""
+        """Create the shared counters of one round.
+
+        Raises:
+            LoadError: the folder for temporary files cannot be written.
+
+        """
         self._rounds += 1
-        Path(self._folder).mkdir(mode=0o700, exist_ok=True)
-        return SharedCounters.create(Path(self._folder) / f"round-{self._rounds}", self._workers, groups=groups)
+        try:
+            Path(self._folder).mkdir(mode=0o700, exist_ok=True)
+            return SharedCounters.create(Path(self._folder) / f"round-{self._rounds}", self._workers, groups=groups)
+        except OSError as error:
+            raise LoadError(f"cannot write {self._folder}: {error.strerror}; free space there, or set TMPDIR") from None
 
     def run(
         self,

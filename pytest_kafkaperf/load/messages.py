@@ -58,7 +58,7 @@ class Produced:
     markers_by_partition: dict[int, int] = field(default_factory=dict)
     """Transaction markers, each of which takes an offset in the log."""
     disordered: int = 0
-    """Records acknowledged in another order than they were sent in, or than they are in the log; they call for an audit."""
+    """Records acknowledged in another order than they were sent in or stand in the log; they call for an audit."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed records by error."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))

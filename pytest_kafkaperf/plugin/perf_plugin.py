@@ -178,7 +178,7 @@ class PerfPlugin:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Before the fixtures, after marks that skip: skip a test that cannot run, or restore lasting clusters."""
-        case = self._collection.cases.get(item.nodeid)
+        case = None if hasattr(item.config, "workerinput") else self._collection.cases.get(item.nodeid)
         calibrates = self._settings.calibrate is not None and not is_disabled(item.config)
         if case is not None and calibrates and not count_gated(case.thresholds):
             pytest.skip(NOTHING_TO_CALIBRATE)

@@ -15,6 +15,7 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation, cores, decided, undecidable
+from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import OnProgress, Side, Workers, rounds, run_scenario, running
@@ -220,8 +221,11 @@ class SessionRunner:
         A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
         sessions.
         """
-        if self._gap_s:
-            time.sleep(self._gap_s)
+        ends_s = time.monotonic() + self._gap_s
+        while (left_s := ends_s - time.monotonic()) > 0:
+            waiting = Progress(phase=f"waiting {left_s:.0f} s", elapsed_s=0.0, acknowledged=0, received=0)
+            self._on_progress(label, 1, waiting)  # raises if the test is interrupted
+            time.sleep(min(left_s, 0.25))
         try:
             with ThreadPoolExecutor(len(self._sides)) as threads:
                 list(threads.map(Side.restart, self._in_order()))

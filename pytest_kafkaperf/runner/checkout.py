@@ -180,12 +180,12 @@ def _folder(commit: str, top: Path, setup: str | None) -> Iterator[Path]:
     lock = None
     if setup is not None:
         cache = platformdirs.user_cache_path("pytest-kafkaperf") / "references"
-        cache.mkdir(parents=True, exist_ok=True)
         # The setup installs only what this environment lacks, so that another package here needs another one there.
         made_of = f"{commit}\n{top}\n{setup}\n{sys.executable}\n{sys.version}\n{sorted(packages().items())}"
         key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         lock = FileLock(cache / f"{key}.lock", timeout=0)
-        with contextlib.suppress(Timeout):  # another run uses it
+        with contextlib.suppress(Timeout, OSError):  # another run uses it, or the cache cannot be written
+            cache.mkdir(parents=True, exist_ok=True)
             lock.acquire()
     if lock is None or not lock.is_locked:
         folder = Path(tempfile.mkdtemp(prefix="kafkaperf-reference-"))

@@ -48,7 +48,9 @@ def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before
     try:
         after = _settled_ends(admin, topic, before, report.expected_growth())
     except ClusterError as error:
-        return _without_topic(topic, report) if isinstance(error, TopicGoneError) else report
+        if isinstance(error, TopicGoneError):
+            return _without_topic(topic, report)
+        return dataclasses.replace(report, audit=str(error))
     growth = {partition: end - before[partition] for partition, end in after.items()}
     report = dataclasses.replace(report, log_growth=growth)
     if report.in_doubt:

@@ -50,15 +50,18 @@ class SessionClusters:
                 all_clusters.callback(stack.close)
 
     def restore(self) -> None:
-        """Restart the brokers of each lasting cluster that a test has changed or that was lost.
+        """Restart the brokers of each lasting cluster that was changed or lost, and the applications that were stopped.
 
         Raises:
-            ClusterError: a broker did not start.
+            ClusterError: a broker or an application did not start.
 
         """
         for wanted, (cluster, _) in self._running.items():
             if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
                 cluster.fleet.restore()
+        for application in self._applications:  # before a test's fixtures, only those of the session run
+            if application.pid is None:
+                application.launch()
 
     def own(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
         """Return the cluster of that spec: the first call starts it, and a lost or changed one is replaced.
@@ -164,6 +167,8 @@ class SessionClusters:
             if stays or _is_reusable(cluster):
                 return cluster
             del self._running[wanted]
+            for application in self.applications_on(cluster):
+                application.close()
             stack.close()
         starting = provision.provision(
             wanted.spec,

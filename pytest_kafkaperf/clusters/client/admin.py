@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -127,17 +128,12 @@ class Admin:
             ClusterError: the cluster did not respond in time.
 
         """
-        try:
-            return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
-        except ClusterError:
-            if self.is_gone(topic):
-                raise TopicGoneError(f"topic {topic!r} was deleted") from None
-            raise
+        return self._call(self._end_offsets(topic, partitions), f"read the end offsets of {topic!r}")
 
     def is_gone(self, topic: str) -> bool:
         """Return True if the cluster responds that it does not know the topic."""
         try:
-            return self._call(self._is_unknown(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S)
+            return self._call(self._is_gone(topic), f"look at topic {topic!r}", LOOK_TIMEOUT_S)
         except ClusterError:
             return False
 
@@ -247,14 +243,18 @@ class Admin:
         consumer = aiokafka.AIOKafkaConsumer(
             bootstrap_servers=self._servers, retry_backoff_ms=_RETRY_MS, **self._config
         )
+        deadline = time.monotonic() + LOOK_TIMEOUT_S
         async with _started(consumer):
+            while await _is_unknown(consumer._client, topic):  # noqa: SLF001 - its own request would create the topic
+                if time.monotonic() > deadline:  # until then, the metadata of a broker may lack a new topic
+                    raise TopicGoneError(f"topic {topic!r} was deleted")
+                await asyncio.sleep(_TICK_S)
             ends = await consumer.end_offsets([TopicPartition(topic, partition) for partition in range(partitions)])
         return {each.partition: end for each, end in ends.items()}
 
-    async def _is_unknown(self, topic: str) -> bool:
-        async with self._admin() as admin:
-            (described,) = await admin.describe_topics([topic])
-        return bool(described["error_code"] == kafka_errors.UnknownTopicOrPartitionError.errno)
+    async def _is_gone(self, topic: str) -> bool:
+        async with connected(self._servers, self._access) as client:
+            return await _is_unknown(client, topic)
 
     async def _broker_properties(self) -> dict[int, dict[str, Property]]:
         async with connected(self._servers, self._access) as client:
@@ -297,6 +297,12 @@ _CHANGED = (2, 3, 4)
 """Sources of a value in DescribeConfigs: set at run time for a broker, for all brokers, or in a broker's file."""
 _DEFAULT = 5
 """The source of a default value."""
+
+
+async def _is_unknown(client: Any, topic: str) -> bool:
+    """Return True if a broker does not know the topic; it does not create it, whatever its properties are."""
+    answer = await client.send(client.get_random_node(), ask_for_topics([topic]))
+    return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
 
 async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:

@@ -43,6 +43,8 @@ class BoundedLoop(asyncio.SelectorEventLoop):
                 found.set_result(socket.getaddrinfo(*arguments, **named))
             except OSError as error:
                 found.set_exception(error)
+            except UnicodeError as error:  # an empty or a too long part of the name
+                found.set_exception(OSError(str(error)))
 
         threading.Thread(target=look_up, daemon=True).start()
         return await asyncio.wrap_future(found, loop=self)

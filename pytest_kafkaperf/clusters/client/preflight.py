@@ -144,10 +144,10 @@ class Preflight:
         error, _ = await ask_coordinator(client, group, 0, DescribeGroups([group]))
         if error is kafka_errors.GroupAuthorizationFailedError:
             return [self._refused([Operation.DESCRIBE], Resource(kind="group", name=group))]
-        groups = [name for name in await visible_groups(client) if not name.startswith(PREFIX)]
+        groups = await visible_groups(client)
         if group in groups:
             return []
-        hint = suggestion(group, sorted(groups))
+        hint = suggestion(group, sorted(name for name in groups if not name.startswith(PREFIX)))
         start = "start the application, and let it join its group before the load"
         return [f"group {group!r} does not exist{f', {hint}' if hint else ';'} {start} (on {self._servers})"]
 

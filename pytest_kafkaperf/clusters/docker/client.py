@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -130,16 +130,23 @@ def get_image(client: Any, image: str) -> Any:
         return client.images.get(image)
     except ImageNotFound:
         pass
-    deadline = time.monotonic() + _PULL_TIMEOUT_S
-    try:
-        for line in client.api.pull(image, stream=True, decode=True):
-            if "error" in line:
-                raise ClusterError(_cannot_pull(image, line["error"]))
-            if time.monotonic() > deadline:
-                raise ClusterError(_cannot_pull(image, f"not complete after {_PULL_TIMEOUT_S} s"))
-        return client.images.get(image)
-    except FAILURES as error:
-        raise ClusterError(_cannot_pull(image, reason_of(error))) from None
+    reasons: list[str] = []
+
+    def pull() -> None:
+        try:
+            lines = client.api.pull(image, stream=True, decode=True)  # without a timeout between two lines
+            reasons.extend(line["error"] for line in lines if "error" in line)
+        except Exception as error:  # noqa: BLE001 - of the client, its HTTP library or the connection
+            reasons.append(reason_of(error))
+
+    thread = threading.Thread(target=pull, daemon=True)
+    thread.start()
+    thread.join(_PULL_TIMEOUT_S)
+    if thread.is_alive():
+        reasons.append(f"not complete after {_PULL_TIMEOUT_S} s")
+    if reasons:
+        raise ClusterError(_cannot_pull(image, reasons[0]))
+    return client.images.get(image)
 
 
 def _cannot_pull(image: str, reason: str) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from docker.errors import APIError, ImageNotFound, NotFound
+from docker.errors import APIError, NotFound
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import Reaper
 
@@ -194,7 +194,7 @@ def start_reaper(client: Any) -> None:
     The settings stay as they are: the user's own containers follow them, too.
     """
     if not testcontainers_config.ryuk_disabled:
-        with contextlib.suppress(ImageNotFound):
+        with contextlib.suppress(Exception):  # the next session cleans up, too
             client.images.get(testcontainers_config.ryuk_image)
             Reaper.get_instance()
 

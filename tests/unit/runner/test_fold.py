@@ -295,7 +295,9 @@ def test_a_cluster_without_room_for_the_rate_is_a_valid_round() -> None:
 
 def test_a_window_without_any_acknowledgement_is_invalid_and_says_why() -> None:
     """There is nothing to compare."""
-    refused = produced(acknowledged=0, failed=7, failed_in_window=7, sent=7, failures={"MessageSizeTooLargeError": 5, "no answer": 2})
+    refused = produced(
+        acknowledged=0, failed=7, failed_in_window=7, sent=7, failures={"MessageSizeTooLargeError": 5, "no answer": 2}
+    )
     refused = dataclasses.replace(
         refused, latency=Histogram(), delay=Histogram(), last_ack_ns=None, acknowledged_by_partition={}
     )
