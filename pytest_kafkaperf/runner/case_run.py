@@ -221,11 +221,10 @@ class SessionRunner:
         A pause comes first if one was asked for, so that a disturbance which lasts a while does not last for all
         sessions.
         """
-        ends_s = time.monotonic() + self._gap_s
-        while (left_s := ends_s - time.monotonic()) > 0:
-            waiting = Progress(phase=f"waiting {left_s:.0f} s", elapsed_s=0.0, acknowledged=0, received=0)
+        for _ in range(steps := math.ceil(self._gap_s / _STEP_S)):
+            waiting = Progress(phase="waiting", elapsed_s=0.0, acknowledged=0, received=0)
             self._on_progress(label, 1, waiting)  # raises if the test is interrupted
-            time.sleep(min(left_s, 0.25))
+            time.sleep(self._gap_s / steps)
         try:
             with ThreadPoolExecutor(len(self._sides)) as threads:
                 list(threads.map(Side.restart, self._in_order()))
@@ -290,6 +289,8 @@ def _is_flat(costs: Sequence[float], steady: int) -> bool:
     return bool(before) and min(last) > _FLAT_RATIO * min(before)
 
 
+_STEP_S = 0.25
+"""Longest part of a pause in which an interrupt is not seen."""
 _SLICE_S = 0.7
 _FEWEST_SLICES = 3
 _STEADY_SLICES, _STEADY_SLICES_ALONE = 1, 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.clusters.client.admin import Admin
+from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
 from pytest_kafkaperf.clusters.client.run_names import run_name
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
@@ -51,6 +51,16 @@ def test_what_crashed_runs_left_goes_in_a_sweep(foreign: Cluster, young: str) ->
     assert topics(foreign) == {f"{young}-3", *THEIRS}
     assert groups(foreign) == {f"{young}-1-0", f"{OLD}-app", "kafkaperf-readers"}
     assert Admin(foreign.bootstrap_servers, foreign.access).sweep() == []
+
+
+def test_whoever_looks_for_a_topic_does_not_create_it(foreign: Cluster) -> None:
+    """Otherwise a topic that its owner deletes while it is measured would come back, empty."""
+    before = topics(foreign)
+    admin = Admin(foreign.bootstrap_servers, foreign.access)
+    assert admin.is_gone("deleted")
+    with pytest.raises(TopicGoneError, match="topic 'deleted' was deleted"):
+        admin.end_offsets("deleted", 1)
+    assert topics(foreign) == before
 
 
 def test_groups_are_deleted_by_whichever_broker_keeps_them(foreign: Cluster) -> None:

@@ -167,6 +167,10 @@ def service(kafka_app_factory, kafka_cluster):
     assert app.pid is None
 
 
+def test_it_stops(service):
+    service.stop()
+
+
 def test_one(service, kafka_perf):
     kafka_perf()
 
@@ -177,10 +181,10 @@ def test_two(service, kafka_perf):
 
 
 def test_a_service_of_a_module_serves_all_its_tests(serviced: Project) -> None:
-    """It is started once, and again only with its brokers, on a cluster that keeps its addresses."""
+    """It is started once, again with its brokers, whose addresses stay, and where a test has left it stopped."""
     run = serviced.test(through(FACTORY)).run()
     assert run.verdicts == {"test_one": "PASSED", "test_two": "PASSED"}, run.out
-    assert len(starts(serviced)) == 1 + sum(measured_again(test) for test in run.report["tests"]), run.out
+    assert len(starts(serviced)) == 2 + sum(measured_again(test) for test in run.report["tests"]), run.out
 
 
 def test_the_factory_needs_a_cluster(serviced: Project, on_broker: str) -> None:

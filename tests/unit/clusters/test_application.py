@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import signal
 import socket
@@ -21,6 +23,7 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError
 from tests.support.client_files import KEY, MADE
 from tests.support.orphans import becomes, ended
+from tests.support.rounds import within
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups need POSIX")
 
@@ -199,6 +202,26 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monke
     assert becomes(lambda: ended(child))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl")
+def test_children_that_nothing_collects_do_not_hold_up_its_end(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container pytest may be the first process, and does not wait for the children of others."""
+    monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 60)
+    program = (
+        "import subprocess, sys, time; child = subprocess.Popen(['sleep', '60']); print(child.pid); print('ready')"
+    )
+    adopt_orphans = functools.partial(ctypes.CDLL(None).prctl, 36)  # PR_SET_CHILD_SUBREAPER of prctl(2)
+    adopt_orphans(1, 0, 0, 0)
+    try:
+        application = run(f"{program}; time.sleep(60)")
+        child = int(application.output.splitlines()[0])
+        with within(30):
+            application.stop()
+        assert psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+        os.waitpid(child, 0)
+    finally:
+        adopt_orphans(0, 0, 0, 0)
+
+
 def test_its_children_end_with_it(run: Launch) -> None:
     """One that has crashed leaves none of them."""
     child = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
@@ -286,6 +309,7 @@ def test_one_that_is_closed_stays_so(run: Launch) -> None:
         ({"ready": "up"}, f"ready='up': {READY}"),
         ({"ready": "group:"}, f"ready='group:': {READY}"),
         ({"ready": "port:http"}, f"ready='port:http': {READY}"),
+        ({"ready": "port:99999"}, f"ready='port:99999': {READY}"),
         ({"topics": "orders"}, "topics='orders': must be a list of names, or the numbers of partitions by name"),
         ({"topics": {"orders": 0}}, "topics.orders=0: must be greater than or equal to 1"),
         ({"topics": ("__orders",)}, "topics.__orders"),
@@ -304,6 +328,14 @@ def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
     """The error is that of the system, after the name of the application."""
     recipe = Recipe.of({"command": ["./ordrs"], "ready": "line:x", "cwd": tmp_path})
     with pytest.raises(UsageError, match=r"application ordrs cannot be started: .* directory: './ordrs'"):
+        Application(recipe, NOWHERE).open()
+
+
+@pytest.mark.parametrize("env", [{"A=B": "1"}, {"A": "\0"}])
+def test_what_cannot_be_in_an_environment_is_told(env: dict[str, str], tmp_path: Path) -> None:
+    """By the name of the application, as other reasons why it cannot be started."""
+    recipe = Recipe.of({"command": ["python"], "ready": "line:x", "cwd": tmp_path, "env": env})
+    with pytest.raises(UsageError, match=r"application python cannot be started: (illegal|embedded)"):
         Application(recipe, NOWHERE).open()
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import docker
 import pytest
 from testcontainers.core.config import testcontainers_config
 
+from pytest_kafkaperf.clusters.docker import client
 from pytest_kafkaperf.clusters.docker.client import image_of, look, variable, version_of
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
@@ -113,6 +117,41 @@ def test_a_daemon_that_does_not_answer_is_given_up_within_a_second(
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
         found = look()
     assert found == (f"unix://{path}", "TimeoutError: timed out")
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "not complete after 0.5 s"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{", "InvalidChunkLength|Connection broken"),
+    ],
+)
+def test_a_pull_that_stands_still_or_breaks_off_is_an_error(
+    sent: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its registry may not answer, which the daemon does not tell."""
+    monkeypatch.setattr(client, "_PULL_TIMEOUT_S", 0.5)
+    path = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as daemon, docker.APIClient(f"unix://{path}", version="1.44") as api:
+        daemon.bind(str(path))
+        daemon.listen()
+        done = threading.Event()
+
+        def answer() -> None:
+            with daemon.accept()[0] as connected:
+                connected.recv(4096)
+                connected.send(sent)
+                done.wait(0 if sent.endswith(b"{") else 20)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        missing = SimpleNamespace(get=Mock(side_effect=docker.errors.ImageNotFound("kafka:1")))
+        try:
+            with pytest.raises(ClusterError, match=f"image kafka:1 is missing and cannot be pulled: .*({reason})"):
+                client.get_image(SimpleNamespace(api=api, images=missing), "kafka:1")
+        finally:
+            done.set()
+            thread.join()
 
 
 @pytest.mark.parametrize(

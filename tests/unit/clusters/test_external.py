@@ -48,6 +48,14 @@ def test_a_slow_dns_server_does_not_make_timeouts_longer() -> None:
         Admin(server, Access()).delete_topic("topic", timeout_s=1)
 
 
+@pytest.mark.parametrize("host", ["kafka..example.com", f"{'k' * 64}.example.com"])
+def test_a_host_name_that_is_none_is_told(host: str) -> None:
+    """A part of it is empty, or longer than 63 characters."""
+    starting = provision(ClusterSpec(), target=f"{host}:9092", connect_timeout_s=1)
+    with pytest.raises(ClusterError, match=r"label (empty or )?too long\)\. Check the address"), starting:
+        pass
+
+
 def test_servers_that_do_not_answer_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The load that follows tells better what is wrong."""
     assert admin.LOOK_TIMEOUT_S <= 5
