@@ -63,7 +63,7 @@ def this_machine() -> Mapping[str, str | None]:
         "architecture": platform.machine() or "unknown-architecture",
         "cpu": read_cpu_model(_CPUINFO) or _apple_model() or platform.processor() or None,
         "cpu family": read_cpu_family(_CPUINFO),
-        "cores": str(usable_cores(Path("/sys/fs/cgroup/cpu.max"))),
+        "cores": str(usable_cores()),
         "governor": read_governor(Path("/sys/devices/system/cpu")),
         "memory": format_quantity(memory_bytes, Unit.BYTES),
     }
@@ -188,7 +188,7 @@ def _apple_model() -> str | None:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S).stdout.strip()  # noqa: S603 - macOS
 
 
-def usable_cores(cpu_max: Path) -> int:
+def usable_cores(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """Return the number of cores that this process may use, with the quota of its control group."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:

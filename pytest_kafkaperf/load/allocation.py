@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,11 +40,6 @@ class WorkerAllocation:
     def is_open(self) -> bool:
         """True if a probe may determine the numbers."""
         return self.producing is None and self.scheduler is None
-
-
-def cores() -> int:
-    """Return the number of this machine's cores."""
-    return os.cpu_count() or 1
 
 
 def parse_workers(text: str) -> WorkerAllocation:

@@ -87,7 +87,7 @@ def find_commit(
         answer, why = measured(last)
         if answer != "bad":
             raise UsageError(
-                f"kafkaperf bisect {revisions}: the last commit is not slower than the good one here: {why}"
+                f"kafkaperf bisect {revisions}: the last commit was not found slower than the good one here: {why}"
             )
         found = git(clone, "bisect", "start", "--no-checkout", last, first)
         while _FOUND not in found:

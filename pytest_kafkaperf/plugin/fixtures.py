@@ -21,7 +21,7 @@ from pytest_kafkaperf.core.metrics import Better, declare
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin import PEER
 from pytest_kafkaperf.plugin.console import progress
-from pytest_kafkaperf.reports.again import undecided
+from pytest_kafkaperf.reports.again import remedy_of, undecided
 from pytest_kafkaperf.reports.calibration import describe_session, remaining_s
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.pytest_benchmark import LoadClock, is_disabled, record_rounds
@@ -223,13 +223,12 @@ class KafkaPerf:
 
 def conclude(result: Result, session: Session, item: pytest.Item) -> None:
     """Fail or skip a test according to its verdict; warn if it could not be decided."""
-    settings = session.settings
-    text = failure_of(result, strict=settings.strict)
-    why = undecided(result, settings.command_line) if result.verdict is Verdict.INCONCLUSIVE else ""
+    text = failure_of(result, strict=session.settings.strict)
+    is_undecided = result.verdict is Verdict.INCONCLUSIVE
     if text is not None:
-        raise FailedByVerdict("\n".join(filter(None, (text, why.rpartition("; ")[2]))), pytrace=False)
-    if why:
-        item.warn(InconclusiveWarning(printable(why)))
+        raise FailedByVerdict(f"{text}\n{remedy_of(result)}" if is_undecided else text, pytrace=False)
+    if is_undecided:
+        item.warn(InconclusiveWarning(printable(undecided(result))))
     if not result.rounds:  # the time budget was used up; the rest of the test needs a result
         pytest.skip("; ".join(result.notes))
 

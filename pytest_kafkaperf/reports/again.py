@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
 from pytest_kafkaperf.core.text import discreet
 from pytest_kafkaperf.runner.result import Result
@@ -11,14 +10,13 @@ from pytest_kafkaperf.verdict.baselines.record import HOW_TO_MAKE
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 
-def undecided(result: Result, options: Mapping[str, str]) -> str:
-    """Return why a test is INCONCLUSIVE, and at the end the command that resolves it; `options` as in `command_for`."""
+def undecided(result: Result) -> str:
+    """Return why a test is INCONCLUSIVE, and at the end the command that resolves it."""
     checks = result.checks if result.rounds else ()
     reasons = [check.reason for check in checks if check.outcome is Verdict.INCONCLUSIVE]
     reasons = reasons if reasons and not _is_new(result) else [*result.notes]
     reason = without_remedy(next(iter(reasons), "nothing was measured"))
-    label, option = remedy_of(result)
-    return f"INCONCLUSIVE: {reason}; {label}: {command_for(result, options, option)}"
+    return f"INCONCLUSIVE: {reason}; {remedy_of(result)}"
 
 
 def without_remedy(reason: str) -> str:
@@ -36,8 +34,13 @@ def _is_new(result: Result) -> bool:
     return result.revision is not None and result.reference is None
 
 
-def remedy_of(result: Result) -> tuple[str, str]:
-    """Return what resolves an INCONCLUSIVE test, and the option of pytest that does it."""
+def remedy_of(result: Result) -> str:
+    """Return what resolves an INCONCLUSIVE test, and the command that does it."""
+    label, option = _remedy(result)
+    return f"{label}: {command_for(result, option)}"
+
+
+def _remedy(result: Result) -> tuple[str, str]:
     before = result.baseline.fingerprint
     if _is_new(result):
         ref, _, tests = str(result.revision).partition(",")
@@ -57,32 +60,26 @@ def remedy_of(result: Result) -> tuple[str, str]:
     return "measure the baseline on another date", "--kafka-update-baselines=append"
 
 
-def brief_command(result: Result, *options: str) -> str:
-    """Return a shell command that runs a test with these options, without those that the run had."""
-    return shlex.join(["pytest", result.nodeid, *options])
-
-
 _OPTIONS = """
-    client-config brokers low-noise rounds duration warmup
+    allow-unlimited workers client-config brokers low-noise rounds duration warmup
     baselines environment strict no-confirm calibrate reference reference-config reference-setup
 """
 """Options that change measurements or verdicts; others are left out of the command that runs a test again."""
 
 
-def command_for(result: Result, options: Mapping[str, str], *more: str) -> str:
-    """Return a shell command that runs a test again, with `more` options.
+def command_for(result: Result, *more: str) -> str:
+    """Return a shell command that runs a test again, with the options that it had and `more`.
 
-    `options` are those of the command line, by name without `--kafka-`. The provider that was chosen replaces `auto`.
-    `LOGIN` and `***` replace possible secrets.
+    The provider that was chosen replaces `auto`. `LOGIN` and `***` replace possible secrets.
     """
     replaced = {option.partition("=")[0] for option in more}
     given = [
         f"--kafka-{name}" if value == "true" else f"--kafka-{name}={discreet(value, login='LOGIN@')}"
         for name in _OPTIONS.split()
         if f"--kafka-{name}" not in replaced
-        for value in options.get(name, "").splitlines()
+        for value in result.options.get(name, "").splitlines()
     ]
-    target = options.get("cluster", "auto")
+    target = result.options.get("cluster", "auto")
     if result.cluster.provider != "external":
         _, colon, version = target.partition(":")
         target = f"{result.cluster.provider}{colon}{version}"

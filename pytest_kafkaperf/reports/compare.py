@@ -6,10 +6,14 @@ sessions confirm or clear a suspect. Without further sessions, the first one dec
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.core.metrics import HEADLINES, metric
+from pydantic import JsonValue
+
+from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.metrics import HEADLINES, declare, metric
 from pytest_kafkaperf.reports.json_reader import Report, ReportedRound, ReportedTest
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds, scenario_changes
@@ -40,6 +44,10 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
         ScenarioError: A threshold of the second report cannot be read.
 
     """
+    for test in (*before.tests, *after.tests):
+        for name, one in test.metrics.items():
+            with contextlib.suppress(ScenarioError):  # the plugin's own, perhaps those of another version
+                declare(name, unit=one.unit, better=one.better)
     earlier = {test.nodeid: test for test in before.tests}
     elsewhere = None
     if before.key != after.key:
@@ -75,16 +83,24 @@ def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, 
 def _baseline(before: ReportedTest, after: ReportedTest, elsewhere: str | None) -> BaselineRounds:
     if before.problems:
         return BaselineRounds(obstacle=f"the first report's run is INVALID: {before.problems[0]}")
-    changes = scenario_changes(before.scenario, after.scenario)
+    changes = scenario_changes(_workload(before), _workload(after))
     if changes:
         return BaselineRounds(obstacle=f"the scenario differs from that of the first report ({'; '.join(changes)})")
     sessions = [one for one in (_figures(before.rounds), *_further(before)) if one]
     return BaselineRounds(sessions=tuple(sessions), obstacle=elsewhere)
 
 
+def _workload(test: ReportedTest) -> Mapping[str, JsonValue]:
+    return test.scenario if test.search is None else {**test.scenario, "capacity": ", ".join(test.search.limits)}
+
+
 def _further(test: ReportedTest) -> list[tuple[Mapping[str, float], ...]]:
-    """Return the further sessions without problems; one with problems was repeated, or the test is INVALID."""
-    return [_figures(one.rounds) for one in test.further_sessions if not one.problems]
+    """Return the further sessions that were measured like the first one.
+
+    One with problems was repeated, or the test is INVALID. One beside the brokers of a baseline shared its cores.
+    """
+    alike = [one for one in test.further_sessions if test.reference is not None or not one.reference_rounds]
+    return [_figures(one.rounds) for one in alike if not one.problems]
 
 
 def _figures(rounds: Sequence[ReportedRound]) -> tuple[Mapping[str, float], ...]:

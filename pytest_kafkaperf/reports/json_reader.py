@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.metrics import Better
 from pytest_kafkaperf.reports.json import SCHEMA
 from pytest_kafkaperf.scenarios.fields import NewerSchemaError, parse_model
 from pytest_kafkaperf.verdict.baselines.record import MOST
@@ -30,6 +31,7 @@ class ReportedSession(_Part):
     """A further session of a test."""
 
     rounds: tuple[ReportedRound, ...]
+    reference_rounds: tuple[JsonValue, ...] = ()
     problems: tuple[str, ...] = ()
     """Reasons why the session is not valid."""
 
@@ -40,11 +42,27 @@ class ReportedCheck(_Part):
     expression: str
 
 
+class ReportedMetric(_Part):
+    """The unit of a metric, and its better direction."""
+
+    unit: str
+    better: Better
+
+
+class ReportedSearch(_Part):
+    """The search for a capacity."""
+
+    limits: tuple[str, ...]
+
+
 class ReportedTest(_Part):
     """One test."""
 
     nodeid: str
     scenario: dict[str, JsonValue]
+    search: ReportedSearch | None = None
+    reference: JsonValue = None
+    metrics: dict[str, ReportedMetric] = {}
     rounds: tuple[ReportedRound, ...]
     """Rounds of the first session."""
     further_sessions: tuple[ReportedSession, ...] = ()

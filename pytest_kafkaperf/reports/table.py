@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
 from pytest_kafkaperf.load.allocation import described
-from pytest_kafkaperf.reports.again import brief_command, is_compared, remedy_of
+from pytest_kafkaperf.reports.again import command_for, is_compared, remedy_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.layout import Row
 from pytest_kafkaperf.runner.judging import baseline_doubts
@@ -212,8 +212,7 @@ def changes_of(result: Result) -> list[str]:
 
 def _whys(result: Result, *, verbose: bool) -> Iterator[str]:
     """Yield for each threshold why it did not pass, and what to do; what all of them share only once."""
-    label, option = remedy_of(result)
-    changed, remedy = describe_changes(result), f"{label}: {brief_command(result, option)}"
+    changed, remedy = describe_changes(result), remedy_of(result)
     for check in result.checks:
         if check.outcome.fails and check.is_relative:
             yield "; ".join(filter(None, (_allowed(check), check.reason if verbose else "", changed)))
@@ -323,14 +322,17 @@ def _orphan_note(session: Session) -> str:
 
 
 def names_of(results: Sequence[Result]) -> dict[str, str]:
-    """Return short names by nodeid for tables: without folders, and without the file if all tests share it."""
+    """Return short names by nodeid for tables: without folders, and without the file if all tests share it.
+
+    Files of the same name in two folders may have tests of the same name; then the folders stay.
+    """
     files = {file_of(result.nodeid) for result in results}
-    return {
-        result.nodeid: printable(
-            result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
-        )
+    names = {
+        result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
         for result in results
     }
+    clash = len({*names.values()}) < len(names)
+    return {nodeid: printable(nodeid if clash else name) for nodeid, name in names.items()}
 
 
 def moved_much(result: Result) -> bool:
@@ -346,7 +348,7 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
         yield describe_changes(result)
     if result.verdict is Verdict.REGRESSED and result.reference is None:
         calibrate = f"--kafka-calibrate={max(2, result.baseline_sessions or 2)}"  # to make no weaker baseline
-        yield f"accept it, if it is intended: {brief_command(result, calibrate, '--kafka-update-baselines')}"
+        yield f"accept it, if it is intended: {command_for(result, calibrate, '--kafka-update-baselines')}"
     yield from warning_lines(result)
     yield from result.notes
     yield from (f"advice (no threshold): {describe_advice(one)}" for one in result.advice)

@@ -50,7 +50,6 @@ def write_reports(
         plugin=perf.plugin,
         environment=perf.environment(),
         commit=perf.commit,
-        options={"cluster": str(settings.cluster), **settings.command_line},
         fingerprint=lambda cluster: cluster.fingerprint,
     )
     found: list[str] = []

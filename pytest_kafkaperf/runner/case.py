@@ -225,7 +225,7 @@ def read_case(
     measured = _measured(scenario, settings, spec)
     attempt(_refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
-    limits = (*thresholds, *_of_settings(settings, measured))
+    limits = tuple(dict.fromkeys((*thresholds, *_of_settings(settings, measured))))
     return Case(
         nodeid=nodeid,
         scenario=_timed(scenario, sources, limits),

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
-from pytest_kafkaperf.load.allocation import WorkerAllocation, cores, decided, undecidable
+from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
@@ -243,7 +244,7 @@ class SessionRunner:
     def _probed(self, label: str) -> WorkerAllocation:
         """Return the allocation with as many workers as a short load shows to be needed."""
         side = self._sides[0]
-        reason = undecidable(side.scenario, cores())
+        reason = undecidable(side.scenario, usable_cores())
         if reason is not None:
             return dataclasses.replace(self.allocation, reason=reason)
         (probe,) = run_scenario(
@@ -252,7 +253,7 @@ class SessionRunner:
             allocation=WorkerAllocation(producing=1, consuming=1),
             on_progress=functools.partial(self._on_progress, label),
         )
-        return decided(side.scenario, probe.shares, cores())
+        return decided(side.scenario, probe.shares, usable_cores())
 
 
 def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> None:

@@ -205,6 +205,8 @@ class Result:
     """Duration of all sessions with their warm-ups and restarts, in seconds."""
     partial: bool = False
     """True if the time budget left out rounds, or left a suspect without confirmation."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs may have passwords
+    """The run's options by name without `--kafka-`, and the cluster, which the ini file may name."""
     deduced: str | None = None
     """Deduced bottleneck of a failed test with an application; also the first note."""
 

@@ -20,10 +20,11 @@ from pytest_kafkaperf.clusters.client.admin import TIMEOUT_S, Admin
 from pytest_kafkaperf.clusters.client.preflight import Preflight
 from pytest_kafkaperf.clusters.client.run_names import PREFIX, SUFFIX_BYTES, group_names, run_name
 from pytest_kafkaperf.clusters.spec import Cluster
+from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError, warn
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.aiokafka_hooks import check_aiokafka
-from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, cores, shares
+from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, shares
 from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
@@ -356,7 +357,7 @@ def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:
 def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
     """Give the number of workers of each kind that can run at once, and the backend that starts them."""
     if allocation.scheduler is None:
-        yield cores(), Processes
+        yield usable_cores(), Processes
         return
     from pytest_kafkaperf.load.dask.workers import DaskWorkers  # noqa: PLC0415 - an extra
 

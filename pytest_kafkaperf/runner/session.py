@@ -344,6 +344,7 @@ class Session:
             ),
             allocation=allocation or self.settings.workers,
             partial=ran.partial,
+            options={"cluster": str(self.settings.cluster), **self.settings.command_line},
         )
 
     def _add(self, result: Result) -> Result:

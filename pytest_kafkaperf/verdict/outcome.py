@@ -99,7 +99,7 @@ class Check:
     @property
     def is_relative(self) -> bool:
         """True if the threshold refers to the baseline."""
-        return "baseline" in self.expression
+        return "baseline" in self.expression.removeprefix(self.metric)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -280,6 +280,7 @@ def drawn_result(
         checks=judgement.checks,
         warnings=(*warnings, *dict.fromkeys(text for one in sessions[0].rounds for text in one.warnings)),
         problems=tuple(problems),
+        options={} if sources else {"duration": "10 s"},
     )
 
 
@@ -473,7 +474,6 @@ def facts(**changes: Any) -> RunFacts:
         "plugin": "0.1.0",
         "environment": {"key": "linux-x86_64-amd-epyc-9454p-2c-local"},
         "commit": "3c806ae92d5b7ff5a6ed03c1f0ed2bd0cbf1a0f7",
-        "options": {"duration": "10 s"},
         "fingerprint": fingerprint,
         **changes,
     }

@@ -179,8 +179,8 @@ class Ledger:
     def _locate(self, batch: Batch, partition: int, offset: int) -> None:
         tally = self.report.acknowledged_by_partition
         tally[partition] = tally.get(partition, 0) + batch.records
-        last_offset, last_index = self._last.get(partition, (-1, -1))
         index = batch.indexes.item(0)
+        last_offset, last_index = self._last.get(partition, (-1, index))
         if offset <= last_offset or index < last_index:
             self.report.disordered += batch.records
         self._last[partition] = offset, index

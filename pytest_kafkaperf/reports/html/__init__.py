@@ -28,8 +28,6 @@ class RunFacts:
     """The environment of the run; its `key` names the folder of the baselines."""
     commit: str | None
     """Commit of the tests' repository; None if it is unknown."""
-    options: Mapping[str, str]
-    """Options of the command line by name without `--kafka-`, for the commands that run a test again."""
     fingerprint: Callable[[Cluster], Mapping[str, str]]
     """Function that returns the facts of a cluster which measurements may depend on."""
 

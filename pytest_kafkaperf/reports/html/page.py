@@ -193,7 +193,7 @@ def _test(result: Result, run: RunFacts, ending: Ending | None) -> dict[str, Any
         "fingerprint": _fingerprint(result, run),
         "standard": standard_of(result),
         "totals": _totals(result),
-        "command": command_for(result, run.options),
+        "command": command_for(result),
     }
 
 

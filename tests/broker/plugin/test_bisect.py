@@ -85,7 +85,7 @@ def test_a_last_commit_that_is_not_slower_here_names_no_commit(project: Project)
     history(project, "1", "1", "1")
     ran = bisect(project, "main~2..", NODEID, "--kafka-cluster=local")
     assert ran.returncode == 2, ran.stdout + ran.stderr
-    assert "the last commit is not slower than the good one here: PASSED" in ran.stderr
+    assert "the last commit was not found slower than the good one here: PASSED" in ran.stderr
 
 
 def test_the_only_commit_is_measured(project: Project) -> None:

@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
-from pytest_kafkaperf.reports.again import undecided
+from pytest_kafkaperf.reports.again import command_for, undecided
+from pytest_kafkaperf.reports.table import rows_of
 from pytest_kafkaperf.verdict.outcome import Verdict
 from tests.support.project import RunPytest
-from tests.support.results import Behaviour, drawn_result, result
+from tests.support.results import Behaviour, drawn_result, external, result
 
 _TESTS = """
 @pytest.mark.kafka_threshold("errors == 0")
@@ -45,17 +46,35 @@ def test_under_strict_the_failure_ends_in_the_command(run_pytest: RunPytest) -> 
 def test_the_command_has_the_options_of_the_run() -> None:
     """Otherwise it would make the baseline of another cluster."""
     new = result("test_new", "produce.throughput >= baseline - 10%")
-    assert undecided(new, {"cluster": "local", "brokers": "3"}) == (
-        "INCONCLUSIVE: no baseline for this test; make one: pytest tests/perf/test_orders.py::test_new "
-        "--kafka-cluster=local --kafka-brokers=3 --kafka-update-baselines"
+    command = "pytest tests/perf/test_orders.py::test_new --kafka-cluster=local:4.0.0 --kafka-brokers=3"
+    new = dataclasses.replace(new, options={"cluster": "local:4.0.0", "brokers": "3"})
+    assert undecided(new) == (f"INCONCLUSIVE: no baseline for this test; make one: {command} --kafka-update-baselines")
+    assert [row.why for row in rows_of(new, verbose=True)] == [f"make one: {command} --kafka-update-baselines"]
+
+
+def test_a_command_on_a_cluster_that_others_use_is_one_that_it_takes() -> None:
+    """It may need the permission for a load without a limit, and other machines for the workers."""
+    options = {"cluster": "k1:9092", "allow-unlimited": "true", "workers": "dask://scheduler:8786"}
+    assert command_for(dataclasses.replace(external(), options=options)) == (
+        "pytest tests/perf/test_orders.py::test_cluster --kafka-cluster=k1:9092 --kafka-allow-unlimited "
+        "--kafka-workers=dask://scheduler:8786"
     )
+
+
+def test_a_command_may_contain_semicolons(run_pytest: RunPytest) -> None:
+    """They also separate reasons."""
+    parametrized = "@pytest.mark.parametrize('_x', ['a; b'])\ndef test_first(_x, "
+    tests = _TESTS.replace("def test_first(", parametrized)
+    _, out = run_pytest(tests, "--kafka-cluster=local", "--kafka-time-budget=1s", "--kafka-strict")
+    command = "pytest 'test_perf.py::test_first[a; b]' --kafka-cluster=local --kafka-strict --kafka-time-budget=1h"
+    assert f"give it more time: {command}" in out.splitlines()
 
 
 def test_what_noise_may_explain_is_compared_side_by_side() -> None:
     """With the version that the baseline was measured on."""
     noisy = drawn_result("a.py::test_x", before=Behaviour(), now=Behaviour(p50_s=0.0025), limits=_LIMITS)
-    noisy = dataclasses.replace(noisy, verdict=Verdict.INCONCLUSIVE)
-    assert undecided(noisy, {}).endswith(
+    noisy = dataclasses.replace(noisy, verdict=Verdict.INCONCLUSIVE, options={})
+    assert undecided(noisy).endswith(
         "; compare side by side: pytest a.py::test_x --kafka-cluster=local --kafka-reference=local:4.2.1"
     )
 

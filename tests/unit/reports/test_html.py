@@ -132,7 +132,7 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
         "reference-config": "a=1\nb=x y\nplugin.password=hunter2",
     }
     result = results.drawn_result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
-    assert command_for(result, options) == (
+    assert command_for(dataclasses.replace(result, options=options)) == (
         "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local:4.1.0 --kafka-low-noise "
         "'--kafka-duration=10 s' "
         "--kafka-reference=local:4.0.0 --kafka-reference-config=a=1 '--kafka-reference-config=b=x y' "
@@ -144,7 +144,7 @@ def test_the_command_names_a_running_cluster() -> None:
     """Its figures are not those of brokers that a session starts."""
     options = {"cluster": "k1:9092,k2:9092"}
     result = results.external()
-    assert command_for(result, options) == (
+    assert command_for(dataclasses.replace(result, options=options)) == (
         "pytest tests/perf/test_orders.py::test_cluster --kafka-cluster=k1:9092,k2:9092"
     )
 

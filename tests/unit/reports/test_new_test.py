@@ -12,7 +12,7 @@ def test_one_that_could_not_be_collected_is_repaired_first() -> None:
     """The file is there by now, so to give it to the other side again would change nothing."""
     found = result("test_new", "produce.latency.p99 <= baseline + 20%", measured=rounds())
     found = dataclasses.replace(found, revision="git:v1.0,tests=head", notes=("could not collect the test: no prices",))
-    text = undecided(found, {"reference": "git:v1.0,tests=head"})
+    text = undecided(dataclasses.replace(found, options={"reference": "git:v1.0,tests=head"}))
     assert "could not collect the test: no prices; repair that, then: pytest " in text
     assert text.endswith(" --kafka-reference=git:v1.0,tests=head")
 
@@ -23,7 +23,7 @@ def test_the_advice_runs_it_there_too() -> None:
     note = "the test is new: the reference, --kafka-reference=git:v1.0, lacks it"
     found = dataclasses.replace(found, revision="git:v1.0", notes=(note,))
     options = {"reference": "git:v1.0", "reference-setup": "pip install -e .", "strict": "true"}
-    assert undecided(found, options) == (
+    assert undecided(dataclasses.replace(found, options=options)) == (
         f"INCONCLUSIVE: {note}; run it there, too: pytest {found.nodeid} --kafka-cluster=local --kafka-strict "
         "'--kafka-reference-setup=pip install -e .' --kafka-reference=git:v1.0,tests=head"
     )

@@ -69,6 +69,36 @@ def test_the_threshold_on_a_metric_of_a_tests_own_says_which_direction_is_better
     assert [check.outcome for check in only(report(after), report(before)).checks] == [Verdict.IMPROVED]
 
 
+@pytest.mark.usefixtures("catalogue")
+@pytest.mark.parametrize("limit", ["max(baseline + 20%, 50 ms)", "min(baseline + 900%, 300 ms)"])
+def test_the_report_says_the_unit_of_a_metric_of_a_tests_own(limit: str) -> None:
+    """A limit of 50 ms is 0.05 in the figures."""
+    known: dict[str, Any] = {"app.page": {"unit": "s", "better": "lower", "values": [], "median": None}}
+    before, after = (
+        case(limit=f"app.page <= {limit}", rounds=rounds(**{"app.page": page_s}), metrics=known)
+        for page_s in (0.1, 0.4)
+    )
+    assert only(report(before), report(after)).verdict.fails
+
+
+def test_sessions_beside_the_brokers_of_a_baseline_are_not_like_the_first() -> None:
+    """They shared its cores, so that their figures are lower on both sides."""
+    further = [{"rounds": rounds(2.0), "reference_rounds": rounds(2.0), "problems": []}] * 3
+    slow, cleared = case(1.2), case(1.0, further_sessions=further)
+    assert only(report(cleared), report(case(1.5))).verdict is Verdict.REGRESSED
+    assert only(report(case()), report(cleared)).verdict is Verdict.PASSED
+    beside = {"reference": {"cluster": {}, "rounds": rounds(1.0)}}
+    assert only(report(case()), report(slow | {"further_sessions": further} | beside)).verdict is Verdict.REGRESSED
+
+
+def test_capacities_under_other_thresholds_are_not_compared() -> None:
+    """Each search has a rate of its own."""
+    before, after = (case(search={"limits": [f"{P99} <= {ms} ms"], "low": 1, "high": 9}) for ms in (20, 5))
+    (check,) = only(report(before), report(after)).checks
+    assert check.outcome is Verdict.INCONCLUSIVE
+    assert f"capacity: {P99} <= 20 ms -> {P99} <= 5 ms" in check.reason
+
+
 def test_tests_of_one_report_only_are_not_compared() -> None:
     """A test that was renamed is not one that passes."""
     other = {**case(), "nodeid": "a.py::new"}

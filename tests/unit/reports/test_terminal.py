@@ -12,10 +12,10 @@ import pytest
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.reports.layout import Paper
 from pytest_kafkaperf.reports.markdown import markdown
-from pytest_kafkaperf.reports.table import count_verdicts, failure_beside, rows_of
+from pytest_kafkaperf.reports.table import count_verdicts, failure_beside, names_of, rows_of
 from pytest_kafkaperf.reports.terminal import wrapped, wrapped_overview
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.results import ending, endings, regression, result, rounds, session, table
+from tests.support.results import bare_result, ending, endings, regression, result, rounds, session, session_at, table
 
 EXPECTED_80 = """\
 ✓ PASSED        test_ingest
@@ -31,7 +31,8 @@ EXPECTED_80 = """\
                                              18.9 ms   17.2 ms   +10 % (+1…+20)
   ✓ produce.throughput >= baseline - 10%     52.3k/s   52.3k/s     0 % (-8…+9)
   accept it, if it is intended: pytest 'tests/perf/test_orders.py::test_slow[1
-    KiB-acks=all]' --kafka-calibrate=2 --kafka-update-baselines
+    KiB-acks=all]' --kafka-cluster=local --kafka-calibrate=2
+    --kafka-update-baselines
   advice (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
 ✗ VIOLATED      test_sla
   ✗ produce.latency.p99 <= 10 ms             12.1 ms
@@ -39,7 +40,7 @@ EXPECTED_80 = """\
   ✓ produce.throughput >= 50k records/s      52.3k/s
 ? INCONCLUSIVE  test_new                    no baseline for this test
   ? produce.throughput >= baseline - 10%     52.3k/s
-      make one: pytest tests/perf/test_orders.py::test_new
+      make one: pytest tests/perf/test_orders.py::test_new --kafka-cluster=local
       --kafka-update-baselines
 ✗ INVALID       test_lost_broker
   round 1: no record was acknowledged for 15 s while 300 were outstanding: the
@@ -70,7 +71,8 @@ EXPECTED_140 = """\
       kafka 4.0.0 → 4.1.1, config.num.io.threads not set → 16
   ✓ e2e.latency.p99 <= max(baseline + 20%, 5 ms)   18.9 ms  18.5–19.3   17.2 ms   +10 % (+1…+20)     +24 %
   ✓ produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3   52.3k/s     0 % (-8…+9)      -13 %
-  accept it, if it is intended: pytest 'tests/perf/test_orders.py::test_slow[1 KiB-acks=all]' --kafka-calibrate=2 --kafka-update-baselines
+  accept it, if it is intended: pytest 'tests/perf/test_orders.py::test_slow[1 KiB-acks=all]' --kafka-cluster=local --kafka-calibrate=2
+    --kafka-update-baselines
   advice (no threshold): produce.latency.p50 +32 % (2.1 ms → 2.8 ms)
   scenario: defaults
 ✗ VIOLATED      test_sla
@@ -80,7 +82,7 @@ EXPECTED_140 = """\
   scenario: defaults
 ? INCONCLUSIVE  test_new                          no baseline for this test
   ? produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3
-      make one: pytest tests/perf/test_orders.py::test_new --kafka-update-baselines
+      make one: pytest tests/perf/test_orders.py::test_new --kafka-cluster=local --kafka-update-baselines
   scenario: defaults
 ✗ INVALID       test_lost_broker
   round 1: no record was acknowledged for 15 s while 300 were outstanding: the cluster is down
@@ -150,6 +152,14 @@ def test_columns_that_nothing_would_stand_in_are_left_out() -> None:
     )
 
 
+def test_files_of_the_same_name_keep_their_folders() -> None:
+    """Two tests of one name could not be told apart."""
+    nodeids = ("orders/test_topic.py::test_ingest", "billing/test_topic.py::test_ingest")
+    assert names_of([bare_result(session_at(1), nodeid=each) for each in nodeids]) == dict(
+        zip(nodeids, nodeids, strict=True)
+    )
+
+
 def test_a_baseline_of_another_environment_is_not_printed() -> None:
     """It is of another machine: side by side with the figure it would be read as a comparison."""
     one = result("test_x", "produce.throughput >= baseline - 10%", baseline=rounds(produce__throughput=2))
@@ -164,7 +174,7 @@ def test_a_baseline_of_another_environment_is_not_printed() -> None:
   no baseline for environment 'laptop' (there is one for 'ci')
   threshold                               measured     rounds
   ? produce.throughput >= baseline - 10%   52.3k/s  51.3–53.3
-      make one: pytest tests/perf/test_orders.py::test_x
+      make one: pytest tests/perf/test_orders.py::test_x --kafka-cluster=local
       --kafka-update-baselines"""
     )
 

@@ -238,6 +238,15 @@ def test_a_smoke_test_of_a_search_holds_its_lowest_rate(tmp_path: Path) -> None:
     assert (case.plan, case.scenario.rate, case.scenario.rounds) == (None, 1000.0, 1)
 
 
+def test_a_threshold_of_the_marker_and_the_ini_file_counts_once(tmp_path: Path) -> None:
+    """Two would be two chances of a false alarm, each judged with half of the error level."""
+    limit = "produce.throughput >= baseline - 10%"
+    settings = read_settings({}, {"thresholds": [limit]}, invocation_folder=tmp_path, root=tmp_path)
+    marks = [pytest.mark.kafka_threshold(limit, "errors == 0").mark]
+    case = read_case("test_perf.py::test_it", marks, {}, settings, folder=tmp_path)
+    assert [each.expression for each in case.thresholds] == [limit, "errors == 0"]
+
+
 def duration_of(folder: Path, *thresholds: str, **fields: Any) -> float | None:
     """The length of the rounds of a test with these markers."""
     marks = [

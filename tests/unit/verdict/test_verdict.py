@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.core.metrics import declare
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.reports.failure import failure_of
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
@@ -734,3 +735,19 @@ def test_an_outage_without_end_hides_no_other_problem() -> None:
         problems=[slow, Problem(ProblemKind.NOT_CAUGHT_UP, "the group had not caught up", "app.recovery")],
     )
     assert (judgement.verdict, judgement.problems) == (Verdict.INVALID, (slow,))
+
+
+@pytest.mark.usefixtures("catalogue")
+@pytest.mark.parametrize(
+    ("limit", "relative"), [("== 0", False), ("<= baseline + 20%", True), ("<= max(baseline + 20%, 9)", True)]
+)
+def test_a_metric_may_be_named_after_the_baseline(limit: str, *, relative: bool) -> None:
+    """It is the limit that counts."""
+    declare("app.baseline_rows", unit="rows", better="lower")
+    (check,) = judge(
+        thresholds=[parse_threshold(f"app.baseline_rows {limit}")],
+        sessions=[Measured(rounds=[{"app.baseline_rows": 1.0}])],
+        baseline=BaselineRounds(),
+        confirm=True,
+    ).checks
+    assert check.is_relative is relative
