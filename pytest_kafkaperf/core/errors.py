@@ -8,9 +8,13 @@
     │   ├── ScenarioError               invalid scenario, cluster or threshold
     │   └── BaselineError               baseline file that is damaged, too new or not writable
     ├── ClusterError                    cluster that does not start or is not reachable
+    │   ├── NotReadyError               cluster that did not become ready in time
+    │   ├── TopicExistsError            topic that was to be created, and exists
+    │   ├── TopicGoneError              topic that was deleted
     │   └── ClusterLostError            cluster that became unavailable during the run
     │       └── ApplicationError        application under test that did not start, or ended
     ├── LoadError                       round that failed before its end
+    ├── NewTestError                    test that the other revision lacks
     └── NotMeasuredError                metric without a value in a result
 
 Every message says what was given, what is valid and what to do.

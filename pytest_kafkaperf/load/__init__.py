@@ -1,4 +1,4 @@
 """The load generator: a controller, worker processes, producers, consumers, and their reports.
 
-This is the only package that uses aiokafka's producer and fetcher. It may import `core`, `scenario` and `clusters`.
+This is the only package that uses aiokafka's producer and fetcher. It may import `core`, `scenarios` and `clusters`.
 """
