@@ -4,7 +4,7 @@ Each run has the two tests of `project/`, a closed loop and a load at a rate. Th
 
 - `equal`, `slower`: against a reference, with `--kafka-low-noise` and a tolerance of 3 %. Nothing differs in `equal`.
 - `unchanged`, `worse`: against stored baselines, with a tolerance of 10 %. `baseline` makes one: three sessions, each
-  time that it is named. A run takes one of them in turns; their boots of the machine differ.
+  time that it is named. A run takes one of this kind of machine in turns; their boots differ.
 
 - `many`: the 30 tests of `many/` against baselines that `many-baseline` makes, a session each.
 
@@ -33,6 +33,7 @@ from typing import Any
 
 from starts import boot, burn_jar, figures, neighbour
 
+from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.units import format_ratio
 
 HERE = Path(__file__).resolve().parent
@@ -77,7 +78,10 @@ def _run(phase: str, number: int) -> None:
     elif half_minutes:
         arguments, environment["KAFKAPERF_TOLERANCE"] = _REFERENCE, "3%"
     else:
-        known = sorted(BASELINES.iterdir())
+        key = default_environment_key("local")
+        known = [each for each in sorted(BASELINES.iterdir()) if (each / key).exists()]
+        if not known:
+            raise SystemExit(f"no baseline of {key} in {BASELINES}; make one: python {sys.argv[0]} baseline")
         arguments = [f"--kafka-baselines={known[number % len(known)]}"]
     began_s = time.monotonic()
     with neighbour(half_minutes=half_minutes) if beside else contextlib.nullcontext():
