@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.histogram import Histogram, merged
 from pytest_kafkaperf.runner import rounds
 from pytest_kafkaperf.runner.measurement import fold
@@ -37,8 +38,9 @@ if __name__ == "__main__":
 from tests.support.proxy import ProxiedBroker, proxied_broker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.load.controller import Progress
     from pytest_kafkaperf.load.messages import LoadReport
     from pytest_kafkaperf.runner.round import Round
@@ -84,7 +86,7 @@ def main() -> int:
 def highest_rate(broker: ProxiedBroker, delay_s: float) -> float:
     """Return the records/s that a closed loop reaches through the proxy: the median of some rounds."""
     broker.proxy.delay(delay_s)
-    measured = rounds.run_scenario(Scenario.of(LOAD | {"rounds": 3}), broker.proxied)
+    measured = run_scenario(Scenario.of(LOAD | {"rounds": 3}), broker.proxied)
     return statistics.median(one.metrics["produce.throughput"] for one in measured)
 
 
@@ -97,7 +99,7 @@ def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pai
             broker.proxy.delay(order[number - 1])
 
     scenario = Scenario.of(LOAD | {"rate": rate, "linger": f"{LINGER_S} s", "rounds": len(order)})
-    measured = rounds.run_scenario(scenario, broker.proxied, on_progress=set_delay)
+    measured = run_scenario(scenario, broker.proxied, on_progress=set_delay)
     pairs_of_rounds = zip(measured[::2], measured[1::2], strict=True)
     valid = [(_p50_ms(sooner), _p50_ms(later)) for sooner, later in pairs_of_rounds if not _invalid(sooner, later)]
     if not valid:
@@ -131,7 +133,7 @@ def show_stalls(broker: ProxiedBroker) -> int:
 
     scenario = Scenario.of(LOAD | {"rate": STALL_RATE, "linger": 0, "rounds": STALLS})
     with mock.patch.object(rounds, "fold", keep):  # the histogram is not in the report of a round
-        measured = rounds.run_scenario(scenario, broker.proxied, on_progress=stall)
+        measured = run_scenario(scenario, broker.proxied, on_progress=stall)
     valid = [_latency(report) for report, one in zip(reports, measured, strict=True) if not one.problems]
     if not valid:
         print(f" no valid round{_left_out(measured)}", flush=True)
@@ -149,6 +151,15 @@ def show_stalls(broker: ProxiedBroker) -> int:
             flush=True,
         )
     return missed
+
+
+def run_scenario(
+    scenario: Scenario, cluster: Cluster, on_progress: Callable[[int, Progress], None] = lambda *_: None
+) -> list[Round]:
+    """Run all rounds of a scenario with the same workers."""
+    side = rounds.Side(scenario, cluster, on_progress=lambda _, number, progress: on_progress(number, progress))
+    with rounds.running([side], WorkerAllocation()) as workers:
+        return list(rounds.rounds([side], workers, [0] * scenario.rounds))
 
 
 def _p50_ms(one: Round) -> float:

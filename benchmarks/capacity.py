@@ -15,9 +15,10 @@ import time
 
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
+from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.runner.rounds import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from tests.support.quotas import quota
@@ -38,7 +39,7 @@ def main() -> None:
     scenario = Scenario(record_size=_RECORD_BYTES, acks=1, duration=given.hold, warmup="2 s", rounds=1)
     for kind in given.kinds:
         with provision(ClusterSpec(), target="local") as cluster:
-            run_scenario(scenario.model_copy(update={"duration": 10.0}), cluster)  # a cold JVM is slow
+            _round(Side(scenario.model_copy(update={"duration": 10.0}), cluster))  # a cold JVM is slow
             limit = quota(cluster, producer_byte_rate=_QUOTA_BYTES) if kind == "quota" else contextlib.nullcontext()
             with limit:
                 found = [_search(scenario, cluster, kind, number) for number in range(1, given.runs + 1)]
@@ -48,10 +49,15 @@ def main() -> None:
 def _search(scenario: Scenario, cluster: Cluster, kind: str, number: int) -> float | None:
     plan = SearchPlan(limits=tuple(map(parse_threshold, _LIMITS)), low=5_000.0, high=2_000_000.0)
     began_s = time.monotonic()
-    (one,) = run_scenario(scenario, cluster, plan=plan)
+    one = _round(Side(scenario, cluster, plan=plan))
     took_s = time.monotonic() - began_s
     print(f"{kind} {number}: {_described(one)}, {len(one.steps)} steps, {took_s:.0f} s", flush=True)
     return one.metrics.get("capacity")
+
+
+def _round(side: Side) -> Round:
+    with running([side], WorkerAllocation()) as workers:
+        return side.measure(workers)
 
 
 def _described(one: Round) -> str:

@@ -24,12 +24,14 @@ from distributed import LocalCluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.load.allocation import WorkerAllocation
-from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.runner.rounds import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.sequential import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from pytest_kafkaperf.runner.round import Round
 
 PAIRS = 10
 DASK_WORKERS = 3
@@ -60,7 +62,7 @@ def main() -> int:
     missed = 0
     with provision(ClusterSpec(), target="local") as cluster, dask() as allocation:
         for _ in range(2):
-            run_scenario(Scenario.of(PREHEAT), cluster)
+            run_round(Side(Scenario.of(PREHEAT), cluster), WorkerAllocation())
         for name, fields in SCENARIOS.items():
             print(f"\n {name}: {fields}; throughput in records/s, latencies in ms, CPU in s a million records")
             missed += show(cluster, allocation, Scenario.of({**LOAD, **fields}), pairs)
@@ -101,10 +103,16 @@ def show(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, pai
 
 def one_round(cluster: Cluster, allocation: WorkerAllocation, scenario: Scenario, name: str) -> Mapping[str, float]:
     """Run one round and print it; return no figures for an invalid one."""
-    (only,) = run_scenario(scenario, cluster, allocation=allocation)
+    only = run_round(Side(scenario, cluster), allocation)
     values = "".join(f" {only.metrics[figure] * scale(figure):20,.2f}" for figure in FIGURES if figure in only.metrics)
     print(f" {name} {os.getloadavg()[0]:5.1f}{values}{''.join(f' {text}' for text in only.problems)}", flush=True)
     return {} if only.problems else only.metrics
+
+
+def run_round(side: Side, allocation: WorkerAllocation) -> Round:
+    """Measure one round, with workers of its own."""
+    with running([side], allocation) as workers:
+        return side.measure(workers)
 
 
 def ratio(measured: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], figure: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecida
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import MeasuredSession, judged, problems_of
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.rounds import OnProgress, Side, Workers, rounds, run_scenario, running
+from pytest_kafkaperf.runner.rounds import OnProgress, Side, Workers, rounds, running
 from pytest_kafkaperf.runner.time_budget import BROKEN_OFF_TEXT, CaseBudget
 from pytest_kafkaperf.runner.warmup import MOST_SLICES, probe_load
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
@@ -247,13 +246,10 @@ class SessionRunner:
         reason = undecidable(side.scenario, usable_cores())
         if reason is not None:
             return dataclasses.replace(self.allocation, reason=reason)
-        (probe,) = run_scenario(
-            probe_load(side.scenario),
-            side.cluster,
-            allocation=WorkerAllocation(producing=1, consuming=1),
-            on_progress=functools.partial(self._on_progress, label),
-        )
-        return decided(side.scenario, probe.shares, usable_cores())
+        probe = Side(probe_load(side.scenario), side.cluster, on_progress=self._on_progress)
+        with running([probe], WorkerAllocation(producing=1, consuming=1), label=label) as workers:
+            measured = probe.measure(workers)
+        return decided(side.scenario, measured.shares, usable_cores())
 
 
 def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
@@ -264,7 +260,7 @@ def _warm_up(sides: Sequence[Side], workers: Workers, most_s: float) -> None:
     other. One side is compared with other days, so its cost must stay the same for longer than a step lasts.
 
     Raises:
-        ClusterError: as `run_scenario`.
+        ClusterError: as `Side.measure`.
 
     """
     if not any(side.is_cold for side in sides):

@@ -43,8 +43,6 @@ from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 OnProgress = Callable[[str, int, Progress], None]
 """Takes the session's label, the round's number from 1, and the progress of its load."""
 
-_ANY = WorkerAllocation()
-"""As many worker processes as there are clients and cores."""
 _HASTY_TIMEOUT_S = 3
 """Time limit for deleting consumer groups after a broken-off session: the cluster may be gone, or a user waits."""
 
@@ -141,7 +139,7 @@ class Side:
         than in their next sessions.
 
         Raises:
-            ClusterError: as `run_scenario`.
+            ClusterError: as `measure`.
 
         """
         load = warm_up_load(self.scenario, duration_s=duration_s)
@@ -311,36 +309,6 @@ def rounds(sides: Sequence[Side], workers: Workers, turns: Iterable[int]) -> Ite
             yield side.measure(workers)
             if side.broken:
                 return
-
-
-def run_scenario(
-    scenario: Scenario,
-    cluster: Cluster,
-    *,
-    actions: Sequence[Action] = (),
-    plan: SearchPlan | None = None,
-    allocation: WorkerAllocation = _ANY,
-    on_progress: Callable[[int, Progress], None] = lambda *_: None,
-) -> list[Round]:
-    """Run all rounds of a scenario on one cluster.
-
-    There are fewer than `scenario.rounds` if one left nothing to go on with.
-
-    Raises:
-        ClusterError: the first topic could not be created, or the cluster does not accept the load.
-
-    """
-    side = Side(
-        scenario,
-        cluster,
-        actions=actions,
-        plan=plan,
-        on_progress=lambda _, number, progress: on_progress(number, progress),
-    )
-    with running([side], allocation) as workers:
-        for _ in rounds([side], workers, [0] * scenario.rounds):
-            pass
-    return side.rounds
 
 
 def resolve_scenario(scenario: Scenario, cluster: Cluster) -> Scenario:

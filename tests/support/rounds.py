@@ -8,7 +8,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +25,12 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import Consumed, LoadReport, Produced
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner import rounds as runner
+from pytest_kafkaperf.runner.actions import Action
+from pytest_kafkaperf.runner.capacity import SearchPlan
 from pytest_kafkaperf.runner.case import read_case
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
+from pytest_kafkaperf.runner.rounds import Side, rounds, running
 from pytest_kafkaperf.runner.time_budget import CaseBudget
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.proxy import ProxiedBroker, proxied_broker
@@ -72,11 +74,25 @@ def faults(one: Round) -> list[Problem]:
     return [problem for problem in one.problems if problem.kind is not ProblemKind.GENERATOR_TOO_SLOW]
 
 
-def run_scenario(scenario: Scenario, cluster: Cluster, **given: Any) -> list[Round]:
-    """Run all rounds of a scenario; a test whose rounds are too much for this machine is repeated."""
-    rounds = runner.run_scenario(scenario, cluster, **given)
-    note_rounds(rounds)
-    return rounds
+def run_scenario(
+    scenario: Scenario,
+    cluster: Cluster,
+    *,
+    actions: Sequence[Action] = (),
+    plan: SearchPlan | None = None,
+    allocation: WorkerAllocation | None = None,
+    on_progress: OnProgress = lambda *_: None,
+) -> list[Round]:
+    """Run all rounds of a scenario, or fewer if one left nothing to go on with.
+
+    A test whose rounds are too much for this machine is repeated.
+    """
+    side = Side(scenario, cluster, actions=actions, plan=plan, on_progress=lambda _, *told: on_progress(*told))
+    with running([side], allocation or WorkerAllocation()) as workers:
+        for _ in rounds([side], workers, [0] * scenario.rounds):
+            pass
+    note_rounds(side.rounds)
+    return side.rounds
 
 
 def time_budget_of(rounds: int, *, left_s: float = math.inf) -> CaseBudget:
@@ -111,7 +127,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         **fields: Any,
     ) -> Ran:
         scenario = Scenario.of({"rounds": 1, "warmup": "300 ms"} | fields)
-        (only,) = run_scenario(scenario, cluster, allocation=allocation or WorkerAllocation(), on_progress=on_progress)
+        (only,) = run_scenario(scenario, cluster, allocation=allocation, on_progress=on_progress)
         return Ran(round=only, report=reports[-1])
 
     monkeypatch.setattr("pytest_kafkaperf.runner.rounds.fold", keep)

@@ -21,6 +21,7 @@ from pytest_kafkaperf.runner import rounds
 from pytest_kafkaperf.runner.measurement import fold
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.rounds import run_scenario
 
 TIMEOUT_S = 120
 COUNTS = ("errors", "lost", "duplicated", "reordered")
@@ -78,7 +79,7 @@ def _counts(servers: str, fields: Mapping[str, Any], *, loses: bool) -> Counts:
     rounds.fold = keep  # type: ignore[attr-defined]
     if loses:
         processes.work = work_lossily  # type: ignore[attr-defined]
-    (one,) = rounds.run_scenario(Scenario.of({"rounds": 1, **fields}), Cluster(bootstrap_servers=servers))
+    (one,) = run_scenario(Scenario.of({"rounds": 1, **fields}), Cluster(bootstrap_servers=servers))
     (report,) = reports
     return Counts(
         metrics={name: one.metrics[name] for name in COUNTS if name in one.metrics},

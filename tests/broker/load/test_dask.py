@@ -207,11 +207,13 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
             "import sys\n"
             "from pytest_kafkaperf.clusters.spec import Cluster\n"
             "from pytest_kafkaperf.load.allocation import WorkerAllocation\n"
-            "from pytest_kafkaperf.runner.rounds import run_scenario\n"
+            "from pytest_kafkaperf.runner.rounds import Side, running\n"
             "from pytest_kafkaperf.scenarios.scenario import Scenario\n"
             "cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider='external', version='unknown')\n"
             "scenario = Scenario.of({'rate': 100, 'rounds': 1, 'warmup': 0, 'duration': '60 s'})\n"
-            "run_scenario(scenario, cluster, allocation=WorkerAllocation(scheduler=sys.argv[2]))\n"
+            "side = Side(scenario, cluster)\n"
+            "with running([side], WorkerAllocation(scheduler=sys.argv[2])) as workers:\n"
+            "    side.measure(workers)\n"
         )
         command = [sys.executable, "-c", script, broker.bootstrap_servers, workers.address]
         own = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed controller leaves its counters there

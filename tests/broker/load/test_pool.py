@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 _SCRIPT = """
 import sys
 from pytest_kafkaperf.clusters.spec import Cluster
-from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.rounds import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 print("main")
 cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")
-print(run_scenario(Scenario.of({"records": 100, "rounds": 1, "warmup": 0}), cluster)[0].problems)
+side = Side(Scenario.of({"records": 100, "rounds": 1, "warmup": 0}), cluster)
+with running([side], WorkerAllocation()) as workers:
+    print(side.measure(workers).problems)
 """
 
 

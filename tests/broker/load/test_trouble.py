@@ -185,15 +185,19 @@ import psutil
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.context import RoundContext
-from pytest_kafkaperf.runner.rounds import run_scenario
+from pytest_kafkaperf.load.allocation import WorkerAllocation
+from pytest_kafkaperf.runner.rounds import Side, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
-def tell(number, progress):
+def tell(label, number, progress):
     if progress.phase == "measuring":
         print(*[child.pid for child in psutil.Process().children()], flush=True)
 
 cluster = Cluster(bootstrap_servers=sys.argv[1], brokers=1, provider="external", version="unknown")
-run_scenario(Scenario.of({"rate": 100, "duration": "60 s", "warmup": 0, "consumers": 1}), cluster, on_progress=tell)
+scenario = Scenario.of({"rate": 100, "duration": "60 s", "warmup": 0, "consumers": 1})
+side = Side(scenario, cluster, on_progress=tell)
+with running([side], WorkerAllocation()) as workers:
+    side.measure(workers)
 """
 
 

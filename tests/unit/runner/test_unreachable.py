@@ -8,9 +8,8 @@ from pytest_kafkaperf.clusters.client.admin import Admin
 from pytest_kafkaperf.clusters.client.run_names import PREFIX
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.runner.rounds import run_scenario
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from tests.support.rounds import within
+from tests.support.rounds import run_scenario, within
 
 NOWHERE = Cluster(bootstrap_servers="127.0.0.1:9", brokers=1, provider="external", version="unknown")
 
