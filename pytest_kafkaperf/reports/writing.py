@@ -50,7 +50,6 @@ def write_reports(
         plugin=perf.plugin,
         environment=perf.environment(),
         commit=perf.commit,
-        fingerprint=lambda cluster: cluster.fingerprint,
     )
     found: list[str] = []
 
@@ -102,17 +101,14 @@ def add_to_history(perf: Session, result: Result) -> None:
         plugin=perf.plugin,
         commit=perf.commit,
         environment=perf.environment_key(result.cluster.provider),
-        fingerprint=result.cluster.fingerprint,
     )
     append_history(path, lines)
 
 
-def history_lines(
-    result: Result, *, plugin: str, commit: str | None, environment: str, fingerprint: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def history_lines(result: Result, *, plugin: str, commit: str | None, environment: str) -> list[dict[str, Any]]:
     """Return one line for each session of a test that counts, in the order of the sessions, in base units.
 
-    `environment` is the key under which the baseline is stored, `fingerprint` the facts that measurements depend on.
+    `environment` is the key under which the baseline is stored.
     """
     return [
         {
@@ -127,7 +123,7 @@ def history_lines(
             "verdict": str(result.verdict),
             "rounds": len(session.rounds),
             "metrics": _metrics(session.rounds),
-            "fingerprint": dict(fingerprint),
+            "fingerprint": result.cluster.fingerprint,
         }
         for number, session in enumerate(judged(result.sessions))
     ]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.scenarios.records import is_utf8
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from tests.support.results import result, rounds
+from tests.support.results import KnownCluster, result, rounds
 
 NAMES = {
     "plain": "plain",
@@ -57,7 +56,7 @@ def hostile(name: str) -> Result:
         file=f"tests/{name.replace(chr(0), '')}/test_orders.py",
         scenario=Scenario.of(scenario),
         sources={"topic": "marker", "payload": name, "headers": "parameter", "duration": "ini"},
-        cluster=Cluster(bootstrap_servers="127.0.0.1:9092", provider="local", version=name),
+        cluster=KnownCluster(bootstrap_servers="127.0.0.1:9092", provider="local", version=name),
         changed=(f"image: {name} -> x",),
         warnings=(name,),
         notes=(name,),

@@ -59,13 +59,34 @@ LIMITS = (
 _NORMAL = statistics.NormalDist()
 
 
+class KnownCluster(Cluster):
+    """A cluster on a machine that is always the same."""
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        return {
+            "provider": self.provider,
+            "kafka": self.version,
+            "brokers": str(self.brokers),
+            "java": "openjdk 21.0.8",
+            "heap": "512m",
+            "aiokafka": "0.14.0",
+            "python": "3.13.5",
+            "system": "Linux",
+            "kernel": "6.12.41",
+            "cpu": "AMD EPYC 9454P",
+            "cores": "2",
+            "memory": "16 GiB",
+        }
+
+
 def bare_result(*sessions: MeasuredSession, **fields: Any) -> Result:
     """A result of these sessions that passed without thresholds, but for the fields that are given."""
     given = {
         "nodeid": f"{FILE}::test_ingest",
         "scenario": Scenario(),
         "sources": {},
-        "cluster": Cluster(bootstrap_servers="127.0.0.1:9092", provider="local", version="4.1.1"),
+        "cluster": KnownCluster(bootstrap_servers="127.0.0.1:9092", provider="local", version="4.1.1"),
         "reference": None,
         "baseline_sessions": None,
         "changed": (),
@@ -248,7 +269,7 @@ def drawn_result(
         earlier = [drawn_session(before, load, f"{nodeid} before {number}") for number in range(5)]
         stored = tuple(tuple(one.metrics for one in rounds) for rounds in earlier)
         dates = tuple(f"2026-01-{day}" for day in range(20, 25))
-        baseline = BaselineRounds(sessions=stored, dates=dates, fingerprint={**fingerprint(cluster), **there})
+        baseline = BaselineRounds(sessions=stored, dates=dates, fingerprint={**cluster.fingerprint, **there})
     sessions = [
         MeasuredSession(
             created=CREATED,
@@ -273,7 +294,7 @@ def drawn_result(
         reference=None if beside is None else _cluster(beside, "4.0.0"),
         baseline_sessions=len(baseline.sessions) or None,
         baseline=baseline,
-        changed=differences(baseline.fingerprint, fingerprint(cluster)) if before else (),
+        changed=differences(baseline.fingerprint, cluster.fingerprint) if before else (),
         advice=(),
         calibration={},
         verdict=judgement.verdict,
@@ -449,24 +470,6 @@ def hostile(markup: str) -> list[Result]:
     return found
 
 
-def fingerprint(cluster: Cluster) -> dict[str, str]:
-    """What the figures depend on, on a machine that is always the same."""
-    return {
-        "provider": cluster.provider,
-        "kafka": cluster.version,
-        "brokers": str(cluster.brokers),
-        "java": "openjdk 21.0.8",
-        "heap": "512m",
-        "aiokafka": "0.14.0",
-        "python": "3.13.5",
-        "system": "Linux",
-        "kernel": "6.12.41",
-        "cpu": "AMD EPYC 9454P",
-        "cores": "2",
-        "memory": "16 GiB",
-    }
-
-
 def facts(**changes: Any) -> RunFacts:
     """The facts about a run."""
     given: dict[str, Any] = {
@@ -474,7 +477,6 @@ def facts(**changes: Any) -> RunFacts:
         "plugin": "0.1.0",
         "environment": {"key": "linux-x86_64-amd-epyc-9454p-2c-local"},
         "commit": "3c806ae92d5b7ff5a6ed03c1f0ed2bd0cbf1a0f7",
-        "fingerprint": fingerprint,
         **changes,
     }
     return RunFacts(**given)
@@ -493,7 +495,7 @@ def _renamed(curves: BrokerCurves | None, name: str) -> BrokerCurves | None:
 
 
 def _cluster(behaviour: Behaviour, version: str) -> Cluster:
-    return Cluster(
+    return KnownCluster(
         bootstrap_servers="127.0.0.1:9092", brokers=behaviour.brokers, provider="local", version=version, facts={}
     )
 

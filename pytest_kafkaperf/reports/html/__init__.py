@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.spec import Cluster
     from pytest_kafkaperf.runner.result import Ending, Result
 
 _NEEDED = ("jinja2", "plotly")
@@ -28,8 +27,6 @@ class RunFacts:
     """The environment of the run; its `key` names the folder of the baselines."""
     commit: str | None
     """Commit of the tests' repository; None if it is unknown."""
-    fingerprint: Callable[[Cluster], Mapping[str, str]]
-    """Function that returns the facts of a cluster which measurements may depend on."""
 
 
 def check_installed() -> None:

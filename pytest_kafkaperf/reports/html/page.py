@@ -190,7 +190,7 @@ def _test(result: Result, run: RunFacts, ending: Ending | None) -> dict[str, Any
         "json": [chart.figure for chart in (*charts, *brokers)],
         "scenario": _scenario(result),
         "defaults": _defaults(result),
-        "fingerprint": _fingerprint(result, run),
+        "fingerprint": _fingerprint(result),
         "standard": standard_of(result),
         "totals": _totals(result),
         "command": command_for(result),
@@ -297,10 +297,10 @@ def _shown(name: str, value: Any) -> str:
     return "none" if value is None else format_field(name, value)
 
 
-def _fingerprint(result: Result, run: RunFacts) -> list[tuple[str, str, str]]:
+def _fingerprint(result: Result) -> list[tuple[str, str, str]]:
     """Return name, value, and differing value of the baseline or reference of each fact; changed facts come first."""
-    now = run.fingerprint(result.cluster)
-    before = result.baseline.fingerprint if result.reference is None else run.fingerprint(result.reference)
+    now = result.cluster.fingerprint
+    before = result.baseline.fingerprint if result.reference is None else result.reference.fingerprint
     rows = [
         (name, now.get(name, _DASH), before.get(name, _DASH) if before and before.get(name) != now.get(name) else "")
         for name in dict.fromkeys([*now, *before])

@@ -120,7 +120,7 @@ def report(one: Result, name: str, _: Path) -> str:
 
 def history(one: Result, name: str, folder: Path) -> str:
     path = folder / "history.jsonl"
-    lines = history_lines(one, plugin=name, commit=name, environment=name, fingerprint={"kafka": name})
+    lines = history_lines(one, plugin=name, commit=name, environment=name)
     append_history(path, lines)
     return path.read_text(encoding="ascii")
 

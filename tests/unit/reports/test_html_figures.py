@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.units import Unit
 from pytest_kafkaperf.load.timeseries import Curves
 from pytest_kafkaperf.reports.html.charts import (
@@ -49,7 +48,7 @@ def _result(*rounds: Round, fresh: tuple[Round, ...] = (), **fields: Any) -> Res
         *(sessions or [MeasuredSession(created="", rounds=())]),
         nodeid="test_x.py::test_y",
         scenario=Scenario(duration="3 s", warmup="1 s"),
-        cluster=Cluster(bootstrap_servers="127.0.0.1:9092"),
+        cluster=results.KnownCluster(bootstrap_servers="127.0.0.1:9092"),
         **fields,
     )
 
