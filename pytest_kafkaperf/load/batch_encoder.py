@@ -41,14 +41,6 @@ class EncodedBatch:
         """Return the number of records."""
         return self._count
 
-    def size(self) -> int:
-        """Return the size in bytes before compression."""
-        return self._HEADER.size + self._REST.size + len(self._body)
-
-    def closed(self) -> bool:
-        """Return True: the batch takes no more records."""
-        return True
-
     def close(self) -> None:
         """Do nothing: the batch is closed already."""
 

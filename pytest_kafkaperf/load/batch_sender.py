@@ -171,9 +171,6 @@ class QueuedBatch(message_accumulator.MessageBatch):  # type: ignore[misc]
         """Report a permanent failure."""
         self._end(None, exception)
 
-    def remaining_linger(self) -> None:
-        """Return None: the schedule applies the linger time."""
-
     def drain_ready(self) -> None:
         """Count an attempt to send the batch."""
         self._retry_count += 1

@@ -131,7 +131,7 @@ def test_a_template_holds_what_fits_into_a_batch_and_one_record_always(fields: d
     """As with Kafka's own producer: a record larger than a batch travels alone."""
     payload = payload_of(**fields)
     template = payload.template(0)
-    size = EncodedBatch(template.body, template.count, timestamp_ms=0).size()
+    size = len(EncodedBatch(template.body, template.count, timestamp_ms=0)._build())
     longest = payload.largest + 8 + 300  # with its key, headers and lengths
 
     assert template.ends[-1] == len(template.body)
