@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.client.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError
-from pytest_kafkaperf.clusters.client.groups import group_members
+from pytest_kafkaperf.clusters.client.requests import group_members
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.clusters.target import MAX_PORT
