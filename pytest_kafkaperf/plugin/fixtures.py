@@ -170,6 +170,9 @@ class KafkaPerf:
             await asyncio.wait([ended])
             raise
 
+    def _actions(self, *, duration_s: float | None) -> list[Action]:
+        return [*(planned(time, do, duration_s=duration_s) for time, do in self._planned), *self._recorded.values()]
+
     def _run(self, configure: Callable[[Case], Case]) -> Result:
         node, session = self._node, self._session
         self._called = True
@@ -178,18 +181,13 @@ class KafkaPerf:
         peer = node.config.pluginmanager.get_plugin(PEER)
         if peer is not None:
             with failing():
-                actions = [
-                    *(planned(time, do, duration_s=None) for time, do in self._planned),
-                    *self._recorded.values(),
-                ]
                 cluster = as_cluster(self._cluster)
-                peer.serve(cluster, actions, session.clusters.applications_on(cluster))
+                peer.serve(cluster, self._actions(duration_s=None), session.clusters.applications_on(cluster))
         with failing():
             case = configure(self._case).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
-            actions = [planned(time, do, duration_s=case.scenario.duration) for time, do in self._planned]
-            actions += self._recorded.values()
+            actions = self._actions(duration_s=case.scenario.duration)
             with progress(node, case if actions else as_run(case)) as (line, say):
 
                 def on_progress(label: str, number: int, progress: Progress) -> None:
