@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.core.metrics import CATALOGUE, HEADLINES
+from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.reports.table import short
@@ -77,9 +77,7 @@ class ProgressLine:
 class RoundLines:
     """One plain line after each round, for log files."""
 
-    def __init__(
-        self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str] = HEADLINES
-    ) -> None:
+    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
         """`metrics` are shown of each round."""
         self._name = printable(name)
         self._scenario = scenario
