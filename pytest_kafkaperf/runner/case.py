@@ -21,6 +21,7 @@ from pytest_kafkaperf.core.metrics import (
     SEARCH_METRICS,
 )
 from pytest_kafkaperf.runner.capacity import SearchPlan
+from pytest_kafkaperf.runner.revision import Revision
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Settings
 from pytest_kafkaperf.scenarios.fields import OWN_NAMES, refuse_arguments
 from pytest_kafkaperf.scenarios.rate import format_rate, parse_rate
@@ -322,14 +323,11 @@ def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: 
 def _reference(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
     """Return the test's own cluster with the changes that the options of the reference make."""
     wanted = settings.reference
-    if wanted is None:
-        return None
-    fields = {
-        **{name: getattr(spec, name) for name in spec.model_fields_set},
-        "config": {**spec.config, **settings.reference_config},
-        **wanted.fields,
-    }
-    return ClusterSpec.of(fields, where="--kafka-reference-config: ")
+    if wanted is None or isinstance(wanted, Revision):  # another revision runs on the same cluster
+        return None if wanted is None else spec
+    own = {name: getattr(spec, name) for name in spec.model_fields_set}
+    changed = {"config": {**spec.config, **settings.reference_config}, **wanted.fields}
+    return ClusterSpec.of({**own, **changed}, where="--kafka-reference-config: ")
 
 
 def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
@@ -345,7 +343,7 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
         raise ScenarioError("name at least one threshold, for example 'produce.latency.p99 <= 20 ms'")
     found = [parse_threshold(text) for text in limits]
     for limit in found:
-        if limit.metric.name in SEARCH_METRICS or limit.needs_baseline:
+        if limit.metric.name in SEARCH_METRICS or limit.relative is not None:
             raise ScenarioError(
                 f"threshold {limit.expression!r}: a search takes absolute thresholds on metrics of each rate, for "
                 "example 'produce.latency.p99 <= 20 ms'; thresholds on the capacity itself belong to "

@@ -25,11 +25,6 @@ class Revision:
     python: str | None = None
     """Python interpreter of the other checkout; None: this one."""
 
-    @property
-    def fields(self) -> dict[str, str | None]:
-        """The fields of the cluster that this value sets: none."""
-        return {}
-
     def __str__(self) -> str:
         """Return the value of the option."""
         return self.text
