@@ -26,9 +26,6 @@ REPLICATION_TIMEOUT_S = 10
 """Maximum wait for followers to copy the records that the leader acknowledged."""
 _REPLICATION_TICK_S = 0.1
 
-_Offsets = Mapping[int, tuple[int, int]]
-"""First and last (exclusive) offset by partition."""
-
 
 def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int]) -> LoadReport:
     """Return the report with what the log gained since `before`, its end offsets by partition.
@@ -51,12 +48,14 @@ def verified(report: LoadReport, context: RoundContext, pool: WorkerPool, before
         if isinstance(error, TopicGoneError):
             return _without_topic(topic, report)
         return dataclasses.replace(report, audit=str(error))
-    growth = {partition: end - before[partition] for partition, end in after.items()}
-    report = dataclasses.replace(report, log_growth=growth)
+    report = dataclasses.replace(report, log_growth=_growth(before, after))
     if report.in_doubt:
-        offsets = {partition: (before[partition], end) for partition, end in after.items()}
-        report = dataclasses.replace(report, audit=_audit(report, context, pool, offsets))
+        report = dataclasses.replace(report, audit=_audit(report, context, pool, before, after))
     return report
+
+
+def _growth(before: Mapping[int, int], after: Mapping[int, int]) -> dict[int, int]:
+    return {partition: end - before[partition] for partition, end in after.items()}
 
 
 def _without_topic(topic: str, report: LoadReport) -> LoadReport:
@@ -65,9 +64,11 @@ def _without_topic(topic: str, report: LoadReport) -> LoadReport:
     return dataclasses.replace(report, problems=(problem, *report.problems), broken=True)
 
 
-def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets: _Offsets) -> Audit | str:
+def _audit(
+    report: LoadReport, context: RoundContext, pool: WorkerPool, before: Mapping[int, int], after: Mapping[int, int]
+) -> Audit | str:
     """Let the pool read the log back; return the reason if that is not possible."""
-    growth = sum(end - begin for begin, end in offsets.values())
+    growth = sum(_growth(before, after).values())
     if growth > MAX_RECORDS:
         return f"{growth} records are too many for an audit"
     if report.unknown() > MAX_NAMED:
@@ -81,7 +82,7 @@ def _audit(report: LoadReport, context: RoundContext, pool: WorkerPool, offsets:
             access=context.cluster.access,
             topic=context.topic,
             scenario=context.scenario,
-            offsets=offsets,
+            offsets={partition: (before[partition], end) for partition, end in after.items()},
             failed=_unknown(report),
             acknowledged=sum(report.acknowledged().values()),
             span_ns=span_ns,
@@ -124,13 +125,11 @@ def _audit_shared_topic(
             after = context.admin.end_offsets(context.topic, len(before))
         except ClusterError as error:
             return dataclasses.replace(report, audit=str(error))
-        offsets = {partition: (before[partition], end) for partition, end in after.items()}
-        found = _audit(report, context, pool, offsets)
+        found = _audit(report, context, pool, before, after)
         if isinstance(found, str):
             return dataclasses.replace(report, audit=found)
         if not found.lost or time.monotonic() > deadline:
-            growth = {partition: end - before[partition] for partition, end in after.items()}
-            return dataclasses.replace(report, log_growth=growth, audit=found)
+            return dataclasses.replace(report, log_growth=_growth(before, after), audit=found)
         time.sleep(_REPLICATION_TICK_S)
 
 
