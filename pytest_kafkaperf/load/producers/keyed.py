@@ -37,8 +37,7 @@ class KeyedProducer(BatchProducer):
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         scenario = self._scenario
-        if scenario.key is None:
-            raise ValueError("a keyed producer needs a scenario with keys")
+        assert scenario.key is not None  # noqa: S101 - for the type checker
         self._keys = KeySource(scenario.key, producer=self._number, producers=scenario.producers, seed=self._seed)
         self._gathering = Gathering(scenario.partitions)
         record_bytes = len(self._template.body) / self._template.count
