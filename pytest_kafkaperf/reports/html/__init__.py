@@ -44,11 +44,8 @@ def check_installed() -> None:
 def html_page(results: Sequence[Result], facts: RunFacts, endings: Mapping[str, Ending] | None = None) -> str:
     """Return the report of all tests, given in the order in which they ran; `endings` are those for pytest, by nodeid.
 
-    Raises:
-        UsageError: A package is missing; the text says how to install it.
-
+    Its packages are installed, as `check_installed` has found.
     """
-    check_installed()
     from pytest_kafkaperf.reports.html.page import render  # noqa: PLC0415 - needs packages of an extra
 
     return render(results, facts, endings or {})
