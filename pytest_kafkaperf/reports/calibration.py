@@ -57,7 +57,7 @@ def describe_session(case: Case, measured: Sequence[MeasuredSession], sessions: 
     if last.problems:
         return f"{number}: INVALID: {last.problems[0]}"
     figures = []
-    for metric in dict.fromkeys(one.metric for one in case.thresholds if one.needs_baseline):
+    for metric in dict.fromkeys(one.metric for one in case.thresholds if one.relative is not None):
         values = [one.metrics[metric.name] for one in last.rounds if metric.name in one.metrics]
         if values:
             figures.append(f", {metric.name} {short(statistics.median(values), metric.unit)}")

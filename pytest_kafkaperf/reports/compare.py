@@ -63,7 +63,7 @@ def compare_reports(before: Report, after: Report, *, tolerance_ratio: float) ->
 
 
 def _compared(before: ReportedTest, after: ReportedTest, elsewhere: str | None, tolerance_ratio: float) -> Compared:
-    thresholds = [each for each in (parse_threshold(check.expression) for check in after.checks) if each.needs_baseline]
+    thresholds = [each for each in (parse_threshold(check.expression) for check in after.checks) if each.relative]
     thresholds = thresholds or _headlines(before, after, tolerance_ratio)
     if not thresholds:
         verdict = Verdict.INVALID if after.problems else Verdict.INCONCLUSIVE

@@ -153,7 +153,7 @@ def ratchet_obstacle(
 def _flaw(thresholds: Sequence[Threshold], session: MeasuredSession) -> str | None:
     """Return the reason why thresholds cannot be judged by this session as a baseline; None if they can."""
     rounds = session.measured.rounds
-    gated = (threshold.metric for threshold in thresholds if threshold.needs_baseline)
+    gated = (threshold.metric for threshold in thresholds if threshold.relative is not None)
     return next((flaw for metric in gated if (flaw := flaw_of(metric, rounds, ratio=True))), None)
 
 

@@ -136,7 +136,7 @@ class CaseJudge:
 
     def advise(self, sessions: Sequence[MeasuredSession]) -> tuple[Advice, ...]:
         """Return the significant changes of metrics without a threshold, by the sessions that decided on the others."""
-        gated = {threshold.metric.name for threshold in self._case.thresholds if threshold.needs_baseline}
+        gated = {one.metric.name for one in self._case.thresholds if one.relative is not None}
         measured = [one.measured for one in judged(sessions)]
         return advice(measured[1:] if self.rebuilt and measured[1:] else measured, self.baseline, gated=gated)
 

@@ -161,7 +161,7 @@ def estimate(cases: Sequence[Case]) -> str:
 def _can_be_suspect(case: Case) -> bool:
     """Return True if a first session that is worse than the baseline is followed by others."""
     judges = case.settings.confirm and case.settings.calibrate is None and case.settings.update != "all"
-    return judges and case.reference is None and any(threshold.needs_baseline for threshold in case.thresholds)
+    return judges and case.reference is None and any(one.relative is not None for one in case.thresholds)
 
 
 def about(seconds: float) -> str:

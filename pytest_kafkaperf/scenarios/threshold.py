@@ -74,11 +74,6 @@ class Threshold:
     limit: Limit
 
     @property
-    def needs_baseline(self) -> bool:
-        """True if the limit refers to the baseline."""
-        return self.relative is not None
-
-    @property
     def relative(self) -> Relative | None:
         """The part of the limit that refers to the baseline, or None."""
         parts = self.limit.parts if isinstance(self.limit, Extreme) else (self.limit,)
@@ -87,7 +82,7 @@ class Threshold:
 
 def count_gated(thresholds: Iterable[Threshold]) -> int:
     """Return the number of thresholds relative to the baseline; each of them could fail a test by chance."""
-    return sum(threshold.needs_baseline for threshold in thresholds)
+    return sum(threshold.relative is not None for threshold in thresholds)
 
 
 _EXAMPLE = "for example 'produce.latency.p99 <= 25 ms' or 'produce.throughput >= baseline - 10%'"
