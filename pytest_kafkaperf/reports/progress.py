@@ -20,15 +20,22 @@ _PROGRESS_S = 0.5
 """Seconds between two updates of the line."""
 
 
-class ProgressLine:
-    """A line that is overwritten while a scenario runs."""
+class _Output:
+    """What is common to both: the test, and how it is written."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
         """`metrics` are shown of each round that is done."""
-        self._metrics = metrics
         self._name = printable(name)
         self._scenario = scenario
         self._write = write
+        self._metrics = metrics
+
+
+class ProgressLine(_Output):
+    """A line that is overwritten while a scenario runs."""
+
+    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
+        super().__init__(name, scenario, write, metrics=metrics)
         self._shown_s = 0.0
         self._seen = (0, time.monotonic())
         self._rate = 0.0
@@ -74,15 +81,8 @@ class ProgressLine:
         return line[:width]
 
 
-class RoundLines:
+class RoundLines(_Output):
     """One plain line after each round, for log files."""
-
-    def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
-        """`metrics` are shown of each round."""
-        self._name = printable(name)
-        self._scenario = scenario
-        self._write = write
-        self._metrics = metrics
 
     def update(self, session: str, number: int, seen: Progress) -> None:
         """Write the line of round `number` when it is done."""
