@@ -305,9 +305,7 @@ class Peer:
         """Keep the state of the other side: its processes, and what was done to them."""
         if self._test is None or state is None:
             return
-        if self._test.cluster.fleet is not None:
-            fleet = self._test.cluster.fleet
-            assert isinstance(fleet, PeerFleet)  # noqa: S101 - for the type checker
+        if isinstance(fleet := self._test.cluster.fleet, PeerFleet):
             fleet.described, fleet.events[:] = state["probes"], [(at_ns, text) for at_ns, text in state["events"]]
         for application in self._test.applications:
             found = state["applications"][str(application)]
