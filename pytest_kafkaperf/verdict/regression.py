@@ -74,15 +74,15 @@ def _described(limit: Relative, subject: Metric, comparison: Comparison, stage: 
 
 def _unconfirmed(text: str, comparison: Comparison, stage: Stage, tolerance: float) -> Finding | None:
     """Return the finding on a suspect that further sessions will decide, or that they have cleared; else None."""
-    if stage == "first" and exceeds(comparison.shift, tolerance):
-        reason = f"{text}; suspected regression, not yet confirmed by fresh sessions"
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=True)
     if stage == "fresh" and is_cleared(comparison, tolerance):
         return Finding(outcome=Verdict.PASSED, reason=f"suspected regression, not confirmed by {text}")
-    if stage == "fresh" and len(comparison.shifts) < SESSIONS:
+    if stage == "first" and exceeds(comparison.shift, tolerance):
+        reason = f"{text}; suspected regression, not yet confirmed by fresh sessions"
+    elif stage == "fresh" and len(comparison.shifts) < SESSIONS:
         reason = f"suspected regression, after {text}"
-        return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=True)
-    return None
+    else:
+        return None
+    return Finding(outcome=Verdict.INCONCLUSIVE, reason=reason, unsettled=True)
 
 
 def is_cleared(comparison: Comparison, tolerance: float) -> bool:
