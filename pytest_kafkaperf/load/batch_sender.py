@@ -204,8 +204,7 @@ class Accumulator(message_accumulator.MessageAccumulator):  # type: ignore[misc]
             self._txn_manager.maybe_add_partition_to_txn(tp)
         batch = QueuedBatch(tp, builder, self._batch_ttl, self._pending_batches)
         self._batches[tp].append(batch)
-        if not self._waiter_future.done():
-            self._waiter_future.set_result(None)
+        self.wake()
         return batch
 
     def wake(self) -> None:
