@@ -268,10 +268,7 @@ def facts_of(spec: ClusterSpec) -> dict[str, str]:
         facts["jmx"] = "on"
     if spec.low_noise:
         facts["low noise"] = f"logs in memory, {' '.join(LOW_NOISE_JVM_OPTIONS)}"
-    return {
-        **facts,
-        **{f"{CONFIG}{name}": value for name, value in sorted(spec.config.items()) if not may_be_secret(name)},
-    }
+    return facts | {f"{CONFIG}{name}": text for name, text in sorted(spec.config.items()) if not may_be_secret(name)}
 
 
 def not_applied(spec: ClusterSpec, *fields: str) -> dict[str, str]:

@@ -194,17 +194,14 @@ class Session:
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
-        obstacle = CaseBudget(
-            as_run(case), later, left_s=time_left_s(self.settings.time_budget_s, self._began_s)
-        ).obstacle
-        if obstacle is None:
+        budget = CaseBudget(as_run(case), later, left_s=time_left_s(self.settings.time_budget_s, self._began_s))
+        if budget.obstacle is None:
             return None
         sessions = (not_run(),)
         judge = CaseJudge(case, BaselineRounds(), self.settings)
-        ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=(obstacle,))
+        ran = CaseRun(sessions=sessions, judgement=judge.judge(sessions), notes=(budget.obstacle,))
         cluster = provision.not_started(case.spec, self.settings.cluster)
-        result = self._result(case, cluster=cluster, reference=None, ran=ran, judge=judge)
-        return self._add(result)
+        return self._add(self._result(case, cluster=cluster, reference=None, ran=ran, judge=judge))
 
     def prune(self, *, collected: Collection[str], files: Collection[str], whole: bool) -> None:
         """Find baselines whose tests no longer exist, and delete them if the settings say so and all files are `whole`.

@@ -148,8 +148,7 @@ def _worst(results: Sequence[_Result]) -> _Result:
 
 def worst(outcomes: Sequence[Verdict]) -> Verdict:
     """Return the outcome that takes precedence; PASSED if there is none."""
-    ranks = list(Verdict)
-    return max(outcomes, key=ranks.index, default=Verdict.PASSED)
+    return max(outcomes, key=list(Verdict).index, default=Verdict.PASSED)
 
 
 def _beside(

@@ -145,8 +145,7 @@ class Fleet:
 
     def resume(self, broker: int) -> None:
         """Resume a paused broker."""
-        server = self._running(broker)
-        server.resume()
+        self._running(broker).resume()
         self._record(f"broker {broker} resumed")
 
     def await_ready(self, access: Access | None = None) -> None:

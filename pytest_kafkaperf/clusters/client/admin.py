@@ -271,8 +271,7 @@ class Admin:
 
 def transaction_timeout_ms(scenario: Scenario) -> int:
     """Return the time after which the cluster aborts a transaction whose producer has gone."""
-    timeout_ms: int = scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
-    return timeout_ms
+    return int(scenario.producer_config.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS))
 
 
 @contextlib.asynccontextmanager

@@ -220,8 +220,7 @@ def group_members(cluster: Cluster, group: str, *, without: Collection[str] = ()
         _, _, state, _, _, members, *_ = answer.groups[0]
         return state, {member for member, *_, assignment in members if _assigned(assignment)}
 
-    what = f"describe consumer group {group!r}"
-    return call(ask(), what, cluster.bootstrap_servers, timeout_s=_MEMBERS_TIMEOUT_S)
+    return call(ask(), f"describe consumer group {group!r}", cluster.bootstrap_servers, timeout_s=_MEMBERS_TIMEOUT_S)
 
 
 def _assigned(assignment: bytes) -> set[str]:
