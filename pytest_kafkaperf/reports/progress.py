@@ -21,7 +21,7 @@ _PROGRESS_S = 0.5
 
 
 class _Output:
-    """What is common to both: the test, and how it is written."""
+    """Common part of both: the test, and how it is written."""
 
     def __init__(self, name: str, scenario: Scenario, write: Callable[[str], None], *, metrics: Sequence[str]) -> None:
         """`metrics` are shown of each round that is done."""

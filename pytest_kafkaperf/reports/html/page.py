@@ -63,7 +63,7 @@ def render(results: Sequence[Result], run: RunFacts, endings: Mapping[str, Endin
         head=_head(results, run),
         counts=_counts(results),
         unmeasured=_unmeasured(results, endings),
-        tests=_tests(results, run, endings),
+        tests=_tests(results, endings),
         sweeps=_sweeps(results),
         style=markupsafe.Markup(_text("page.css")),  # noqa: S704 - a file of this package
         plotly_js=scripts[0],
@@ -155,7 +155,7 @@ def _unmeasured(results: Sequence[Result], endings: Mapping[str, Ending]) -> lis
     return sorted((one for one in endings.values() if one.nodeid not in measured), key=lambda one: not one.fails)
 
 
-def _tests(results: Sequence[Result], run: RunFacts, endings: Mapping[str, Ending]) -> list[dict[str, Any]]:
+def _tests(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[dict[str, Any]]:
     """Return the values of all tests: those that fail first, otherwise in the order in which they ran."""
     names = names_of(results)
     failed = {nodeid for nodeid, ending in endings.items() if ending.fails}
@@ -166,13 +166,13 @@ def _tests(results: Sequence[Result], run: RunFacts, endings: Mapping[str, Endin
             "id": f"test-{number}",
             "name": names[result.nodeid],
             "open": len(results) == 1 or (result.nodeid in failed and number <= MAX_OPEN),
-            **_test(result, run, endings.get(result.nodeid)),
+            **_test(result, endings.get(result.nodeid)),
         }
         for number, result in enumerate(ordered, 1)
     ]
 
 
-def _test(result: Result, run: RunFacts, ending: Ending | None) -> dict[str, Any]:
+def _test(result: Result, ending: Ending | None) -> dict[str, Any]:
     change, direction = _change(result)
     charts, brokers = charts_of(result), broker_charts(result)
     return {
