@@ -91,8 +91,12 @@ class PerfPlugin:
             return self.open_session()
 
     def case(self, item: pytest.Item) -> Case:
-        """Return the case of a perf test."""
-        return self._collection.cases[item.nodeid]
+        """Return the case of a perf test; fail a test that was not known to be one at collection."""
+        case = self._collection.cases.get(item.nodeid)
+        if case is None:
+            text = "request.getfixturevalue('kafka_perf') comes too late; make kafka_perf an argument of the test"
+            pytest.fail(text, pytrace=False)
+        return case
 
     def later(self, item: pytest.Item) -> list[Case]:
         """Return the cases of the perf tests after this one."""

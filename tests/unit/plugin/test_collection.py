@@ -231,3 +231,18 @@ def test_the_closest_marker_comes_last(run_pytest: RunPytest) -> None:
     _, out = run_pytest(CLOSEST, "-s")
     assert "['1/s', 1, '2/s', '3/s', '5/s', '6/s', '7/s']" in out
     assert "['1/s', 1, '2/s', '3/s', '5/s', '6/s']" in out
+
+
+def test_a_fixture_that_is_asked_for_in_a_test_comes_too_late(run_pytest: RunPytest) -> None:
+    """Markers are read, and baselines of other tests counted as left over, before any test runs."""
+    tests = """
+@pytest.fixture
+def kafka_cluster():
+    return "127.0.0.1:1"
+
+def test_late(request):
+    request.getfixturevalue("kafka_perf")
+"""
+    _, out = run_pytest(tests)
+    assert "request.getfixturevalue('kafka_perf') comes too late; make kafka_perf an argument of the test" in out
+    assert "KeyError" not in out
