@@ -60,7 +60,7 @@ class SessionClusters:
             if wanted in self._lasting and cluster.fleet is not None and not _is_reusable(cluster):
                 cluster.fleet.restore()
         for application in self._applications:  # before a test's fixtures, only those of the session run
-            if application.pid is None:
+            if application.pid is None and _is_reusable(application.cluster):  # others are replaced
                 application.launch()
 
     def own(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
