@@ -45,8 +45,9 @@ def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _ready(ready: Any) -> Any:
-    is_sign = re.fullmatch(r"(group|line):.+|port:(?P<port>\d+)", str(ready))
-    if not callable(ready) and not (is_sign and 1 <= int(is_sign["port"] or 1) <= MAX_PORT):
+    found = re.fullmatch(r"(?:group|line):.+|port:(\d+)", str(ready))
+    is_sign = found is not None and (found[1] is None or 1 <= int(found[1]) <= MAX_PORT)
+    if not callable(ready) and not is_sign:
         raise ValueError("must be 'group:NAME', 'line:TEXT', 'port:NUMBER', or a function that takes the application")
     return ready
 
@@ -222,10 +223,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
             command[0] = sys.executable if command[0] == "python" else command[0]
         try:
             environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
-            try:
-                self._process.launch(command, folder=self._recipe.cwd, env=environment)
-            except ValueError as error:  # a null byte, or "=" in the name of a variable
-                raise OSError(str(error)) from None
+            self._process.launch(command, folder=self._recipe.cwd, env=environment)
             self._await_ready()
         except OSError as error:
             raise UsageError(f"application {self} cannot be started: {error}") from None

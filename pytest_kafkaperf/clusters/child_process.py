@@ -82,16 +82,19 @@ class ChildProcess:
             if self._retired:
                 raise ClusterError(f"{self._name} cannot be started: it was removed")
             with self._log.open("ab") as output:
-                self._process = subprocess.Popen(  # noqa: S603 - Kafka on the user's own Java, or the user's command
-                    command,
-                    cwd=folder,
-                    env=env,
-                    pass_fds=pass_fds,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
+                try:
+                    self._process = subprocess.Popen(  # noqa: S603 - Kafka on the user's own Java, or the user's command
+                        command,
+                        cwd=folder,
+                        env=env,
+                        pass_fds=pass_fds,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                    )
+                except ValueError as error:  # a null byte, or "=" in the name of a variable
+                    raise OSError(str(error)) from None
             self._stopped = False
             supervisor.kill_later(self._process.pid)
 
@@ -168,12 +171,12 @@ def _signal(group: int, number: int) -> bool:
 
 
 def _lives(group: int) -> bool:
-    """Return True if a process of the group runs. Zombies do not count: nothing may collect them, as in a container."""
+    """Return True if a process of the group has not ended; for the system, zombies still belong to it."""
     if not _signal(group, 0):
         return False
-    for one in psutil.process_iter(["status"]):
+    for one in psutil.process_iter():
         with contextlib.suppress(ProcessLookupError):
-            if one.info["status"] != psutil.STATUS_ZOMBIE and os.getpgid(one.pid) == group:
+            if os.getpgid(one.pid) == group and not supervisor.has_ended(one):
                 return True
     return False
 

@@ -122,11 +122,11 @@ def _kill(processes: Collection[psutil.Process]) -> None:
         with contextlib.suppress(psutil.Error):
             process.kill()  # psutil compares the creation time, so that a reused process id is never killed
     deadline = time.monotonic() + _KILL_TIMEOUT_S
-    while not all(map(_has_ended, processes)) and time.monotonic() < deadline:
+    while not all(map(has_ended, processes)) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
 
 
-def _has_ended(process: psutil.Process) -> bool:
+def has_ended(process: psutil.Process) -> bool:
     """Return True if the process is gone, or a zombie because the container's init does not collect it."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

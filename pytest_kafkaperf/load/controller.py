@@ -49,7 +49,7 @@ class Progress:
     """State of a round while it runs."""
 
     phase: str
-    """`connecting`, `warm-up`, `measuring`, `draining` or `done`."""
+    """`waiting`, `connecting`, `warm-up`, `measuring`, `draining` or `done`."""
     elapsed_s: float
     """Time since the window opened; negative before."""
     window_ns: tuple[int, int | None] | None = None

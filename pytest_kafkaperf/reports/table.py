@@ -331,7 +331,7 @@ def names_of(results: Sequence[Result]) -> dict[str, str]:
         result.nodeid: result.nodeid.partition("::")[2] if len(files) == 1 else without_folders(result.nodeid)
         for result in results
     }
-    clash = len({*names.values()}) < len(names)
+    clash = len(set(names.values())) < len(names)
     return {nodeid: printable(nodeid if clash else name) for nodeid, name in names.items()}
 
 

@@ -42,6 +42,8 @@ class CaseRun:
 
 
 _SUSPECT = "suspect, session"
+_STEP_S = 0.25
+"""Longest part of a pause between sessions in which an interrupt is not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +288,6 @@ def _is_flat(costs: Sequence[float], steady: int) -> bool:
     return bool(before) and min(last) > _FLAT_RATIO * min(before)
 
 
-_STEP_S = 0.25
-"""Longest part of a pause in which an interrupt is not seen."""
 _SLICE_S = 0.7
 _FEWEST_SLICES = 3
 _STEADY_SLICES, _STEADY_SLICES_ALONE = 1, 4

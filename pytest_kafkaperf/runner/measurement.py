@@ -195,8 +195,10 @@ def _recovery(
 
     Only an event in the window counts: no record is due after it.
     """
-    event_s = (found[0][0] - start_ns) / NS_PER_S if found else math.inf
-    if event_s >= (length_s or math.inf):
+    if not found:
+        return {}
+    event_s = (found[0][0] - start_ns) / NS_PER_S
+    if length_s is not None and event_s >= length_s:
         return {}
     recovery = recovery_s(produced, event_s, length_s)
     if recovery is None:

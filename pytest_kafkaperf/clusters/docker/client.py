@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -130,23 +131,26 @@ def get_image(client: Any, image: str) -> Any:
         return client.images.get(image)
     except ImageNotFound:
         pass
-    reasons: list[str] = []
+    found: Future[Any] = Future()
 
     def pull() -> None:
         try:
             lines = client.api.pull(image, stream=True, decode=True)  # without a timeout between two lines
-            reasons.extend(line["error"] for line in lines if "error" in line)
+            errors = [line["error"] for line in lines if "error" in line]
+            if errors:
+                found.set_exception(ClusterError(errors[0]))
+            else:
+                found.set_result(client.images.get(image))
         except Exception as error:  # noqa: BLE001 - of the client, its HTTP library or the connection
-            reasons.append(reason_of(error))
+            found.set_exception(error)
 
-    thread = threading.Thread(target=pull, daemon=True)
-    thread.start()
-    thread.join(_PULL_TIMEOUT_S)
-    if thread.is_alive():
-        reasons.append(f"not complete after {_PULL_TIMEOUT_S} s")
-    if reasons:
-        raise ClusterError(_cannot_pull(image, reasons[0]))
-    return client.images.get(image)
+    threading.Thread(target=pull, daemon=True).start()
+    if not wait([found], _PULL_TIMEOUT_S).done:
+        raise ClusterError(_cannot_pull(image, f"not complete after {_PULL_TIMEOUT_S} s"))
+    error = found.exception()
+    if error is not None:
+        raise ClusterError(_cannot_pull(image, reason_of(error)))
+    return found.result()
 
 
 def _cannot_pull(image: str, reason: str) -> str:

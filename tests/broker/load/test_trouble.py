@@ -142,7 +142,7 @@ def test_a_worker_that_raises_under_load_ends_its_round_and_no_other(
     broker: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others stop at once, their process and topic are sound: the next round is a valid one."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     scenario = Scenario.of({"rate": 500, "duration": "1 s", "warmup": "200 ms", "rounds": 2, "producers": 2})
     break_last_worker(monkeypatch, scenario=scenario.model_copy(update={"rate": "fast"}))
     with within(TOLD_WITHIN_S):

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import docker
 import pytest
@@ -119,6 +118,10 @@ def test_a_daemon_that_does_not_answer_is_given_up_within_a_second(
     assert found == (f"unix://{path}", "TimeoutError: timed out")
 
 
+def missing_image(name: str) -> None:
+    raise docker.errors.ImageNotFound(name)
+
+
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
@@ -145,7 +148,7 @@ def test_a_pull_that_stands_still_or_breaks_off_is_an_error(
 
         thread = threading.Thread(target=answer)
         thread.start()
-        missing = SimpleNamespace(get=Mock(side_effect=docker.errors.ImageNotFound("kafka:1")))
+        missing = SimpleNamespace(get=missing_image)
         try:
             with pytest.raises(ClusterError, match=f"image kafka:1 is missing and cannot be pulled: .*({reason})"):
                 client.get_image(SimpleNamespace(api=api, images=missing), "kafka:1")
