@@ -46,7 +46,7 @@ class CommonShift:
 
     @property
     def slower_machine(self) -> str | None:
-        """The test that has shown, side by side, that the common cause is the machine; None if none has."""
+        """The test that has shown, side by side, that both sides are slower; None if none has."""
         return self._machine if self.is_common else None
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class CommonShift:
         if self._machine is None:
             return found
         name = self._machine.removeprefix(f"{file_of(self._machine)}::")
-        return f"{found}; side by side, {name} has shown that it is the machine"
+        return f"{found}; side by side, {name} has shown that both sides are slower"
 
 
 def _open(check: Check) -> bool:

@@ -16,7 +16,6 @@ from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
 from pytest_kafkaperf.verdict.comparison import Measured, Rounds, change_of, exceeds
 from pytest_kafkaperf.verdict.dates import compare
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
-from pytest_kafkaperf.verdict.sequential import Look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +25,8 @@ class Rebuilt:
     common_changes: tuple[str, ...] = ()
     """Differences from the baseline on both sides, such as the version of Python."""
     slower_machine: str | None = None
-    """A test that has shown, side by side, that the machine is slower today: then one equal session clears a suspect.
-    None if no test has."""
-
-
-def cleared_early(look: Look, rebuilt: Rebuilt) -> bool:
-    """Return True if the last session of a look clears a suspect of which the reason is known to be the machine."""
-    return rebuilt.slower_machine is not None and not exceeds(look.last, look.tolerance)
+    """A test that has shown, side by side, that both sides are slower today: then a suspect is cleared as soon as the
+    mean of its sessions is within the tolerance. None if no test has."""
 
 
 def judge_suspect(
@@ -45,13 +39,14 @@ def judge_suspect(
         subject: the metric.
         stored: change against the stored figures that made the suspect.
         rebuilt: the baseline's brokers.
-        early: True if one session was enough, because the machine is known to be slower.
+        early: True if the mean so far was enough, because both sides are known to be slower.
         machine: change of the rebuilt brokers against the stored figures, if it is beyond the tolerance; else None.
 
     """
     stored_change = "" if stored is None else f"first session: {format_ratio(stored)} against the stored baseline"
     if early:
-        reason = f"one equal session is enough, because {rebuilt.slower_machine} has shown a slower machine"
+        shown = f"{rebuilt.slower_machine} has shown that both sides are slower"
+        reason = f"within the tolerance side by side, which is enough, because {shown}"
         finding = Finding(outcome=Verdict.PASSED, reason=reason)
     cleared = not finding.unsettled and finding.outcome in (Verdict.PASSED, Verdict.IMPROVED)
     way = "not confirmed: " if cleared else "confirmed by " if finding.outcome is Verdict.REGRESSED else ""

@@ -27,13 +27,13 @@ from pytest_kafkaperf.scenarios.threshold import (
     limit_value,
 )
 from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
-from pytest_kafkaperf.verdict.comparison import Measured, Rounds, centre_of, change_of, flaw_of, value_of
+from pytest_kafkaperf.verdict.comparison import Measured, Rounds, centre_of, change_of, exceeds, flaw_of, value_of
 from pytest_kafkaperf.verdict.dates import compare, level_of
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Finding, Judgement, Verdict
 from pytest_kafkaperf.verdict.power import POWER, Confirmation, detectable_change, detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA, Stage, judge_look, judge_relative
 from pytest_kafkaperf.verdict.sequential import Look, detectable, differences_of, look
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt, cleared_early, judge_suspect, machine_change
+from pytest_kafkaperf.verdict.side_by_side import Rebuilt, judge_suspect, machine_change
 
 
 def judge(
@@ -79,10 +79,11 @@ def judge(
             return _evaluate_pairs(threshold, part, ungated=ungated, gated=number, final=final)
         return _evaluate(threshold, part, baseline, ungated=ungated, stage=stage, gated=number, beside=beside)
 
-    found = [
-        _worst([evaluate(threshold, part) for part in ([[one] for one in sessions] if _is_sum(threshold) else [shown])])
-        for threshold in thresholds
-    ]
+    def parts(threshold: Threshold) -> list[Sequence[Measured]]:
+        # A sum over more sessions would be larger, so it is judged in each of them alone.
+        return [[one] for one in sessions] if threshold.metric.over_rounds == "sum" else [shown]
+
+    found = [_worst([evaluate(threshold, part) for part in parts(threshold)]) for threshold in thresholds]
     if not paired and confirm and len(sessions) > 1 and not problems:
         found = [
             one
@@ -105,7 +106,7 @@ def judge(
     verdict = Verdict.INVALID if problems else worst([check.outcome for check in checks])
     verdict = Verdict.MEASURED if verdict in UNGATED or not (checks or problems) else verdict
     # Sessions with a reference go on after a violated absolute threshold: more rounds may show that a median meets it.
-    last = [one for one in found if not paired or one.check.is_relative or _is_sum(one.threshold)]
+    last = [one for one in found if not paired or one.check.is_relative or one.threshold.metric.over_rounds == "sum"]
     return Judgement(
         verdict=verdict,
         checks=checks,
@@ -137,11 +138,6 @@ class _Result:
     warning: str | None = None
 
 
-def _is_sum(threshold: Threshold) -> bool:
-    """Return True if the threshold is judged in each session alone: a sum over more sessions would be larger."""
-    return threshold.relative is None and threshold.metric.over_rounds == "sum"
-
-
 def _worst(results: Sequence[_Result]) -> _Result:
     return max(results, key=lambda one: list(Verdict).index(one.check.outcome))
 
@@ -163,7 +159,8 @@ def _beside(
         judged = dataclasses.replace(threshold, limit=threshold.relative)  # the first session has met the other part
     result = _evaluate_pairs(judged, pairs, ungated=None, gated=gated, final=final)
     before, check = suspect.check, dataclasses.replace(result.check, limit=suspect.check.limit)
-    early = result.unsettled and any(cleared_early(each, rebuilt) for each in check.sessions)
+    known = result.unsettled and rebuilt.slower_machine is not None
+    early = known and any(not exceeds(each.mean, each.tolerance) for each in check.sessions)
     references = [session.reference or () for session in pairs]
     finding, warning = judge_suspect(
         Finding(outcome=check.outcome, reason=check.reason, unsettled=result.unsettled),
@@ -216,7 +213,9 @@ def _evaluate(
         return result
     check = dataclasses.replace(
         result.check,
-        observed=value_of(subject, comparison.known.level + comparison.shift),
+        observed=result.check.observed
+        if threshold.relative is None
+        else value_of(subject, comparison.known.level + comparison.shift),
         change=change_of(subject, comparison.shift),
         interval=_interval(subject, comparison.interval),
         rerun=stage == "fresh",

@@ -56,8 +56,8 @@ def test_one_comparison_side_by_side_names_the_machine() -> None:
         add(shift, f"test_{number}", Verdict.PASSED, suspect=number < 3, beside=number == 2)
     assert shift.slower_machine == "test_a.py::test_2"
     assert str(shift) == (
-        "3 of 6 tests are suspect: the machine or all of Kafka is slower; side by side, test_2 has shown that it is "
-        "the machine"
+        "3 of 6 tests are suspect: the machine or all of Kafka is slower; side by side, test_2 has shown that both "
+        "sides are slower"
     )
 
 
