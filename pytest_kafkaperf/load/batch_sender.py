@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import functools
+import math
 import time
 import types
 from collections.abc import Callable, Container
@@ -24,6 +25,8 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.load.batch_encoder import EncodedBatch
 from pytest_kafkaperf.load.produce_request import Response
 
+_CLOSE_S = 1.0
+"""Wait for requests in flight at the end; normally they have ended."""
 OnEnded = Callable[[int | None, BaseException | None], None]
 """Takes the offset of a batch's first record (None with acks=0), or its error."""
 
@@ -48,7 +51,7 @@ class Sender(sender.Sender):  # type: ignore[misc]
         if self._acks == 0 or (self._txn_manager is not None and self._txn_manager.transactional_id is not None):
             await super()._sender_routine()
             return
-        accumulator = self._message_accumulator
+        accumulator, asked_s = self._message_accumulator, -math.inf
         try:
             while True:
                 await self._maybe_wait_for_pid()
@@ -56,13 +59,15 @@ class Sender(sender.Sender):  # type: ignore[misc]
                 for node, batches in nodes.items():
                     self._post(node, batches)
                 if unknown_leaders:
-                    waiters = [accumulator.waiter(), self.client.force_metadata_update()]
-                    await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+                    if time.monotonic() >= asked_s + self._retry_backoff:  # a leader may be missing for long
+                        asked_s = time.monotonic()
+                        self.client.force_metadata_update()
+                    await asyncio.wait([accumulator.waiter()], timeout=self._retry_backoff)
                 else:
                     await accumulator.waiter()
         except asyncio.CancelledError:  # by `close`, which waits for what is in flight
-            while self._open:
-                await asyncio.wait(self._open)
+            if self._open:
+                await asyncio.wait(self._open, timeout=_CLOSE_S)
 
     def _post(self, node: int, batches: Batches) -> None:
         self._in_flight.add(node)

@@ -58,6 +58,7 @@ class Consumer:
         self._filter = None if self._existing or scenario.topic is None else RecordFilter(scenario, nonce)
         self._catches_up = scenario.catches_up
         self._reads_application = scenario.output_topic is not None
+        self._backlog = scenario.backlog or 0
         self._on_received = on_received
         self._client = client
         self._series = Series()
@@ -121,15 +122,16 @@ class Consumer:
 
     async def _await_application(self, start_ns: int) -> None:
         """Receive until all records have come out, or until no member of the group receives any more."""
-        before, deadline = 0, 0.0
+        before, deadline = (0, 0), 0.0
         while (missing := self._missing()) > 0 and not self._counters.stopped:
-            if missing != before:
-                before, deadline = missing, time.monotonic() + _QUIET_S
+            came = missing, min(self.report.unmatched, self._backlog)  # the output of a backlog matches no record
+            if came != before:
+                before, deadline = came, time.monotonic() + _QUIET_S
             if time.monotonic() > deadline:
                 return
             await self._poll(start_ns)
-        before = -1
-        while before != (before := self.report.total) and not self._counters.stopped:
+        total = -1
+        while total != (total := self.report.total) and not self._counters.stopped:
             await self._poll(start_ns)  # another member may have counted a duplicate in place of a record still to come
 
     def _missing(self) -> int:
@@ -137,6 +139,10 @@ class Consumer:
         return self._counters.total(Counter.VISIBLE) - self._counters.received()[self.report.group]
 
     async def _drain(self, start_ns: int, drain_s: float) -> None:
+        # End offsets leave out what followers lack, and what follows an open transaction, also of other applications.
+        deadline = time.monotonic() + _QUIET_S
+        while self._missing() > 0 and time.monotonic() < deadline and not self._counters.stopped:
+            await self._poll(start_ns)
         ends = await self._end_offsets()
         fewest = left = sum(ends.values())  # an upper bound until positions are known
         deadline = time.monotonic() + drain_s
@@ -230,15 +236,7 @@ class Consumer:
                 ends: dict[Any, int] = await self._client.end_offsets(list(self._client.assignment()))
         except TimeoutError:
             raise LoadError(f"a consumer got no end offsets within {_OFFSETS_TIMEOUT_S} s") from None
-        if self._filter is None:
-            return ends
-        # For committed readers the end offset is before another application's open transaction. Records after it are
-        # still to come.
-        assigned = self._client.assignment()
-        return {
-            partition: max(end, self._client.highwater(partition) or 0) if partition in assigned else end
-            for partition, end in ends.items()
-        }
+        return ends
 
     async def _unread(self, ends: dict[Any, int]) -> int:
         unread = 0

@@ -73,9 +73,7 @@ def _audit(
         return f"{growth} records are too many for an audit"
     if report.unknown() > MAX_NAMED:
         return _too_many_unknown(report)
-    span_ns = None
-    if context.scenario.topic is not None and report.start_ns is not None:
-        span_ns = (report.start_ns, now_ns())
+    span_ns = (report.start_ns, now_ns()) if context.scenario.topic and report.start_ns is not None else None
     return pool.audit(
         AuditTask(
             bootstrap_servers=context.cluster.bootstrap_servers,

@@ -59,6 +59,9 @@ def warnings_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, 
     warnings = [f"aiokafka: {note}" for worker in report.workers for note in worker.notes]
     if scenario.output_topic is not None and any(part.received for part in report.consumed):
         warnings += _application_warnings(integrity, scenario.output_topic)
+    busiest = max((one.busy_ratio for one in report.workers if one.consumed and not one.produced), default=0.0)
+    if scenario.rate is not None and busiest > _SATURATED_RATIO:
+        warnings.append("the consumers may be the limit: a worker that reads had no idle time; use more consumers")
     return [*warnings, *_integrity_warnings(report), *_produce_warnings(report, scenario)]
 
 

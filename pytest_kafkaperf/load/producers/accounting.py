@@ -235,16 +235,16 @@ class Ledger:
         stride = -(-due // _MISSING_SAMPLES)
         counts = np.full(-(-due // stride), stride, dtype=np.int64)
         counts[-1] = due - stride * (counts.size - 1)
-        waited = now_ns - schedule.due_between(first, counts.size, stride=stride)
-        self.report.latency.record(waited, counts)
-        self.report.delay.record(waited, counts)
+        self._wait(now_ns - schedule.due_between(first, counts.size, stride=stride), counts)
 
     def count_unsent(self, dues_ns: Int64s, now_ns: int) -> None:
         """Count records of the window that were gathered but never sent as missing, like `count_missing`."""
         self.report.missing += dues_ns.size
-        waited = now_ns - dues_ns[dues_ns <= now_ns]
-        self.report.latency.record(waited)
-        self.report.delay.record(waited)
+        self._wait(now_ns - dues_ns[dues_ns <= now_ns])
+
+    def _wait(self, *waited: Int64s) -> None:
+        self.report.latency.record(*waited)
+        self.report.delay.record(*waited)
 
     def fold(self) -> None:
         """Record the latencies of batches acknowledged since the last call."""
