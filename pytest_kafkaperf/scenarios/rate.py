@@ -66,7 +66,7 @@ def parse_rate(given: Any, *, record_bytes: float | None) -> Rate:
         for number, part in enumerate(parts, start=1)
     )
     rates = {rate for segment in shape for rate in (segment.start, segment.end)}
-    return rates.pop() if len(rates) == 1 else shape
+    return rates.pop() if len(rates) == 1 and not timed_s(shape) else shape
 
 
 def peak_rate(rate: Rate) -> float:

@@ -23,8 +23,8 @@ _MAX_SIZE = 1 << 30
 
 _MAX_SIZES = 100
 
-_MIN_SHARE = 1e-12
-"""One record in the largest possible round."""
+_MIN_SHARE = 1e-4
+"""One record in 10,000, of which the generator draws."""
 
 _EXAMPLE = "for example {'100 B': 0.9, '10 KiB': 0.1}"
 
@@ -95,7 +95,7 @@ def _shares(weights: Mapping[int, Fraction]) -> Sizes:
     shares = {size: float(weight / total) for size, weight in sorted(weights.items())}
     rare = [size for size, share in shares.items() if share < _MIN_SHARE]
     if rare:
-        raise UnitError(f"the share of size {_size_text(rare[0])} is below 1 in 10**12; remove this size")
+        raise UnitError(f"the share of size {_size_text(rare[0])} is below 1 in 10,000; remove this size")
     return shares
 
 

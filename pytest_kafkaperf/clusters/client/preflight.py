@@ -189,6 +189,8 @@ def _topics(topic: str, *, own: bool) -> Resource:
 
 _FEW_TOPICS = 20
 """Up to this number of topics, an error lists all of them if none has a similar name."""
+_FRAMING_BYTES = 61 + 13
+"""Header of a batch, and what a large record without key and headers has besides its value."""
 
 
 def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]:
@@ -213,12 +215,13 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
             f"{metadata.in_sync} of {metadata.replication_factor}; start the brokers that are down, or use acks=1"
         )
     max_bytes = metadata.config.get("max.message.bytes")
-    record_bytes = 0 if scenario.record_size is None else max(scenario.record_sizes)  # those of samples are not read
+    # The sizes of samples are not read.
+    record_bytes = 0 if scenario.record_size is None else max(scenario.record_sizes) + _FRAMING_BYTES
     if max_bytes is not None and max(scenario.batch_size, record_bytes) > int(max_bytes) and not scenario.compression:
         yield (
             f"{named} takes batches of up to {max_bytes} B (max.message.bytes), and this scenario has "
-            f"batch_size={scenario.batch_size} and records of up to {record_bytes} B; use smaller ones, or a larger "
-            "max.message.bytes of the topic (topic_config)"
+            f"batch_size={scenario.batch_size} and records in batches of up to {record_bytes} B; use smaller ones, or "
+            "a larger max.message.bytes of the topic (topic_config)"
         )
 
 

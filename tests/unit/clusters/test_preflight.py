@@ -65,15 +65,15 @@ def test_a_topic_that_does_is_no_problem() -> None:
             ORDERS | {"record_size": "2 MiB", "batch_size": "1 MiB"},
             {"config": {"max.message.bytes": "1048588"}},
             "topic 'orders' takes batches of up to 1048588 B (max.message.bytes), and this scenario has "
-            "batch_size=1048576 and records of up to 2097152 B; use smaller ones, or a larger max.message.bytes of the "
-            "topic (topic_config)",
+            "batch_size=1048576 and records in batches of up to 2097226 B; use smaller ones, or a larger "
+            "max.message.bytes of the topic (topic_config)",
         ),
         (
             {"batch_size": "2 MiB"},
             {"config": {"max.message.bytes": "1048588"}},
             "the topic of this scenario takes batches of up to 1048588 B (max.message.bytes), and this scenario has "
-            "batch_size=2097152 and records of up to 100 B; use smaller ones, or a larger max.message.bytes of the "
-            "topic (topic_config)",
+            "batch_size=2097152 and records in batches of up to 174 B; use smaller ones, or a larger "
+            "max.message.bytes of the topic (topic_config)",
         ),
     ],
     ids=["leader", "compacted", "in sync", "record", "batch"],

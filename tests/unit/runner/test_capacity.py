@@ -261,6 +261,22 @@ def test_a_limit_whose_metric_is_missing_does_not_hold() -> None:
     assert "produce.latency.p99 was not measured" in problem.text
 
 
+@pytest.mark.parametrize(("growing", "holds"), [(False, True), (True, False)])
+def test_a_delay_that_is_the_same_for_all_records_is_no_backlog(*, growing: bool, holds: bool) -> None:
+    """A service that works in steps of two seconds keeps up; one that falls behind by two seconds does not."""
+
+    def measure(scenario: Scenario, _: str) -> Round:
+        assert isinstance(scenario.rate, float)
+        seen = scenario.rate * HOLD_S / (HOLD_S + 2)
+        p50_s = 1.0 if growing else 1.99
+        return given_round(
+            scenario.rate, consume__throughput=seen, e2e__latency__p50=p50_s, e2e__latency__p99=2.0, lost=0.0
+        )
+
+    found = searched(measure, consumers=1)
+    assert ("capacity" in found.metrics) is holds
+
+
 def test_aborted_transactions_are_no_backlog() -> None:
     def measure(scenario: Scenario, _: str) -> Round:
         assert isinstance(scenario.rate, float)
