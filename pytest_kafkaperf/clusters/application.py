@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import secrets
@@ -10,6 +11,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -99,6 +101,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self._options: Any = {"stop_timeout_s": STOP_TIMEOUT_S, "redact": cluster.access.redact}
         self._process: ChildProcess | ContainerProcess = ChildProcess(f"application {self}", self._log, **self._options)
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
+        self._stopping = threading.Lock()
+        """Held while it ends, which may take 10 s, so that no second instance runs beside it."""
         self._others: set[str] = set()
         """Ids of members that its consumer group had before its start."""
         self._members: set[str] = set()
@@ -177,18 +181,20 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def start(self) -> None:
         """Start the process and wait until it is ready; raises as `launch` does."""
-        if self.pid is not None:
-            raise UsageError(f"application {self} is already running; stop it first: stop()")
-        self._record("started")
+        with self._stopping:
+            if self.pid is not None:
+                raise UsageError(f"application {self} is already running; stop it first: stop()")
+            self._record("started")
         self.launch()
         self._record("ready")
 
     def stop(self, *, kill: bool = False) -> None:
         """End the process and its children, in order if they end within 10 s, or at once; nothing if it is stopped."""
-        if self.pid is not None:
-            begun_ns = time.monotonic_ns()
-            self._process.stop(kill=kill)
-            self._record(f"{'killed' if kill else 'stopped'} ({self._process.ending})", begun_ns)
+        with self._stopping:
+            if self.pid is not None:
+                begun_ns = time.monotonic_ns()
+                self._process.stop(kill=kill)
+                self._record(f"{'killed' if kill else 'stopped'} ({self._process.ending})", begun_ns)
 
     def restart(self) -> None:
         """Stop and start; raises as `launch` does."""
@@ -255,6 +261,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
         deadline = time.monotonic() + self._recipe.timeout
         while (missing := self._missing()) is not None:
             self.check()
+            if self.pid is None:
+                raise ClusterError(f"application {self} was stopped before it was ready")
             if time.monotonic() > deadline:
                 within = format_quantity(self._recipe.timeout, Unit.SECONDS)
                 log = log_excerpt(self.output)
@@ -314,7 +322,8 @@ def _delete(admin: Admin, topics: Sequence[str]) -> None:
 def _name_of(image: str | None, command: Sequence[str]) -> str:
     if image is not None:
         return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
-    program, *others = [word for word in command if not word.startswith("-")]
+    words = [*itertools.takewhile(lambda word: word != "-c", command)]
+    program, *others = [word for word in words if not word.startswith("-")] or command
     return Path(others[0] if others and Path(program).name.startswith("python") else program).stem
 
 

@@ -22,6 +22,8 @@ from pytest_kafkaperf.core.signals import without_interrupt
 _KILL_TIMEOUT_S = 10
 _POLL_S = 0.02
 _TAIL_BYTES = 16 * 1024
+_MOST_BYTES = 64 * 1024**2
+"""Size beyond which the log starts again."""
 """Size of the part at the end of the log from which its last lines are read."""
 
 
@@ -135,6 +137,9 @@ class ChildProcess:
         process = self._process
         if process is None or self._stopped:  # while it is stopped, its children have time for an orderly end, too
             return None
+        with contextlib.suppress(OSError):  # one that prints without end would fill the disk
+            if self._log.stat().st_size > _MOST_BYTES:
+                os.truncate(self._log, 0)
         if process.returncode is None and process.poll() is not None:
             _signal(process.pid, signal.SIGKILL)  # the children of one that has crashed
         if process.returncode is None or self._stopped:

@@ -132,6 +132,8 @@ def _problem(item: dict[str, Any], names: Mapping[str, str]) -> str:
     field = shortened(printable(".".join(names.get(str(part), str(part)) for part in item["loc"])), _MAX_SHOWN)
     if not field:
         return message
+    if item["type"] == "missing":  # its input would be all other arguments
+        return f"{field} is needed"
     given = repr_of(item["input"])
     if message.startswith((given, "invalid ")) or (isinstance(item["input"], str) and given in message):
         return f"{field}: {message}"

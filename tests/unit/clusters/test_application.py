@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import psutil
 import pytest
 
 from pytest_kafkaperf.clusters import application as applications
+from pytest_kafkaperf.clusters import child_process
 from pytest_kafkaperf.clusters.access import Access
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster
@@ -48,6 +50,14 @@ def run(tmp_path: Path) -> Iterator[Launch]:
     yield start
     for application in started:
         application.close()
+
+
+def error_of(do: Callable[[], object]) -> str:
+    try:
+        do()
+    except ClusterError as error:
+        return str(error)
+    return ""
 
 
 def failure_of(application: Application) -> str:
@@ -202,6 +212,48 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monke
     assert becomes(lambda: ended(child))
 
 
+def test_it_starts_again_only_when_it_has_ended(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two instances at once would hide the outage that the test is about."""
+    monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 1)
+    slow = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready'); time.sleep(60)"
+    application = run(slow)
+    before = application.pid or 0
+    stopping = threading.Thread(target=application.stop)
+    stopping.start()
+    assert becomes(lambda: application.pid is None)
+    application.start()
+    stopping.join()
+    assert ended(before)
+    assert [text for _, text in application.events] == [
+        f"{application} stopped (ended by SIGKILL)",
+        f"{application} started",
+        f"{application} ready",
+    ]
+
+
+def test_one_that_prints_without_end_does_not_fill_the_disk(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may print a line for each record, in a session of hours."""
+    monkeypatch.setattr(child_process, "_MOST_BYTES", 10_000)
+    application = run("import time; print('x' * 20_000); print('ready'); time.sleep(60)", ready="line:ready")
+    application.check()
+    assert application.output == ""
+
+
+def test_one_that_is_stopped_while_it_starts_is_told_at_once(run: Launch) -> None:
+    """Else the wait for it would go on for all of its timeout."""
+    application = run("import sys, time; print('ready' if len(sys.argv) > 1 else ''); time.sleep(60)", "first")
+    application.stop()
+    application._recipe = application._recipe.model_copy(update={"ready": "line:never", "timeout": 600.0})  # noqa: SLF001
+    application._kind, application._sign = "line", "never"  # noqa: SLF001
+    starting = threading.Thread(target=lambda: caught.append(error_of(application.start)))
+    caught: list[str] = []
+    starting.start()
+    assert becomes(lambda: application.pid is not None)
+    application.stop()
+    starting.join(10)
+    assert caught == [f"application {application} was stopped before it was ready"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl")
 def test_children_that_nothing_collects_do_not_hold_up_its_end(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container pytest may be the first process, and does not wait for the children of others."""
@@ -248,6 +300,7 @@ def test_a_new_session_forgets_what_it_wrote_before(run: Launch) -> None:
 
 SESSION = """
 import sys
+import threading
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.spec import Cluster
 
@@ -364,7 +417,8 @@ def test_a_process_needs_a_command() -> None:
     [
         (["python", "-m", "orders"], "orders"),
         (["python", "src/enricher.py", "--fast"], "enricher"),
-        ([sys.executable, "-c", "pass"], "pass"),
+        ([sys.executable, "-c", "pass"], "python"),
+        (["-v"], "-v"),
         (["/opt/shop/bin/shopd", "run"], "shopd"),
         (["python"], "python"),
     ],
