@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import venv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 import pytest_kafkaperf
+from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.environment import current_commit, git
 from pytest_kafkaperf.core.errors import UsageError
@@ -34,7 +36,6 @@ _OPTION, _SETUP = "--kafka-reference", "--kafka-reference-setup"
 _SETUP_TIMEOUT_S = 1200
 _MOST_SUBJECTS = 5
 """Commits between the two sides that a report names; only their number is given beyond that."""
-_TAIL_CHARACTERS = 2000
 _KEPT = 5
 """Environments that stay in the cache, the last used ones."""
 _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TARGET")
@@ -231,25 +232,21 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(pytest_kafkaperf.__path__[0]).parent)}
     (packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
     path, shown = os.pathsep.join((str(programs), os.environ.get("PATH", ""))), discreet(setup, login="LOGIN@")
+    process = ChildProcess(_SETUP, folder / "setup.log", stop_timeout_s=5)
+    deadline = time.monotonic() + _SETUP_TIMEOUT_S
     try:
-        subprocess.run(  # noqa: S602 - the user's own command
-            setup,
-            shell=True,
-            cwd=root,
-            env={**os.environ, "PATH": path, "VIRTUAL_ENV": str(folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_SETUP_TIMEOUT_S,
-            check=True,
-        )
-    except subprocess.CalledProcessError as error:
-        end = discreet(error.stdout[-_TAIL_CHARACTERS:].strip(), login="LOGIN@")
-        raise UsageError(f"{_SETUP}={shown!r} exited with status {error.returncode} in {root}:\n{end}") from None
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"{_SETUP}={shown!r} has not ended within {_SETUP_TIMEOUT_S} s in {root}") from None
+        variables = {**os.environ, "PATH": path, "VIRTUAL_ENV": str(folder)}
+        process.launch(["/bin/sh", "-c", setup], folder=root, env=variables)
+        while process.failure() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        ending = process.ending
+    finally:
+        process.stop()
+    if ending is None:
+        raise UsageError(f"{_SETUP}={shown!r} has not ended within {_SETUP_TIMEOUT_S} s in {root}")
+    if ending != "exited with status 0":
+        end = discreet(process.log_tail().strip(), login="LOGIN@")
+        raise UsageError(f"{_SETUP}={shown!r} {ending} in {root}:\n{end}")
     done.touch()
     return str(python)
 

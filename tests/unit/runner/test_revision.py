@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
@@ -185,6 +186,22 @@ def test_a_setup_that_fails_says_why(root: Path) -> None:
             checked_out(revision("git:main", root), root, files=[], setup="echo no such package; exit 3"),
         ):
             pass
+
+
+def test_a_setup_that_takes_too_long_ends_with_its_children(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `pip install` that goes on would write into the environment that the next run makes."""
+    monkeypatch.setattr(checkout, "_SETUP_TIMEOUT_S", 1)
+    child = tmp_path / "child"
+    setup = f"sleep 600 & echo $! > {child}; wait"
+    with (
+        pytest.raises(UsageError, match=r"has not ended within 1 s in"),
+        checked_out(revision("git:main", root), root, files=[], setup=setup),
+    ):
+        pass
+    pid = int(child.read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_setup_that_fails_shows_no_login(root: Path) -> None:
