@@ -135,7 +135,7 @@ def _compared(
     report.unlink(missing_ok=True)
     other = f"--kafka-reference=path:{reference.root},python={reference.python}"
     ran = subprocess.run(  # noqa: S603 - pytest, as the user would call it
-        [head.python, "-m", "pytest", f"--rootdir={head.root}", "-p", "no:cacheprovider", other, *arguments],
+        [head.python, "-m", "pytest", f"--rootdir={head.root}", f"-ocache_dir={report.parent}", other, *arguments],
         cwd=head.root,
         env={**environment, "COLUMNS": "1000"},  # pytest cuts reasons to the width
         stdin=subprocess.DEVNULL,

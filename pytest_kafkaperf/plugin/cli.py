@@ -42,6 +42,7 @@ from pytest_kafkaperf.verdict.baselines.store import BaselineStore, read_baselin
 _STANDARD_INPUT = "-"
 _DONE = 0
 _FAILED = 2
+_INTERRUPTED = 130
 _EXAMPLE = "tests/perf/test_orders.py::test_ingest"
 
 
@@ -61,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KafkaPerfError as error:
         sys.stderr.write(f"kafkaperf: {printable(str(error))}\n")
         return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     lines, status = output
     _print(lines)
     return status

@@ -51,13 +51,13 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
     ]
     if config.option.inifilename:
         options += ["-c", os.path.relpath(config.option.inifilename, config.rootpath)]
-    # Files that the environment variable PYTEST_ADDOPTS may name are those of this side.
+    # Files that `addopts` may name are those of this side.
     if config.pluginmanager.has_plugin("junitxml"):
         options.append("--junitxml=")
     if config.option.basetemp:
         options.append(f"--basetemp={config.option.basetemp}-reference")
     # The user's `addopts` may select other tests.
-    return ["-p", __name__, "-p", "no:cacheprovider", "-m", "", "-k", "", *options]
+    return ["-p", __name__, "-m", "", "-k", "", *options]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -159,7 +159,7 @@ class PeerSide:
         reply: dict[str, Any] = {"value": None, "state": None}
         try:
             reply = {"value": side.do(message["do"], *message["arguments"]), "state": side.state}
-        except Exception as error:  # noqa: BLE001 - the other side shows it
+        except BaseException as error:  # noqa: BLE001 - the other side shows it, also pytest.fail()
             kind = type(error).__name__
             text = str(error) if isinstance(error, KafkaPerfError) else f"{kind}: {error}"
             reply |= {"error": text, "kind": kind}

@@ -141,7 +141,7 @@ class ActionTimer(Observer):
             value = action.do()
             if action.metric is not None:
                 self._values[action.metric] = _figure(value)
-        except Exception as error:  # noqa: BLE001 - the report shows all errors of the test's own code
+        except BaseException as error:  # noqa: BLE001 - the report shows all of the test's own code, also pytest.fail()
             self._report(action, f"{type(error).__name__}: {error}")
         self._pending.remove(action)
 

@@ -57,8 +57,6 @@ from pytest_kafkaperf.runner.settings import Settings
 
 _HELLO_TIMEOUT_S = 120
 _READY_TIMEOUT_S = 600
-_CALL_TIMEOUT_S = 180
-"""Restarting brokers and applications takes longest."""
 _CHECK_TIMEOUT_S = 30
 _END_TIMEOUT_S = 60
 
@@ -164,9 +162,11 @@ class Peer:
             INTERPRETER: sys.executable,
             "PATH": path_from(checkout.python),
             "KAFKAPERF_SIDE": "reference",
+            "PYTEST_ADDOPTS": "",  # it may name reports, which are those of this side
             "COMPOSE_PROJECT_NAME": f"kafkaperf-reference-{secrets.token_hex(4)}",
         }
-        command = [checkout.python, "-m", "pytest", f"--rootdir={checkout.root}", *options]
+        options = [f"--rootdir={checkout.root}", f"-ocache_dir={self._folder}", *options]
+        command = [checkout.python, "-m", "pytest", *options]
         command += files or [str(self._folder)]  # no test at all instead of all tests there
         with theirs:
             self._process.launch(command, folder=checkout.root, env=environment, pass_fds=[theirs.fileno()])
@@ -224,7 +224,7 @@ class Peer:
                 self._stopping = self._send("stop")
             self._running = None
 
-    def call(self, do: str, *arguments: object, timeout_s: float = _CALL_TIMEOUT_S) -> Any:
+    def call(self, do: str, *arguments: object, timeout_s: float = _READY_TIMEOUT_S) -> Any:
         """Have the peer do something, and return its result.
 
         Raises:
@@ -243,7 +243,7 @@ class Peer:
         """End the peer in order, or kill it if it does not end."""
         try:
             with contextlib.suppress(ClusterError):
-                self._await_stopped()
+                self._await_stopped(_END_TIMEOUT_S)
             self._channel.close()
             deadline = time.monotonic() + _END_TIMEOUT_S
             while self._process.failure() is None and time.monotonic() < deadline:
@@ -322,11 +322,11 @@ class Peer:
             reply.set_exception(EOFError())
         return reply
 
-    def _await_stopped(self) -> None:
+    def _await_stopped(self, timeout_s: float = _READY_TIMEOUT_S) -> None:
         """Wait until the last test's fixtures are torn down; warn if that failed."""
         if self._stopping is not None:
             stopping, self._stopping = self._stopping, None
-            reply = self._result(stopping, _CALL_TIMEOUT_S, "did not end its test")
+            reply = self._result(stopping, timeout_s, "did not end its test")
             if reply["ended"]:
                 errors.warn(f"{self._name}: {reply['ended']}")
 

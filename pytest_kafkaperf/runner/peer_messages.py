@@ -113,5 +113,6 @@ def packages() -> dict[str, str]:
     """Return the versions of all installed packages, by name."""
     found: dict[str, str] = {}
     for each in importlib.metadata.distributions():
-        found.setdefault(each.name, each.version)  # the first one is imported
+        if each.name:  # one that was removed by half has none
+            found.setdefault(each.name, each.version)  # the first one is imported
     return found
