@@ -17,13 +17,13 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import TopicPartition
 
+from pytest_kafkaperf.clusters.client.connection import ask_for_topics
 from pytest_kafkaperf.clusters.monitoring.watcher import ClientWatcher
 from pytest_kafkaperf.clusters.spec import Cluster
 
 INTERVAL_S = 0.1
 """Interval between two readings: the finest commit interval that they show. Each reading takes 1 ms of CPU time here,
 and up to 2 ms of the brokers'."""
-_POLL_S = 0.02
 _LATEST = -1
 """The timestamp that stands for the end offset in a ListOffsets request."""
 
@@ -58,6 +58,7 @@ class GroupWatcher(ClientWatcher):
         self._topic = topic
         self._partitions = partitions
         self._coordinators: dict[str, int] = {}
+        self._knows_leaders = False
         self._readings: dict[str, list[tuple[int, list[int], list[int]]]] = {group: [] for group in groups}
 
     def offsets(self) -> dict[str, GroupOffsets]:
@@ -72,7 +73,7 @@ class GroupWatcher(ClientWatcher):
             for readings in self._readings.values()
         ):
             yield
-            self._closing.wait(_POLL_S)
+            self._closing.wait(INTERVAL_S)
 
     async def _read(self, client: Any) -> None:
         try:
@@ -80,7 +81,7 @@ class GroupWatcher(ClientWatcher):
             ends = await self._ends(client)
         except KafkaError:  # a coordinator or a leader may have moved
             self._coordinators.clear()
-            client.force_metadata_update()
+            self._knows_leaders = False
             raise
         for group, committed, at_ns in found:
             self._readings[group].append((at_ns, committed, ends))
@@ -95,8 +96,9 @@ class GroupWatcher(ClientWatcher):
         return _by_partition((partition, code, offset) for partition, offset, _, code in answer.topics[0][1])
 
     async def _ends(self, client: Any) -> list[int]:
-        if self._topic not in client.cluster.topics():
-            await client.set_topics([self._topic])
+        if not self._knows_leaders:  # aiokafka's own request would create a topic that was deleted
+            client.cluster.update_metadata(await client.send(client.get_random_node(), ask_for_topics([self._topic])))
+            self._knows_leaders = True
         leaders: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
         for partition in range(self._partitions):
             leader = client.cluster.leader_for_partition(TopicPartition(self._topic, partition))
