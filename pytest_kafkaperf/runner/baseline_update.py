@@ -54,7 +54,7 @@ def update_baseline(
                 commit=commit,
             )
             record = grown(record, one)
-        if mode == "improved" and result.reference is None:
+        if mode == "improved":
             record, remarks = _ratcheted(old, record, result)
             notes += remarks
         if record is None:
@@ -106,9 +106,8 @@ def accepted(
     verdict, sessions = result.verdict, result.sessions
     if verdict.fails or (mode == "new" and exists) or (mode == "improved" and verdict is not Verdict.IMPROVED):
         return [], []
-    beside = sessions[0].reference is not None
     # Sessions beside the baseline's brokers have other, shorter rounds than the first one.
-    counting = [session for session in judged(sessions) if beside or session.reference is None]
+    counting = [session for session in judged(sessions) if session.reference is None]
     match mode:
         case "improved":
             fresh = counting[1:]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
@@ -133,7 +134,7 @@ def run_case(
         sessions=tuple(sessions),
         judgement=judgement,
         notes=tuple(note for note in (spoilt, cut, enough, beside, refusal) if note),
-        partial=cut is not None or judgement.unsettled,
+        partial=cut is not None or (out_of_time and judgement.unsettled),
     )
 
 
@@ -297,9 +298,12 @@ _FLAT_RATIO = 0.9
 
 
 def _inconclusive(judgement: Judgement, reason: str) -> Judgement:
-    """Return the judgement without a decision, because too few rounds ran."""
+    """Return the judgement without a decision, because too few rounds ran; sums that are too large only grow."""
+    sums = {each for each, one in CATALOGUE.items() if one.over_rounds == "sum"}
     checks = tuple(
-        check if check.implied else dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason)
+        check
+        if check.outcome is Verdict.VIOLATED and check.metric in sums
+        else dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason)
         for check in judgement.checks
     )
     outcomes = [Verdict.INVALID if judgement.problems else Verdict.INCONCLUSIVE, *(check.outcome for check in checks)]

@@ -125,7 +125,7 @@ class CaseJudge:
         thresholds, measured = self._case.thresholds, [session.measured for session in counted]
         alpha = ALPHA / max(1, count_gated(thresholds))
         checks = tuple(
-            dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}")
+            dataclasses.replace(check, outcome=Verdict.REGRESSED, reason=f"{check.reason}; {_CLEAR}", rerun=False)
             if check.outcome is Verdict.INCONCLUSIVE and is_clear(threshold, measured, self.baseline, alpha=alpha)
             else check
             for threshold, check in zip(thresholds, judgement.checks, strict=True)
@@ -138,7 +138,8 @@ class CaseJudge:
         """Return the significant changes of metrics without a threshold, by the sessions that decided on the others."""
         gated = {one.metric.name for one in self._case.thresholds if one.relative is not None}
         measured = [one.measured for one in judged(sessions)]
-        return advice(measured[1:] if self.rebuilt and measured[1:] else measured, self.baseline, gated=gated)
+        fresh = measured[1:] if measured[0].reference is None else []
+        return advice(fresh or measured, self.baseline, gated=gated)
 
     def calibrate(self, sessions: Sequence[MeasuredSession]) -> tuple[dict[str, Calibrated], list[str]]:
         """Return the noise by metric with a threshold on the baseline, and the reasons why it is unknown for some."""
@@ -194,14 +195,16 @@ class CaseJudge:
         evaluate = functools.partial(self._judged, sessions, final=final)
         if self._settings.calibrate is not None:
             return evaluate(Verdict.NOT_JUDGED, confirm=False)
-        if update == "all":
+        if update == "all" or (update == "new" and not self.baseline.stored):
             judgement = evaluate(Verdict.ACCEPTED, confirm=confirm)
             if not judgement.verdict.fails:
                 return judgement
             # A run that breaks an absolute threshold never becomes the baseline, so the old baseline judges the others.
         judgement = evaluate(None, confirm=confirm)
         if update == "append" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
-            return evaluate(Verdict.ACCEPTED, confirm=confirm)  # what it adds to the baseline decides later
+            doubts = tuple(one.reason for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE)
+            accepted = evaluate(Verdict.ACCEPTED, confirm=confirm)  # what it adds to the baseline decides later
+            return dataclasses.replace(accepted, warnings=(*judgement.warnings, *doubts))
         return judgement
 
     def _judged(

@@ -40,7 +40,7 @@ class Advice:
 def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Collection[str]) -> tuple[Advice, ...]:
     """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
 
-    Sessions with a reference are compared with that. Otherwise the first session is compared with the baseline. Metrics
+    Sessions with a reference are compared with that, and others with the baseline. Metrics
     in `gated` have thresholds and are left out. So are metrics that can be zero, but for the lag, and metrics that are
     missing, not finite or not positive in some round.
     """
@@ -55,7 +55,7 @@ def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Col
     beside = sessions[0].reference is not None
     by_family: dict[str, list[Advice]] = {}
     for subject in subjects:
-        found = _beside(subject, sessions, alpha) if beside else _change(subject, sessions[0], baseline, alpha)
+        found = _beside(subject, sessions, alpha) if beside else _change(subject, sessions, baseline, alpha)
         if found is not None:
             by_family.setdefault(_family(subject.name), []).append(found)
     largest = (max(changes, key=_importance) for changes in by_family.values())
@@ -74,9 +74,9 @@ def _beside(subject: Metric, sessions: Sequence[Measured], alpha: float) -> Advi
     return None if centre is None else _found(subject, centre, evidence.mean)
 
 
-def _change(subject: Metric, session: Measured, baseline: BaselineRounds, alpha: float) -> Advice | None:
+def _change(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRounds, alpha: float) -> Advice | None:
     """Return the change of a metric against the baseline if it is significant."""
-    comparison = compare(subject, [session], baseline)
+    comparison = compare(subject, sessions, baseline)
     if isinstance(comparison, str) or not exceeds(abs(comparison.shift), math.log1p(LEAST_CHANGE)):
         return None
     if abs(comparison.shift) <= comparison.most_by_noise(alpha):

@@ -56,18 +56,14 @@ def calibrated(
         detectable_shift(BaselineLevel.of(each), tolerance=tolerance, confirmation=confirmation, alpha=alpha)
         for each in dates
     )
+    others = [BaselineLevel.of([[*sessions[:at], *sessions[at + 1 :]]]).level for at in range(len(sessions))]
     return Calibrated(
         noise=noise,
         tolerance=tolerance,
         sessions=len(sessions),
         suspects=sum(
-            exceeds(statistics.median(one) - _level([*sessions[:place], *sessions[place + 1 :]]), tolerance)
-            for place, one in enumerate(sessions)
+            exceeds(statistics.median(one) - level, tolerance) for one, level in zip(sessions, others, strict=True)
         ),
         detectable=detectable,
         detectable_of_dates=of_dates,
     )
-
-
-def _level(sessions: Sequence[_Session]) -> float:
-    return BaselineLevel.of([sessions]).level

@@ -138,10 +138,12 @@ def compare(subject: Metric, sessions: Sequence[Measured], baseline: BaselineRou
 
 
 def level_of(subject: Metric, baseline: BaselineRounds) -> BaselineLevel | None:
-    """Return the level of a metric of a baseline; None if there is no session, or if it has no ratio to a round."""
-    if not baseline.sessions or no_ratio(subject, baseline.sessions):
+    """Return the level of a metric of a baseline, by its sessions that have a ratio to a round; None without any."""
+    if subject.can_be_zero:
         return None
-    return BaselineLevel.of([[logs(subject, rounds) for rounds in sessions] for sessions in baseline.by_date])
+    usable = ([one for one in date if flaw_of(subject, one, ratio=True) is None] for date in baseline.by_date)
+    dates = [[logs(subject, rounds) for rounds in sessions] for sessions in usable if sessions]
+    return BaselineLevel.of(dates) if dates else None
 
 
 def median_variance_ratio(values: int) -> float:

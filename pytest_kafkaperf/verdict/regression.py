@@ -132,16 +132,11 @@ def is_clear(threshold: Threshold, sessions: Sequence[Measured], baseline: Basel
     `benchmarks/verdict/simulate.py` shows how often unchanged software is that far off.
     """
     subject, limit = threshold.metric, threshold.limit
-    first = compare(subject, sessions[:1], baseline)
-    # An absolute part may hold.
-    if (
-        not isinstance(limit, Relative)
-        or isinstance(first, str)
-        or isinstance(compare(subject, sessions, baseline), str)
-    ):
+    found = compare(subject, sessions, baseline)
+    if not isinstance(limit, Relative) or isinstance(found, str):  # an absolute part may hold
         return False
     if min(len(session.rounds) for session in sessions) < _FEWEST_ROUNDS:
         return False
     within = statistics.stdev(logs(subject, sessions[0].rounds))
-    least = first.known.level + max(2 * limit.log_tolerance + within, first.most_by_noise(alpha))
+    least = found.known.level + max(2 * limit.log_tolerance + within, found.known.most_by_noise(1, alpha))
     return all(exceeds(value, least) for session in sessions for value in logs(subject, session.rounds))

@@ -164,7 +164,7 @@ def grown(old: BaselineRecord | None, new: BaselineRecord) -> BaselineRecord:
     while len(sessions) > MAX_SESSIONS:
         on_date = Counter(session.date for session in sessions)
         sessions.remove(max(sessions, key=lambda one: on_date[one.date]))  # the oldest one of them
-    return new.model_copy(update={"sessions": tuple(sessions)})
+    return new.model_copy(update={"sessions": tuple(sessions), "improved": old.improved})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +181,8 @@ class BaselineRounds:
     """Commit of the newest session, if known."""
     obstacle: str | None = None
     """Reason why the comparison does not count; None if it counts."""
+    stored: bool = True
+    """False if this environment has no baseline of the test."""
     imported: str | None = None
     """Tool that measured imported rounds, whose noise is unknown; None if this plugin measured them."""
 

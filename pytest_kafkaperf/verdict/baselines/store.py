@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import re
@@ -158,17 +159,13 @@ class BaselineStore:
         others = [name for name in self.environments(nodeid) if name != environment]
         others.sort(key=lambda name: not _other_provider(name, environment))
         if not others:
-            return BaselineRounds(obstacle=f"no baseline for this test; {HOW_TO_MAKE}")
+            return BaselineRounds(obstacle=f"no baseline for this test; {HOW_TO_MAKE}", stored=False)
         with contextlib.suppress(BaselineError):  # a damaged file of another environment is no reason to stop this run
             record = self.load(others[0], nodeid)
         found = comparable_rounds(record, scenario) if record is not None else BaselineRounds(obstacle="unreadable")
         known = ", ".join(f"{name!r}{_other_provider(name, environment)}" for name in others)
-        return BaselineRounds(
-            sessions=found.sessions,
-            dates=found.dates,
-            obstacle=f"no baseline for environment {environment!r} (there is one for {known}); {HOW_TO_MAKE}",
-            imported=found.imported,
-        )
+        obstacle = f"no baseline for environment {environment!r} (there is one for {known}); {HOW_TO_MAKE}"
+        return dataclasses.replace(found, fingerprint={}, commit=None, obstacle=obstacle, stored=False)
 
 
 def _other_provider(name: str, environment: str) -> str:

@@ -105,6 +105,16 @@ def test_a_comparison_shows_the_change_that_is_judged() -> None:
     assert (low + high) / 2 == pytest.approx(found.shift)
 
 
+def test_a_session_without_the_metric_is_left_out_of_the_baseline() -> None:
+    """A threshold may be newer than a session of the baseline; one without any says why."""
+    old, new = ({P99.name: 4.0},), ({"errors": 0.0},)
+    found = compare(P99, [Measured(rounds=[{P99.name: 8.0}])], BaselineRounds(sessions=(old, new)))
+    assert isinstance(found, Comparison)
+    assert found.known.level == pytest.approx(math.log(4))
+    without = compare(P99, [Measured(rounds=[{P99.name: 8.0}])], BaselineRounds(sessions=(new,)))
+    assert without == f"{P99.name} is missing in round 1 of 1 of the baseline's session 1"
+
+
 @pytest.mark.parametrize("of_dates", DATE_NOISES)
 @pytest.mark.parametrize("dates", [1, 3, 10])
 @pytest.mark.parametrize(("of_rounds", "of_sessions"), NOISES)
