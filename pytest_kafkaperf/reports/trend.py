@@ -32,7 +32,7 @@ class Run(BaseModel):
     commit: str | None
     environment: str
     nodeid: str
-    session: int
+    kind: str
     verdict: str
     metrics: dict[str, float | None]
     fingerprint: dict[str, str]
@@ -53,7 +53,7 @@ class ChangePoint(NamedTuple):
 def find_change_points(path: Path, *, metrics: Sequence[str], test: str = "") -> list[list[ChangePoint]]:
     """Find the changes in tests whose node ID contains `test`; those of one test, environment and run are one list.
 
-    Only first sessions count: a suspect runs fresh sessions because its first one was bad.
+    Only first sessions alone count: a suspect runs fresh sessions because its first one was bad.
 
     Raises:
         UsageError: The file is not a history, or has too few runs; or Otava is missing.
@@ -65,7 +65,7 @@ def find_change_points(path: Path, *, metrics: Sequence[str], test: str = "") ->
         raise UsageError("kafkaperf trend needs Apache Otava: pip install 'pytest-kafkaperf[trend]'") from None
     series: dict[tuple[str, str, str], list[tuple[Run, float]]] = defaultdict(list)
     for run in sorted(_read(path), key=lambda run: run.time):
-        if run.session == 0 and run.verdict != Verdict.INVALID and test in run.nodeid:
+        if run.kind == "first" and run.verdict != Verdict.INVALID and test in run.nodeid:
             for name in metrics:
                 if (value := run.metrics.get(name)) is not None:
                     series[run.nodeid, run.environment, name].append((run, value))

@@ -45,12 +45,7 @@ def write_reports(
     `endings` are those of all perf tests that pytest ran, by nodeid; `errors` are earlier errors of the run.
     """
     settings, results = perf.settings, perf.results
-    facts = RunFacts(
-        created=perf.created,
-        plugin=perf.plugin,
-        environment=perf.environment(),
-        commit=perf.commit,
-    )
+    facts = RunFacts(created=perf.created, plugin=perf.plugin, environment=perf.environment(), commit=perf.commit)
     found: list[str] = []
 
     def document() -> str:
@@ -96,13 +91,8 @@ def add_to_history(perf: Session, result: Result) -> None:
     path = perf.settings.reports.get("history")
     if path is None:
         return
-    lines = history_lines(
-        result,
-        plugin=perf.plugin,
-        commit=perf.commit,
-        environment=perf.environment_key(result.cluster.provider),
-    )
-    append_history(path, lines)
+    environment = perf.environment_key(result.cluster.provider)
+    append_history(path, history_lines(result, plugin=perf.plugin, commit=perf.commit, environment=environment))
 
 
 def history_lines(result: Result, *, plugin: str, commit: str | None, environment: str) -> list[dict[str, Any]]:
@@ -110,6 +100,7 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
 
     `environment` is the key under which the baseline is stored.
     """
+    further = "calibration" if result.calibration else "fresh"
     return [
         {
             "schema": HISTORY_SCHEMA,
@@ -119,7 +110,7 @@ def history_lines(result: Result, *, plugin: str, commit: str | None, environmen
             "environment": environment,
             "nodeid": result.nodeid,
             "session": number,
-            "kind": "first" if number == 0 else "calibration" if result.calibration else "fresh",
+            "kind": "beside" if session.reference is not None else further if number else "first",
             "verdict": str(result.verdict),
             "rounds": len(session.rounds),
             "metrics": _metrics(session.rounds),
