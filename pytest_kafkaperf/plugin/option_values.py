@@ -39,7 +39,7 @@ _EXCLUSIVE = (
     ("no-confirm", "calibrate", "calibration measures the error rate of verdicts with confirmation"),
     ("time-budget", "calibrate", "calibration compares complete sessions, and a time budget skips rounds"),
 )
-"""Pairs of options that exclude each other, and the reason."""
+"""Pairs of options that exclude each other, and the reason. One on the command line sets aside one in the ini file."""
 
 
 def read_settings(
@@ -57,7 +57,9 @@ def read_settings(
         UsageError: a value is invalid, or two options exclude each other.
 
     """
-    given, written = _texts(command_line), {name: text for name, text in _texts(ini).items() if text}
+    given = _texts(command_line)
+    set_aside = {name for pair in _EXCLUSIVE for name, by in (pair[:2], pair[1::-1]) if by in given}
+    written = {name: text for name, text in _texts(ini).items() if text and name not in set_aside}
     values = {**written, **given}
 
     def path(name: str) -> Path | None:

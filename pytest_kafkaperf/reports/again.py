@@ -36,11 +36,12 @@ def _is_new(result: Result) -> bool:
 
 def remedy_of(result: Result) -> str:
     """Return what resolves an INCONCLUSIVE test, and the command that does it."""
-    label, option = _remedy(result)
-    return f"{label}: {command_for(result, option)}"
+    label, *options = _remedy(result)
+    return f"{label}: {command_for(result, *options)}"
 
 
-def _remedy(result: Result) -> tuple[str, str]:
+def _remedy(result: Result) -> tuple[str, ...]:
+    """Return what to do, and the options of the command that does it."""
     before = result.baseline.fingerprint
     if _is_new(result):
         ref, _, tests = str(result.revision).partition(",")
@@ -48,23 +49,26 @@ def _remedy(result: Result) -> tuple[str, str]:
             "repair that, then" if tests == "tests=head" else "run it there, too",
             f"--kafka-reference={ref},tests=head",
         )
+    if not is_compared(result) and result.rounds:
+        return "make one", "--kafka-update-baselines"
     if result.partial or not result.rounds:
         return "give it more time", "--kafka-time-budget=1h"
-    if not is_compared(result):
-        return "make one", "--kafka-update-baselines"
+    started, noisy = result.cluster.provider != "external", "low-noise" not in result.options
     if result.reference is not None:
-        return "reduce the noise", "--kafka-low-noise"
+        calmer = ("reduce the noise", "--kafka-low-noise")
+        return calmer if started and noisy else ("space the sessions out", "-o", "kafka_session_gap=1m")
     beside = any(check.sessions for check in result.checks)
-    if result.cluster.provider == "local" and "kafka" in before and not beside:
-        return "compare side by side", f"--kafka-reference=local:{before['kafka']}"
+    if result.cluster.provider == "local" and "kafka" in before and (noisy or not beside):
+        quiet = ["--kafka-low-noise"] if beside else []
+        return "compare side by side", f"--kafka-reference=local:{before['kafka']}", *quiet
     return "measure the baseline on another date", "--kafka-update-baselines=append"
 
 
 _OPTIONS = """
     allow-unlimited workers client-config brokers low-noise rounds duration warmup
-    baselines environment strict no-confirm calibrate reference reference-config reference-setup
+    baselines environment strict calibrate reference reference-config reference-setup
 """
-"""Options that change measurements or verdicts; others are left out of the command that runs a test again."""
+"""Options that change measurements; others are left out of the command that runs a test again."""
 
 
 def command_for(result: Result, *more: str) -> str:

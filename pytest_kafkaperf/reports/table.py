@@ -23,6 +23,7 @@ from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.advice import LEAST_CHANGE, Advice
 from pytest_kafkaperf.verdict.outcome import UNGATED, Check, Verdict
+from pytest_kafkaperf.verdict.verdict import worst
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.runner.session import Session
@@ -135,7 +136,7 @@ def how_of(result: Result) -> str:
     beside = bool(suspects[0].sessions)
     where = f"{'side by side,' if beside else 'in'} {counted(further, 'session' if beside else 'fresh session')}"
     words = {Verdict.REGRESSED: "confirmed", Verdict.INCONCLUSIVE: "suspect, undecided"}
-    return f"{words.get(result.verdict, 'suspect, cleared')} {where}"
+    return f"{words.get(worst([check.outcome for check in suspects]), 'suspect, cleared')} {where}"
 
 
 def failure_beside(result: Result, ending: Ending | None) -> list[str]:

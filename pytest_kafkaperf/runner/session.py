@@ -334,7 +334,7 @@ class Session:
             warnings=(*warnings_of(sessions), *judgement.warnings),
             problems=judgement.problems,
             notes=(
-                *([] if judge.way is None else [judge.way]),
+                *([] if judge.way is None or len(sessions) == 1 else [judge.way]),
                 *ran.notes,
                 *quieter_notes(case, judgement.checks),
                 *uncalibrated,

@@ -264,10 +264,10 @@ def _why(result: Result) -> Iterator[tuple[str, str]]:
 
 def _totals(result: Result) -> str:
     """Return a text such as `5 rounds, 3 fresh sessions, baseline of 5 sessions`."""
-    first, *further = result.sessions
+    first, *further = judged(result.sessions)
     rounds = counted(len(result.rounds), "round")
     if first.reference is not None:
-        return f"{counted(len(judged(result.sessions)), 'session')} of {rounds}, side by side with a reference"
+        return f"{counted(1 + len(further), 'session')} of {rounds}, side by side with a reference"
     beside = any(session.reference is not None for session in further)
     parts = [
         rounds,

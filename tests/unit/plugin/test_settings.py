@@ -87,6 +87,13 @@ def test_the_error_for_invalid_options_says_what_to_do(given: dict[str, str], wo
     assert words in refused(**{name.replace("-", "_"): value for name, value in given.items()})
 
 
+def test_an_option_sets_aside_what_it_excludes_in_the_ini_file() -> None:
+    """The command that accepts a regression must run where the ini file has a time budget."""
+    line, ini = {"calibrate": "3", "update-baselines": "all"}, {"time-budget": "10m", "workers": "2"}
+    given = read_settings(line, ini, invocation_folder=HERE, root=HERE)
+    assert (given.calibrate, given.time_budget_s, given.ini) == (3, None, {"workers": "2"})
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("10m", 600.0), ("90 s", 90.0), ("1h", 3600.0), ("2 min", 120.0)])
 def test_a_time_budget_is_written_as_in_ci_systems(text: str, seconds: float) -> None:
     """`10m` means minutes there."""
