@@ -76,10 +76,9 @@ def _arms(starts: Path, runs: Path) -> dict[str, list[dict[str, Any]]]:
     for run in _lines(runs):
         count = sum(test["sessions"] for test in run["tests"])
         for test in run["tests"]:
-            for number, session in enumerate(test["measured"]):
-                if session["reference"]:
-                    place = {"first": number % 2, "seconds": run["seconds"] / count}
-                    arms[f"{run['phase']}, {test['name']}"].append({**session, **place})
+            for number, session in enumerate(one for one in test["measured"] if one["reference"]):
+                place = {"first": number % 2, "seconds": run["seconds"] / count}
+                arms[f"{run['phase']}, {test['name']}"].append({**session, **place})
     return arms
 
 

@@ -73,7 +73,7 @@ _NOISES: dict[str, dict[str, Any]] = {
 }
 _EFFECTS: dict[str, dict[str, Any]] = {
     "none": {},
-    "heap": {"heap": "160m"},
+    "heap": {"heap": "256m"},
     "flush": {"config": {"log.flush.interval.messages": "100000"}},
     "threads": {"config": {"num.io.threads": "1", "num.network.threads": "1"}},
 }
