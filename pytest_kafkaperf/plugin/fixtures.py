@@ -179,11 +179,10 @@ class KafkaPerf:
         if self._finished:
             pytest.fail("kafka_perf() runs once per test; for more, use pytest.mark.parametrize", pytrace=False)
         peer = node.config.pluginmanager.get_plugin(PEER)
-        if peer is not None:
-            with failing():
-                cluster = as_cluster(self._cluster)
-                peer.serve(cluster, self._actions(duration_s=None), session.clusters.applications_on(cluster))
         with failing():
+            cluster = as_cluster(self._cluster)
+            if peer is not None:
+                peer.serve(cluster, self._actions(duration_s=None), session.clusters.applications_on(cluster))
             case = configure(self._case).with_recorded(self._recorded)
             if self._benchmark is not None and is_disabled(node.config):
                 case = case.as_smoke_test()
@@ -197,7 +196,6 @@ class KafkaPerf:
                         line.update(label, number, progress)
 
                 on_session = functools.partial(self._say_session, case, say, time.monotonic())
-                cluster = as_cluster(self._cluster)
                 result = session.run(case, cluster, on_progress, actions, later=self._later, on_session=on_session)
             if not case.is_smoke_test:
                 add_to_history(session, result)

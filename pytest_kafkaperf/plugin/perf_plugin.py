@@ -186,14 +186,12 @@ class PerfPlugin:
         calibrates = self._settings.calibrate is not None and not is_disabled(item.config)
         if case is not None and calibrates and not count_gated(case.thresholds):
             pytest.skip(NOTHING_TO_CALIBRATE)
-        if case is not None and self._settings.time_budget_s is not None:
-            session = self.session_or_fail()
-            result = session.refuse_for_time(case, self.later(item))
-            if result is not None:
-                conclude(result, session, item)
         if case is not None:
+            session, later = self.session_or_fail(), self.later(item)
+            if (result := session.refuse_for_time(case, later)) is not None:
+                conclude(result, session, item)
             with failing():
-                self.open_session().announce(case, self.later(item))
+                session.announce(case, later)
         if self._session is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             with failing():
                 self._session.clusters.restore()

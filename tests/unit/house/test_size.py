@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.house.size import MOST_MODULE_LINES, ROOT, code_lines, modules, public_classes
 
-MOST_CODE_LINES = 19_790
+MOST_CODE_LINES = 19_800
 """Of the whole package. To raise it, say in the commit what users get for it."""
 
 
