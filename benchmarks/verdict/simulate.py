@@ -27,7 +27,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.simulated_rounds import Setting, achieved_power, drawn, first_sessions, judged_by_rule
-from tests.support.simulated_sessions import Noise, differences, judged
+from tests.support.simulated_sessions import Noise, cleared_after, differences, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,6 +69,7 @@ def main() -> int:
         "first": lambda: _first_sessions(runs),
         "power": lambda: _powers(powers),
         "reference": lambda: _references(runs),
+        "slower": lambda: _known_slower(runs),
     }
     for name, rows in tables.items():
         head, *others = rows()
@@ -188,6 +189,22 @@ def _references(runs: int) -> Iterator[Row]:
                     f"{found[0].sessions.mean():.1f}",
                     f"{found[2].sessions.mean():.1f}",
                 )
+
+
+def _known_slower(runs: int) -> Iterator[Row]:
+    """Yield what becomes of suspects where both sides are known to be slower: the mean so far clears them."""
+    changes = (0.0, *CHANGES, -0.30)
+    yield "noise", *(f"{100 * abs(change):g} % slower fails" for change in changes), "sessions at no change"
+    for deviation in (*DEVIATIONS, 0.2):
+        unchanged, tolerance = differences(runs=runs, deviation=deviation), -math.log1p(-0.1)
+        cells, sessions = [], []
+        for change in changes:
+            drawn_now = unchanged - math.log1p(change)
+            found, cleared = judged(drawn_now, tolerance=tolerance, alpha=ALPHA), cleared_after(drawn_now, tolerance)
+            fails = (found.decisions == "regressed") & (found.sessions <= cleared)
+            cells.append(f"{100 * fails.mean():.{2 if change == 0 else 0}f} %")
+            sessions.append(np.minimum(found.sessions, cleared).mean())
+        yield f"{100 * deviation:g} %", *cells, f"{sessions[0]:.1f}"
 
 
 _WIDTH, _HEIGHT = 300, 220

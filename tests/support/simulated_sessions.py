@@ -71,6 +71,13 @@ def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
     return Outcomes(decisions=found, sessions=sessions)
 
 
+def cleared_after(drawn: Floats, tolerance: float) -> npt.NDArray[np.int64]:
+    """Number of sessions after which the mean of each test is within the tolerance; very large if it never is."""
+    means = np.column_stack([trimmed_mean(drawn[:, :number])[0] for number in range(1, MOST_SESSIONS + 1)])
+    within = means <= tolerance
+    return np.where(within.any(axis=1), within.argmax(axis=1) + 1, np.iinfo(np.int64).max)
+
+
 def trimmed_mean(drawn: Floats) -> tuple[Floats, Floats]:
     """The mean without an eighth at each end, and its standard error by Yuen, of each row."""
     number = drawn.shape[1]
@@ -78,7 +85,7 @@ def trimmed_mean(drawn: Floats) -> tuple[Floats, Floats]:
     kept = number - 2 * cut
     ordered = np.sort(drawn, axis=1)
     ordered[:, :cut], ordered[:, number - cut :] = ordered[:, [cut]], ordered[:, [number - cut - 1]]
-    error = ordered.std(axis=1) * math.sqrt(number / kept / (kept - 1))
+    error = ordered.std(axis=1) * math.sqrt(number / kept / max(1, kept - 1))
     return ordered[:, cut : number - cut].mean(axis=1), error
 
 
