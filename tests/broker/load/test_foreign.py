@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.clusters.client.admin import Admin, TopicGoneError
+from pytest_kafkaperf.clusters.client.connection import connected, run
 from pytest_kafkaperf.clusters.client.run_names import run_name
+from pytest_kafkaperf.clusters.monitoring.groups import GroupWatcher
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import Cluster, ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
@@ -60,7 +64,18 @@ def test_whoever_looks_for_a_topic_does_not_create_it(foreign: Cluster) -> None:
     assert admin.is_gone("deleted")
     with pytest.raises(TopicGoneError, match="topic 'deleted' was deleted"):
         admin.end_offsets("deleted", 1)
+    with pytest.raises(KafkaError):
+        run(watch(foreign, "deleted"))
     assert topics(foreign) == before
+
+
+async def watch(cluster: Cluster, topic: str) -> None:
+    """Read the end offsets of a topic twice, as the watcher of a group does; it looks for leaders after an error."""
+    watcher = GroupWatcher(cluster, topic, 1, [])
+    async with connected(cluster.bootstrap_servers, cluster.access) as client:
+        with contextlib.suppress(KafkaError):
+            await watcher._read(client)  # noqa: SLF001
+        await watcher._read(client)  # noqa: SLF001
 
 
 def test_groups_are_deleted_by_whichever_broker_keeps_them(foreign: Cluster) -> None:

@@ -215,12 +215,25 @@ def test_a_baseline_that_this_run_has_written_is_as_strong_as_its_dates() -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "verdict"), [({}, "INCONCLUSIVE"), ({"update-baselines": "append"}, "MEASURED")], ids=str
+    ("options", "verdict"),
+    [({}, "INCONCLUSIVE"), ({"update-baselines": "append"}, "MEASURED"), ({"update-baselines": "new"}, "MEASURED")],
+    ids=str,
 )
 def test_a_run_that_appends_accepts_what_it_cannot_judge(options: dict[str, str], verdict: str) -> None:
     """Under `--kafka-strict` the first run would fail otherwise, and there would never be a baseline."""
     settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
     case = read_case("a.py::test", marks, {}, settings, folder=Path())
-    judge = CaseJudge(case, BaselineRounds(obstacle="no baseline for this test"), settings)
-    assert judge.judge([session()]).verdict == verdict
+    judge = CaseJudge(case, BaselineRounds(obstacle="no baseline for this test", stored=False), settings)
+    judgement = judge.judge([session()])
+    assert judgement.verdict == verdict
+    assert judgement.warnings == (("no baseline for this test",) if options.get("update-baselines") == "append" else ())
+
+
+def test_a_baseline_of_another_scenario_is_not_made_anew_by_chance() -> None:
+    """A run with another duration must not replace it."""
+    settings = read_settings({"update-baselines": "new"}, {}, invocation_folder=Path(), root=Path())
+    marks = [pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark]
+    case = read_case("a.py::test", marks, {}, settings, folder=Path())
+    judge = CaseJudge(case, BaselineRounds(obstacle="the scenario differs"), settings)
+    assert judge.judge([session()]).verdict == "INCONCLUSIVE"

@@ -15,11 +15,16 @@ from pytest_kafkaperf.clusters.spec import Cluster
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.case_run import SessionPolicy, SessionRunner, run_case
+from pytest_kafkaperf.runner.result import MeasuredSession
 from pytest_kafkaperf.runner.round import Round
 from pytest_kafkaperf.runner.rounds import Side, Workers
 from pytest_kafkaperf.runner.warmup import MOST_SLICES
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.threshold import parse_threshold
+from pytest_kafkaperf.verdict.baselines.record import BaselineRounds
+from pytest_kafkaperf.verdict.comparison import Measured
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
+from pytest_kafkaperf.verdict.verdict import judge as judge_thresholds
 from tests.support.rounds import time_budget_of
 
 DEADLINE_S = 20
@@ -160,6 +165,24 @@ def test_a_first_session_ends_when_its_rounds_suffice_and_says_so() -> None:
     assert [len(session.rounds) for session in ran.sessions] == [3]
     assert ran.notes == ("3 of 4 rounds were enough: most rounds meet every threshold already",)
     assert not ran.partial
+
+
+def test_a_count_that_is_exceeded_fails_also_when_the_time_budget_ends_the_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More rounds could only add to it. A median may still be met."""
+
+    def judge(sessions: Sequence[MeasuredSession]) -> Judgement:
+        measured = [Measured(rounds=[{"errors": 9.0, "produce.throughput": 1.0} for _ in sessions[0].rounds])]
+        thresholds = [parse_threshold("errors == 0"), parse_threshold("produce.throughput >= 5 records/s")]
+        return judge_thresholds(thresholds=thresholds, sessions=measured, baseline=BaselineRounds(), confirm=True)
+
+    policy = SessionPolicy(judge=judge, calibrate=None, confirm_gain=False)
+    budget = time_budget_of(ROUNDS)
+    monkeypatch.setattr(budget, "limited", lambda turns, **_: turns[:1])
+    ran = run_case(runner_of(Scripted("A", [])), budget, policy, lambda: None)
+    assert [check.outcome for check in ran.judgement.checks] == [Verdict.VIOLATED, Verdict.INCONCLUSIVE]
+    assert (ran.judgement.verdict, ran.partial) == (Verdict.VIOLATED, True)
 
 
 def test_a_suspect_is_judged_by_its_own_rule_when_there_is_no_time_to_confirm_it() -> None:
