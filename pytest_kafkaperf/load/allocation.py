@@ -118,7 +118,7 @@ def decided(scenario: Scenario, probe: Sequence[WorkerShare], cores: int) -> Wor
     )
 
 
-def described(allocation: WorkerAllocation, shares_of_round: Sequence[WorkerShare]) -> str:
+def describe_workers(allocation: WorkerAllocation, shares_of_round: Sequence[WorkerShare]) -> str:
     """Describe a round's workers and the reason: `2 producing and 1 consuming worker processes: ...`."""
     counts = [
         (sum(bool(share.producers) for share in shares_of_round), "producing"),

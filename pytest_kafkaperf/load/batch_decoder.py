@@ -29,7 +29,7 @@ from aiokafka.record.util import decode_varint, encode_varint
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.batch_encoder import DECODERS, crc32c
-from pytest_kafkaperf.scenarios.records import Correlate, described, tag_in_header
+from pytest_kafkaperf.scenarios.records import Correlate, name_of, tag_in_header
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 Tags = npt.NDArray[np.int64]
@@ -373,11 +373,11 @@ def _with_named_errors(correlate: Correlate) -> Correlate:
             tag = correlate(record)
         except Exception as error:
             raise LoadError(
-                f"correlate: {described(correlate)} failed at offset {record.offset}: {type(error).__name__}: {error}"
+                f"correlate: {name_of(correlate)} failed at offset {record.offset}: {type(error).__name__}: {error}"
             ) from error
         if tag is not None and not isinstance(tag, bytes):
             raise LoadError(
-                f"correlate: {described(correlate)} returned {type(tag).__name__}; return the first {TAG_BYTES} bytes "
+                f"correlate: {name_of(correlate)} returned {type(tag).__name__}; return the first {TAG_BYTES} bytes "
                 "of the input record's value, or None"
             )
         return tag

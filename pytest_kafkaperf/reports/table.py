@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.core.metrics import HEADLINES, metric
 from pytest_kafkaperf.core.text import file_of, printable, without_folders
 from pytest_kafkaperf.core.units import counted, format_quantity, format_ratio
-from pytest_kafkaperf.load.allocation import described
+from pytest_kafkaperf.load.allocation import describe_workers
 from pytest_kafkaperf.reports.again import command_for, is_compared, remedy_of
 from pytest_kafkaperf.reports.latency_curve import describe_search
 from pytest_kafkaperf.reports.layout import Row
@@ -356,7 +356,7 @@ def _lines(result: Result, *, verbose: bool) -> Iterator[str]:
     if verbose:
         yield f"scenario: {_scenario(result)}"
     if verbose and result.rounds and result.rounds[0].shares:
-        yield described(result.allocation, result.rounds[0].shares)
+        yield describe_workers(result.allocation, result.rounds[0].shares)
 
 
 def _scenario(result: Result) -> str:

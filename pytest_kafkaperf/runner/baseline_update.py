@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.core.units import format_ratio
-from pytest_kafkaperf.runner.capacity import described
+from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.result import MeasuredSession, Result, judged
 from pytest_kafkaperf.runner.settings import Settings
 from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated
@@ -40,7 +40,7 @@ def update_baseline(
     with lock_folder(store.folder):  # another run may have changed the file since this one began
         old = store.load(environment, result.nodeid)
         chosen, notes = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
-        scenario = described(result.scenario, result.plan)
+        scenario = workload_of(result.scenario, result.plan)
         record = old if mode == "append" and chosen else None
         dropped = [] if record is None else scenario_changes(record.scenario, scenario)
         for session in chosen:

@@ -76,7 +76,7 @@ class SearchPlan:
         return ", ".join(limit.expression for limit in self.limits)
 
 
-def described(scenario: Scenario, plan: SearchPlan | None) -> Mapping[str, Any]:
+def workload_of(scenario: Scenario, plan: SearchPlan | None) -> Mapping[str, Any]:
     """Return the fields that baselines compare: those of the scenario and the thresholds of a search."""
     fields: dict[str, Any] = scenario.model_dump(mode="json")
     return fields if plan is None else {**fields, "capacity": str(plan)}

@@ -18,7 +18,7 @@ from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerRe
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.load.timeseries import Curves, merged_series
 from pytest_kafkaperf.runner.round import Round
-from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, problems_of, warnings_of
+from pytest_kafkaperf.runner.validity import blamed_on, busy_warning, limited_by_generator, load_problems, load_warnings
 from pytest_kafkaperf.runner.watched_groups import caught_up, commit_interval_s, not_caught_up, watched
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -39,8 +39,8 @@ def fold(report: LoadReport, scenario: Scenario) -> Round:
     metrics |= {name: max(one[name] for one in delays) for name in (delays[0] if delays else ())}
     catch_up, behind = _catch_up(report)
     metrics |= catch_up
-    problems = problems_of(report, scenario, integrity) or [*groups.problems, *behind]
-    warnings = [*warnings_of(report, scenario, integrity), *groups.warnings]
+    problems = load_problems(report, scenario, integrity) or [*groups.problems, *behind]
+    warnings = [*load_warnings(report, scenario, integrity), *groups.warnings]
     series = _series(report, scenario)
     start_ns = report.start_ns or 0
     found = [] if report.start_ns is None else _events(report, start_ns)

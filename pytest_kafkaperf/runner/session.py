@@ -19,7 +19,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.actions import Action, moved
 from pytest_kafkaperf.runner.baseline_update import orphans_of, update_baseline
 from pytest_kafkaperf.runner.bottleneck import bottleneck
-from pytest_kafkaperf.runner.capacity import described
+from pytest_kafkaperf.runner.capacity import workload_of
 from pytest_kafkaperf.runner.case import Case
 from pytest_kafkaperf.runner.case_run import CaseRun, OnSession, SessionPolicy, SessionRunner, not_run, now, run_case
 from pytest_kafkaperf.runner.common_shift import CommonShift
@@ -297,7 +297,7 @@ class Session:
     def _baseline(self, case: Case, key: str) -> BaselineRounds:
         if case.reference is not None or case.is_smoke_test:
             return BaselineRounds()
-        return self._store.comparable(key, case.nodeid, described(case.scenario, case.plan))
+        return self._store.comparable(key, case.nodeid, workload_of(case.scenario, case.plan))
 
     def _result(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.scenarios.rate import peak_rate
-from pytest_kafkaperf.scenarios.records import HEADER, described
+from pytest_kafkaperf.scenarios.records import HEADER, name_of
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 
@@ -36,14 +36,14 @@ _OTHER_PROGRAMS_RATIO = 0.15
 """Share of all cores that other programs may use before a round gets a warning; a quiet machine stays below."""
 
 
-def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
+def load_problems(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[Problem]:
     """Return the reasons why the round is INVALID. A loss of records is none: it is a failure of Kafka.
 
     `integrity` holds the numbers of records that were `lost`, `duplicated` and `reordered`, as far as they are known.
     """
     if report.problems:
         return list(report.problems)
-    problems = _load_problems(report, scenario) if scenario.producers else []
+    problems = _producing_problems(report, scenario) if scenario.producers else []
     if not scenario.producers and not any(part.received for part in report.consumed):
         text = f"nothing was read from topic {scenario.topic!r}: it holds no record"
         problems.append(Problem(ProblemKind.RECORDS_UNREAD, text))
@@ -54,8 +54,8 @@ def problems_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, 
     return problems
 
 
-def warnings_of(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[str]:
-    """Return warnings about the load and the log; `integrity` as for `problems_of`."""
+def load_warnings(report: LoadReport, scenario: Scenario, integrity: Mapping[str, float]) -> list[str]:
+    """Return warnings about the load and the log; `integrity` as for `load_problems`."""
     warnings = [f"aiokafka: {note}" for worker in report.workers for note in worker.notes]
     if scenario.output_topic is not None and any(part.received for part in report.consumed):
         warnings += _application_warnings(integrity, scenario.output_topic)
@@ -104,7 +104,7 @@ def busy_warning(readings: Readings, report: LoadReport, end_ns: int) -> str | N
     )
 
 
-def _load_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:
+def _producing_problems(report: LoadReport, scenario: Scenario) -> list[Problem]:
     produced = report.produced
     if sum(part.acknowledged for part in produced) == 0:
         text = f"no record of the window was acknowledged{_failures(produced)}"
@@ -175,7 +175,7 @@ def _no_output(report: LoadReport, scenario: Scenario) -> Problem:
         )
     elif unmatched:
         text = (
-            f"{described(scenario.correlate)} matched no record, but {counted(unmatched, 'record')} arrived in "
+            f"{name_of(scenario.correlate)} matched no record, but {counted(unmatched, 'record')} arrived in "
             f"{scenario.output_topic!r}: it must return the first {TAG_BYTES} bytes of the value that went in, which "
             "the application must keep"
         )

@@ -27,12 +27,12 @@ from pytest_kafkaperf.scenarios.records import (
     Keys,
     Samples,
     Sizes,
-    described,
     dump_payload,
     dump_sizes,
     format_sizes,
     is_utf8,
     mean_size,
+    name_of,
     parse_correlate,
     parse_keys,
     parse_payload,
@@ -244,7 +244,7 @@ _Group = Annotated[str, StringConstraints(min_length=1)]
 Groups = Annotated[tuple[_Group, ...], BeforeValidator(lambda one: (one,) if isinstance(one, str) else one or ())]
 
 Correlation = Annotated[
-    Any, PlainValidator(parse_correlate), PlainSerializer(lambda value: None if value is None else described(value))
+    Any, PlainValidator(parse_correlate), PlainSerializer(lambda value: None if value is None else name_of(value))
 ]
 
 Acks = Annotated[Literal[0, 1, "all"], BeforeValidator(_acks)]
@@ -286,7 +286,7 @@ def format_field(name: str, value: Any) -> str:
             case "payload", dict():
                 return str(parse_payload(value))
             case "correlate", _ if callable(value):
-                return described(value)
+                return name_of(value)
     except (ValueError, OverflowError):
         pass  # users can edit baseline files by hand
     return ", ".join(map(str, value)) if name == "group" and isinstance(value, list | tuple) and value else str(value)

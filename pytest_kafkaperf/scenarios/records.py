@@ -273,7 +273,7 @@ def parse_correlate(given: Any) -> Correlate | None:
         )
     name, module = getattr(given, "__qualname__", ""), getattr(given, "__module__", "")
     if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not given:
-        raise ValueError(f"{described(given)} must be a function at the top of a module: workers import it by its name")
+        raise ValueError(f"{name_of(given)} must be a function at the top of a module: workers import it by its name")
     if PathFinder.find_spec(module.partition(".")[0]) is None:
         raise ValueError(
             f"workers cannot import {name} from {module}: the module is not on Python's path; move the function to a "
@@ -282,7 +282,7 @@ def parse_correlate(given: Any) -> Correlate | None:
     return correlate
 
 
-def described(correlate: Any) -> str:
+def name_of(correlate: Any) -> str:
     """Return the module and name of a function, for users and baselines."""
     name = getattr(correlate, "__qualname__", None) or repr(correlate)
     return f"{getattr(correlate, '__module__', '')}.{name}".lstrip(".")

@@ -235,5 +235,5 @@ def _java_of(client: Any, label: str) -> str | None:
     with contextlib.suppress(*FAILURES):
         for container in client.containers.list(filters={"label": f"{LABEL}={label}"}, limit=1):
             result = container.exec_run(["sh", "-c", _JAVA_VERSION_COMMAND])
-            return java.described(result.output.decode("utf-8", errors="replace"))
+            return java.describe(result.output.decode("utf-8", errors="replace"))
     return None

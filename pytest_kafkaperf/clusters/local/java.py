@@ -65,7 +65,7 @@ def environment_options() -> dict[str, str]:
     return {"java options": " ".join(shown)} if shown else {}
 
 
-def described(version_text: str) -> str | None:
+def describe(version_text: str) -> str | None:
     """Return the name and version in the output of `java -version`, such as `openjdk 25.0.2`; None if it has none."""
     found = _VERSION.search(version_text)
     return None if found is None else _described(found)

@@ -64,4 +64,4 @@ def test_java_options_of_the_environment_are_a_fact_without_secrets(
 )
 def test_java_is_described_by_its_full_version(told: str, description: str | None) -> None:
     """A patch release can move figures, too."""
-    assert java.described(told) == description
+    assert java.describe(told) == description

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, described, shares, undecidable
+from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, describe_workers, shares, undecidable
 from pytest_kafkaperf.load.messages import WorkerShare
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -180,4 +180,4 @@ def test_what_worked_is_told_with_the_reason(
     allocation: WorkerAllocation, worked: list[WorkerShare], text: str
 ) -> None:
     """A figure that depends on the generator can be asked what it was made by."""
-    assert described(allocation, worked) == text
+    assert describe_workers(allocation, worked) == text
