@@ -22,9 +22,9 @@ from pytest_kafkaperf.core.signals import without_interrupt
 _KILL_TIMEOUT_S = 10
 _POLL_S = 0.02
 _TAIL_BYTES = 16 * 1024
+"""Size of the part at the end of the log from which its last lines are read."""
 _MOST_BYTES = 64 * 1024**2
 """Size beyond which the log starts again."""
-"""Size of the part at the end of the log from which its last lines are read."""
 
 
 def path_from(python: str) -> str:
@@ -145,6 +145,12 @@ class ChildProcess:
         if process.returncode is None or self._stopped:
             return None
         return f"{self._name} (pid {process.pid}) {_cause(process.returncode)}; {log_excerpt(self.log_tail())}"
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until it has ended by itself, or the time is up."""
+        deadline = time.monotonic() + timeout_s
+        while self.failure() is None and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
 
     def log(self) -> str:
         """Return the whole log; raises OSError before the first start."""

@@ -58,7 +58,7 @@ class Consumer:
         self._filter = None if self._existing or scenario.topic is None else RecordFilter(scenario, nonce)
         self._catches_up = scenario.catches_up
         self._reads_application = scenario.output_topic is not None
-        self._backlog = scenario.backlog or 0
+        self._backlog = scenario.backlog
         self._on_received = on_received
         self._client = client
         self._series = Series()
@@ -233,10 +233,9 @@ class Consumer:
     async def _end_offsets(self) -> dict[Any, int]:
         try:
             async with asyncio.timeout(_OFFSETS_TIMEOUT_S):
-                ends: dict[Any, int] = await self._client.end_offsets(list(self._client.assignment()))
+                return dict(await self._client.end_offsets(list(self._client.assignment())))
         except TimeoutError:
             raise LoadError(f"a consumer got no end offsets within {_OFFSETS_TIMEOUT_S} s") from None
-        return ends
 
     async def _unread(self, ends: dict[Any, int]) -> int:
         unread = 0

@@ -58,7 +58,7 @@ def read_settings(
 
     """
     given = _texts(command_line)
-    set_aside = {name for pair in _EXCLUSIVE for name, by in (pair[:2], pair[1::-1]) if by in given}
+    set_aside = {name for a, b, _ in _EXCLUSIVE for name, by in ((a, b), (b, a)) if by in given}
     written = {name: text for name, text in _texts(ini).items() if text and name not in set_aside}
     values = {**written, **given}
 

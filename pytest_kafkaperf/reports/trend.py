@@ -53,7 +53,7 @@ class ChangePoint(NamedTuple):
 def find_change_points(path: Path, *, metrics: Sequence[str], test: str = "") -> list[list[ChangePoint]]:
     """Find the changes in tests whose node ID contains `test`; those of one test, environment and run are one list.
 
-    Only first sessions alone count: a suspect runs fresh sessions because its first one was bad.
+    Only first sessions without another side count: a suspect runs fresh sessions because its first one was bad.
 
     Raises:
         UsageError: The file is not a history, or has too few runs; or Otava is missing.

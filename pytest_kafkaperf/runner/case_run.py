@@ -299,10 +299,9 @@ _FLAT_RATIO = 0.9
 
 def _inconclusive(judgement: Judgement, reason: str) -> Judgement:
     """Return the judgement without a decision, because too few rounds ran; sums that are too large only grow."""
-    sums = {each for each, one in CATALOGUE.items() if one.over_rounds == "sum"}
     checks = tuple(
         check
-        if check.outcome is Verdict.VIOLATED and check.metric in sums
+        if check.outcome is Verdict.VIOLATED and CATALOGUE[check.metric].over_rounds == "sum"
         else dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reason=reason)
         for check in judgement.checks
     )

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 import venv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -233,12 +232,10 @@ def _environment(folder: Path, root: Path, setup: str) -> str:
     (packages / _PATHS).write_text("".join(f"{path}\n" for path in sorted(own)), encoding="utf-8")
     path, shown = os.pathsep.join((str(programs), os.environ.get("PATH", ""))), discreet(setup, login="LOGIN@")
     process = ChildProcess(_SETUP, folder / "setup.log", stop_timeout_s=5)
-    deadline = time.monotonic() + _SETUP_TIMEOUT_S
     try:
         variables = {**os.environ, "PATH": path, "VIRTUAL_ENV": str(folder)}
         process.launch(["/bin/sh", "-c", setup], folder=root, env=variables)
-        while process.failure() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
+        process.wait(_SETUP_TIMEOUT_S)
         ending = process.ending
     finally:
         process.stop()

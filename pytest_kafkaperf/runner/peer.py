@@ -24,7 +24,6 @@ import socket
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -165,6 +164,7 @@ class Peer:
             "PYTEST_ADDOPTS": "",  # it may name reports, which are those of this side
             "COMPOSE_PROJECT_NAME": f"kafkaperf-reference-{secrets.token_hex(4)}",
         }
+        # Without a cache, pytest would not know `--ff` and others of `addopts`.
         options = [f"--rootdir={checkout.root}", f"-ocache_dir={self._folder}", *options]
         command = [checkout.python, "-m", "pytest", *options]
         command += files or [str(self._folder)]  # no test at all instead of all tests there
@@ -245,9 +245,7 @@ class Peer:
             with contextlib.suppress(ClusterError):
                 self._await_stopped(_END_TIMEOUT_S)
             self._channel.close()
-            deadline = time.monotonic() + _END_TIMEOUT_S
-            while self._process.failure() is None and time.monotonic() < deadline:
-                time.sleep(0.05)
+            self._process.wait(_END_TIMEOUT_S)
         finally:
             self._process.stop()
             self._reader.join(1)

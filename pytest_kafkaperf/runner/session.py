@@ -194,6 +194,8 @@ class Session:
 
     def refuse_for_time(self, case: Case, later: Sequence[Case]) -> Result | None:
         """Return a result if the time budget has no time for this test; its cluster is not started then."""
+        if self.settings.time_budget_s is None:
+            return None
         budget = CaseBudget(as_run(case), later, left_s=time_left_s(self.settings.time_budget_s, self._began_s))
         if budget.obstacle is None:
             return None

@@ -40,9 +40,9 @@ class Advice:
 def advice(sessions: Sequence[Measured], baseline: BaselineRounds, *, gated: Collection[str]) -> tuple[Advice, ...]:
     """Return the significant changes, worst first; of related metrics (quantiles of a latency) only the largest change.
 
-    Sessions with a reference are compared with that, and others with the baseline. Metrics
-    in `gated` have thresholds and are left out. So are metrics that can be zero, but for the lag, and metrics that are
-    missing, not finite or not positive in some round.
+    Sessions with a reference are compared with that, and others with the baseline. Metrics in `gated` have thresholds
+    and are left out. So are metrics that can be zero, but for the lag, and metrics that are missing, not finite or not
+    positive in some round.
     """
     left_out = {*gated, *(name.replace(".throughput", ".bandwidth") for name in gated)}
     measured = {name for one in sessions[0].rounds for name in one}.difference(left_out)

@@ -235,14 +235,14 @@ class Ledger:
         stride = -(-due // _MISSING_SAMPLES)
         counts = np.full(-(-due // stride), stride, dtype=np.int64)
         counts[-1] = due - stride * (counts.size - 1)
-        self._wait(now_ns - schedule.due_between(first, counts.size, stride=stride), counts)
+        self._add_waits(now_ns - schedule.due_between(first, counts.size, stride=stride), counts)
 
     def count_unsent(self, dues_ns: Int64s, now_ns: int) -> None:
         """Count records of the window that were gathered but never sent as missing, like `count_missing`."""
         self.report.missing += dues_ns.size
-        self._wait(now_ns - dues_ns[dues_ns <= now_ns])
+        self._add_waits(now_ns - dues_ns[dues_ns <= now_ns])
 
-    def _wait(self, *waited: Int64s) -> None:
+    def _add_waits(self, *waited: Int64s) -> None:
         self.report.latency.record(*waited)
         self.report.delay.record(*waited)
 

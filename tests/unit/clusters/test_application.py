@@ -241,10 +241,12 @@ def test_one_that_prints_without_end_does_not_fill_the_disk(run: Launch, monkeyp
 
 def test_one_that_is_stopped_while_it_starts_is_told_at_once(run: Launch) -> None:
     """Else the wait for it would go on for all of its timeout."""
-    application = run("import sys, time; print('ready' if len(sys.argv) > 1 else ''); time.sleep(60)", "first")
+    program = (
+        "import pathlib, time; mark = pathlib.Path('second'); is_second = mark.exists(); mark.touch();"
+        "print('' if is_second else 'ready'); time.sleep(60)"
+    )
+    application = run(program, timeout="600 s")
     application.stop()
-    application._recipe = application._recipe.model_copy(update={"ready": "line:never", "timeout": 600.0})  # noqa: SLF001
-    application._kind, application._sign = "line", "never"  # noqa: SLF001
     starting = threading.Thread(target=lambda: caught.append(error_of(application.start)))
     caught: list[str] = []
     starting.start()
